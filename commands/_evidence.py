@@ -81,12 +81,8 @@ def asked_for(html: Path | None, sign: Path | None) -> Page | None:
     """The page that the options ask for; None without ``--html``.
 
     Raises:
-        UsageError: ``--sign`` without ``--html``, or a key that cannot be used.
+        UsageError: A key cannot be used.
     """
-    if html is None and sign is not None:
-        raise UsageError(
-            f"--sign {sign} needs --html, which writes the page to sign", remedy="add --html FILE"
-        )
     if html is None:
         return None
     return Page(html, None if sign is None else _signer(sign))

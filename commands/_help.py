@@ -16,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from mmtool.commands._examples import examples_of
 from mmtool.commands._nearest import suggested_commands
+from mmtool.commands._option_pairs import check_pairs
 from mmtool.commands._options import COMMON, Debug, LogFormatOption, NoColor, Quiet, Verbose
 from mmtool.errors import RefusedError, StoppedError, UsageError
 from mmtool.output import LogFormat, write
@@ -40,6 +41,13 @@ class MmtoolCommand(_Helpful, TyperCommand):
         super().__init__(*args, **kwargs)
         named = {option for parameter in self.params for option in parameter.opts}
         self.params += [switch for switch in _switches() if not named.intersection(switch.opts)]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options; one without an effect is refused."""
+        rest = super().parse_args(ctx, args)
+        if not ctx.resilient_parsing:
+            check_pairs(ctx)
+        return rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; Ctrl-C and a declined prompt become errors of our tree, with its exit codes."""

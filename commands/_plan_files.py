@@ -10,6 +10,7 @@ import typer
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands._connections import require_selector, selection
+from mmtool.commands._option_pairs import is_given
 from mmtool.errors import UsageError
 from mmtool.output import finish, talk
 from mmtool.plain_text import shell_line
@@ -82,7 +83,7 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
     beside = [
         str(parameter.metavar) if parameter.param_type_name == "argument" else parameter.opts[-1]
         for parameter in ctx.command.params
-        if parameter.name not in _FITTING | _SWITCHES and _is_given(ctx, parameter.name)
+        if parameter.name not in _FITTING | _SWITCHES and is_given(ctx, parameter.name)
     ]
     if beside:
         raise UsageError(
@@ -96,11 +97,6 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
             remedy=f"run `mmtool failover {saved.plan.mode} --plan {path}` with the same -c FILE",
         )
     return saved
-
-
-def _is_given(ctx: typer.Context, name: str | None) -> bool:
-    source = None if name is None else ctx.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def aliases_of(

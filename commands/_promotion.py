@@ -44,18 +44,9 @@ Principals = Annotated[
 
 
 def said(saved: SavedPlan | None, names: Path | None, *, promotes: bool) -> dict[str, str]:
-    """The options as a plan keeps them: those of the saved one, or what the command line says.
-
-    Raises:
-        UsageError: A map is given without a promotion.
-    """
+    """The options as a plan keeps them: those of the saved one, or what the command line says."""
     if saved is not None:
         return {name: saved.options[name] for name in (_PROMOTES, _MAP) if name in saved.options}
-    if names is not None and not promotes:
-        raise UsageError(
-            "--principal-map has no effect without --promote-acls",
-            remedy="add --promote-acls, or leave out --principal-map",
-        )
     return ({_PROMOTES: ""} if promotes else {}) | ({} if names is None else {_MAP: str(names)})
 
 

@@ -1,4 +1,5 @@
 import io
+import json
 from datetime import timedelta
 
 import pytest
@@ -6,6 +7,7 @@ import typer
 
 from kit.command_tree import commands, is_group
 from mmtool.commands._consent import consent
+from mmtool.commands._option_pairs import EXCLUDE, NEEDS
 from mmtool.commands._options import duration
 from mmtool.errors import RefusedError
 from mmtool.output import LogFormat, Result, console
@@ -154,3 +156,41 @@ def test_the_help_says_whether_a_command_works_on_one_flow_or_on_all(mmtool, com
 )
 def test_the_help_of_timeout_names_the_commands_own_default(mmtool, command, default):
     assert f"(default {default})" in " ".join(mmtool(command, "--help").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("failover planned -g app --all-groups", "--all-groups and --group exclude each other"),
+        ("groups audit --groups app.* --all-groups", "--all-groups and --groups exclude each other"),
+        ("translate-offsets --unit shop --all-groups", "--all-groups and --unit exclude each other"),
+        ("failover planned -g app --fence-watch 5s", "--fence-watch has no effect without --fence"),
+        (
+            "failover planned -g app --fence none --fence-watch 5s",
+            "--fence-watch has no effect without --fence",
+        ),
+        (
+            "failover emergency -g app --principal-map map.csv",
+            "--principal-map has no effect without --promote-acls",
+        ),
+        ("failover drill -g app --report report.md", "--report has no effect without --execute"),
+        ("failover show 1 --sign key.pem", "--sign has no effect without --html"),
+        ("flow forget --topic orders --yes", "--yes has no effect without --execute"),
+        ("groups import reset.csv --yes", "--yes has no effect without --execute"),
+        ("groups sync --once --every 5", "--once and --every exclude each other"),
+        ("replicate --metrics-level flow", "--metrics-level has no effect without --metrics-port"),
+        ("replicate --metrics-address 0.0.0.0", "--metrics-address has no effect without --metrics-port"),
+        ("status --every 5", "--every has no effect without --watch"),
+    ],
+)
+def test_an_option_without_an_effect_is_refused(mmtool, line, message):
+    ended = mmtool(*line.split(), "-o", "json")
+    (error,) = json.loads(ended.stdout)["errors"]
+    assert (ended.code, error["code"], error["message"]) == (2, "usage", message)
+    plain = mmtool(*line.split())
+    assert (plain.code, plain.stdout, len(plain.stderr.splitlines())) == (2, "", 2), plain.stderr
+
+
+@pytest.mark.parametrize("pair", [*NEEDS.items(), *EXCLUDE], ids=" ".join)
+def test_every_pair_of_options_is_of_one_command(pair):
+    assert any(set(pair) <= {parameter.name for parameter in command.params} for _, command in RUNNABLE)

@@ -179,6 +179,7 @@ def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
     their stored state.
 
     Raises:
+        UsageError: A named topic has no stored state.
         RefusedError: stored state cannot be read.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
@@ -191,6 +192,13 @@ def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
     def judged() -> Moves:
         positions = read_control(flow.clusters.settings.target, flow.identity).positions
         facts = _on_record(flow, positions, of_these)
+        missing = sorted(set(topics) - {of.source.topic for of in facts.values()})
+        if missing:
+            name = flow.identity.name
+            raise UsageError(
+                f"{name} neither mirrors nor has stored state of {few(missing)}",
+                remedy=f"name topics that `mmtool status {flow.identity.options}` shows",
+            )
         return {
             place: plan_forget(of, begins.get(of.source, UNKNOWN), shown=place in positions)
             for place, of in facts.items()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from kit.scene import Scene
-from mmtool.errors import UnreachableError
+from mmtool.errors import UnreachableError, UsageError
 from mmtool.insight.flow_progress import copied_by_mm2, short_of
 from mmtool.replication.flow_state import flow_moves
 from mmtool.replication.flow_state.flow_moves import rehearse_forget, rehearse_seek
@@ -54,6 +54,19 @@ def test_a_forget_of_one_topic_is_rehearsed(mirrored, monkeypatch):
     monkeypatch.setattr(flow_moves, "read_control", lambda *_: SimpleNamespace(positions={}))
     rows = rehearse_forget(mirrored.look(), ("orders",)).rows
     assert ([row.topic for row in rows], asked) == (["orders"], [ORDERS])
+
+
+def test_a_forget_of_a_topic_that_the_flow_does_not_know_is_refused(mirrored, monkeypatch):
+    monkeypatch.setattr(flow_moves, "read_control", lambda *_: SimpleNamespace(positions={}))
+
+    async def starts(_, places, __):
+        return dict.fromkeys(places, 0)
+
+    monkeypatch.setattr(flow_moves, "ask_starts", starts)
+    with pytest.raises(UsageError) as caught:
+        rehearse_forget(mirrored.look(), ("nope",))
+    assert caught.value.message == "east->west neither mirrors nor has stored state of nope"
+    assert caught.value.remedy == "name topics that `mmtool status -c FILE -s east -t west` shows"
 
 
 def test_of_what_mirror_maker_has_to_copy_no_log_of_another_topic_is_asked_for(scene, monkeypatch):
