@@ -218,11 +218,16 @@ def sync(
 
     chosen, flow = selection(group, groups, all_groups=all_groups), one_flow(config, source, target)
     synced = GroupSync(connect(flow, timeout, beside_mm2=True), chosen, topic or ())
+    seconds = float(flow.sync_group_offsets_interval_seconds) if every is None else every
+    if not once:
+        talk(
+            f"{flow.name}: committing the groups' translated offsets on {flow.target.alias} every {seconds:g} s, until"
+            " you stop this command (Ctrl-C)"
+        )
     first = synced.turn()
     if once:
         finish(_synced(first), output, first.error)
     else:
-        seconds = float(flow.sync_group_offsets_interval_seconds) if every is None else every
         watch(_turns(synced, _synced(first), output), output, seconds)
 
 
@@ -361,6 +366,10 @@ def import_(
         raise UsageError("-g/--group is empty", remedy="write -g NAME; leave out -g if FILE names the groups")
     content, flow = content_of(file), one_flow(config, source, target)
     if is_undo(content):
+        if allow_rewind:
+            raise UsageError(
+                "--allow-rewind has no effect with an undo file", remedy="leave out --allow-rewind"
+            )
         _undo(read_undo(str(file), content, group), connect(flow, timeout), output, execute=execute, yes=yes)
         return
     wanted = read_reset_file(str(file), content, group)

@@ -95,10 +95,12 @@ def replicate(
     """
     from mmtool.commands._connections import live_file, served_beside
     from mmtool.output import Result, finish, talk, warn
+    from mmtool.output.console import stderr_is_tty, switches
     from mmtool.output.progress import Progress
     from mmtool.replication.driver.run_options import RunOptions
     from mmtool.replication.driver.service import replicate as run
 
+    switches.timed = not stderr_is_tty()
     file = live_file(config, source, target, mirrors=True)
     options = RunOptions(until_caught_up=until_caught_up, standby=standby, take_over=take_over)
     with (

@@ -149,10 +149,15 @@ class StdoutError(MmtoolError):
 
 
 class StoppedError(MmtoolError):
-    """A signal ended the command after a clean stop; the exit code is 128 + the signal's number."""
+    """A signal ended the command after a clean stop; the exit code is 128 + the signal's number.
+
+    Attributes:
+        is_end: The command has no other end: this is no error, apart from the exit code.
+    """
 
     code = "stopped"
 
-    def __init__(self, signum: signal.Signals) -> None:
+    def __init__(self, signum: signal.Signals, *, is_end: bool = False) -> None:
         super().__init__(f"stopped by {signum.name}")
         self.exit_code = 128 + signum.value
+        self.is_end = is_end

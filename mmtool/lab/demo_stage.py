@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 EAST, WEST = "east", "west"
 _END_SECONDS = 20.0
+_TIMES = re.compile(r"^\d{4}-\d\d-\d\dT\S+Z ", re.MULTILINE)
 _LAST_CODE = 10  # of the contract's; above them are signals
 
 
@@ -116,11 +118,11 @@ class Replicating:
         """Raise the command's own error, with its exit code, if it has ended."""
         if not self._process.alive:
             code, log = self._process.wait(), self._process.log
-            raise failure_of("mmtool replicate", code, log.read_text(errors="replace"))
+            raise failure_of("mmtool replicate", code, _messages(log))
 
     def news(self) -> list[str]:
         """The log lines since the last call."""
-        lines = self._process.log.read_text(errors="replace").split("\n")[:-1]
+        lines = _messages(self._process.log).split("\n")[:-1]
         fresh, self._shown = lines[self._shown :], len(lines)
         return fresh
 
@@ -155,8 +157,13 @@ def ask(stage: Stage, name: str, *words: str) -> Answer:
             _end(process)
             raise
     if code != 0:
-        raise failure_of(f"mmtool {' '.join(words[:2])}", code, err.read_text(errors="replace"))
+        raise failure_of(f"mmtool {' '.join(words[:2])}", code, _messages(err))
     return Answer(json.loads(out.read_text())["data"][0], time.monotonic() - began)
+
+
+def _messages(log: Path) -> str:
+    """A command's log without the times at which its lines begin."""
+    return _TIMES.sub("", log.read_text(errors="replace"))
 
 
 def failure_of(what: str, code: int, said: str) -> MmtoolError:

@@ -42,10 +42,10 @@ def export(
         say: Called with sentences for the operator.
 
     Raises:
-        StoppedError, KeyboardInterrupt: A signal came.
+        StoppedError: A signal came.
     """
     with (
-        ended_by_signals(),
+        ended_by_signals(is_end=True),
         Collector(lambda: flows.settings, KafkaProbes(level, seconds), say=say) as collector,
     ):
         server.serve(Answers(collector.exposition, lambda: [*collector.away(), *collector.unseen()]))

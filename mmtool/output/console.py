@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
-from mmtool.errors import MmtoolError, StdoutError
+from mmtool.errors import MmtoolError, StdoutError, StoppedError
 from mmtool.events import WARNINGS, Event, Notice, is_for_people
 from mmtool.output.formats import LogFormat
 from mmtool.output.redaction import redacted, shown
@@ -34,6 +35,7 @@ class Switches:
         stdout_gone: stdout cannot be written any more: for example, the reader has closed its end of the pipe.
         secrets: Values that must never be shown, in whatever text they occur.
         log_format: The format of stderr: for people, or for a log collector.
+        timed: Messages for people start with the time, as in the file of a service.
         bound: Fields of every line of the log, such as the command and the operation.
         previewed: The table that was shown before a confirmation; None where no question was asked.
         trace: The traceback of the error that is about to be printed, for the log.
@@ -48,6 +50,7 @@ class Switches:
     stdout_gone: bool = False
     secrets: set[str] = field(default_factory=set)
     log_format: LogFormat = LogFormat.TEXT
+    timed: bool = False
     bound: dict[str, object] = field(default_factory=dict)
     previewed: list[list[object]] | None = None
     trace: str = ""
@@ -55,7 +58,7 @@ class Switches:
     def start_over(self) -> None:
         """Reset the switches for another command line; secrets stay hidden, and a closed stdout stays closed."""
         self.verbosity, self.debug, self.color = 0, False, True
-        self.document_written, self.told, self.warned = False, None, []
+        self.document_written, self.timed, self.told, self.warned = False, False, None, []
         self.log_format, self.bound, self.trace, self.previewed = LogFormat.TEXT, {}, "", None
 
     @property
@@ -101,7 +104,10 @@ def tell_warning(message: str) -> None:
 
 
 def fail(error: MmtoolError | Problem | Mapping[str, str]) -> None:
-    """Print an error on stderr: its message, and its remedy on a second line."""
+    """Print an error on stderr: its message, and its remedy on a second line; the end of an endless command is none."""
+    if isinstance(error, StoppedError) and error.is_end:
+        talk(Notice(error.message, exit_code=error.exit_code))
+        return
     problem = Problem.of(error)
     if switches.logs:
         _log_error(problem, error.exit_code if isinstance(error, MmtoolError) else None)
@@ -239,7 +245,8 @@ def leave_terminal() -> None:
 
 
 def _say(message: str, label: str = "") -> None:
-    _put(f"{label}: " * bool(label) + shown(message, switches.secrets) + "\n")
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) * switches.timed
+    _put(at + f"{label}: " * bool(label) + shown(message, switches.secrets) + "\n")
 
 
 def _styled(word: str, sgr: str) -> str:

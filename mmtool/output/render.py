@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mmtool.errors import StdoutError
+from mmtool.errors import StdoutError, StoppedError
 from mmtool.output import console, documents
 from mmtool.output.formats import OutputFormat
 from mmtool.output.layout import fitted, layout
@@ -87,8 +87,10 @@ def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> N
     Raises:
         MmtoolError: The given one, printed on stderr already, so that the error handler does not print it again.
     """
-    if error is None:
+    if error is None or (isinstance(error, StoppedError) and error.is_end):
         emit(result, output)
+        if error is not None:
+            raise error
         return
     console.switches.told = error
     try:

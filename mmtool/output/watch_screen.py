@@ -35,10 +35,9 @@ def watch(results: Iterable[Result], output: OutputFormat, every: float) -> None
         every: Seconds from the end of a round to the next one.
 
     Raises:
-        StoppedError: SIGTERM or SIGHUP came.
-        KeyboardInterrupt: Ctrl-C.
+        StoppedError: Ctrl-C, SIGTERM or SIGHUP came.
     """
-    with ended_by_signals(), _shower(output) as show:
+    with ended_by_signals(is_end=True), _shower(output) as show:
         for result in results:
             show(result)
             if console.stdout_is_gone():

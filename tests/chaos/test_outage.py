@@ -68,7 +68,7 @@ def test_whoever_stops_it_while_the_target_is_away_waits_no_half_minute_and_lose
         seconds = time.monotonic() - began
         (own["target"].start_broker if how == "kill_broker" else own["target"].resume_broker)(0)
         measured(f"target away ({how.split('_')[0]}): SIGTERM ended it after {seconds:.1f} s")
-        said = [line for line in answer.stderr.splitlines() if line.startswith(("error: ", "Traceback"))]
+        said = [line for line in answer.said if line.startswith(("error: ", "Traceback"))]
         assert (answer.code, said) == (9, [NOT_CLEANLY]), answer.stderr
         assert seconds < STOPS_SECONDS
         again = stage.start()

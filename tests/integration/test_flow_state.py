@@ -237,7 +237,7 @@ def test_forgotten_topics_are_mirrored_again_and_lead_nowhere_until_then(made, t
 )
 def test_what_cannot_be_is_refused_in_one_line(made, topics, words, code, said):
     answer = made.run("seek", "--topic", topics["same"], *words, code=code)
-    errors = [line for line in answer.stderr.splitlines() if line.startswith("error:")]
+    errors = [line for line in answer.said if line.startswith("error:")]
     assert len(errors) == 1
     assert any(word in errors[0] for word in said.split("|")), errors
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from kit.doc_blocks import OPERATION, difference, updated, write_back
 from kit.doc_scenes import SCENES
 from kit.operations import KilledError
+from kit.processes import untimed
 from kit.wiring import wire
 from mmtool.lab.wait import patience
 
@@ -120,12 +121,12 @@ class Shell:
         with written.open("w") as output, self._bash(line, output.fileno()) as process:
             deadline = time.monotonic() + patience(_SECONDS)
             while process.poll() is None and time.monotonic() < deadline:
-                text = self.plain(watched.read_text()) if watched.exists() else ""
+                text = untimed(self.plain(watched.read_text())) if watched.exists() else ""
                 if text and not difference(typed, text):
                     os.killpg(process.pid, signal.SIGINT)
                     process.wait(patience(_SECONDS))
                 time.sleep(_POLL_SECONDS)
-        self.printed = self.plain(written.read_text())
+        self.printed = untimed(self.plain(written.read_text()))
         self.code = 0 if process.returncode == _INTERRUPTED else process.returncode
 
 

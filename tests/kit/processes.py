@@ -29,6 +29,14 @@ _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 120.0
 
 
+TIMED = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", re.MULTILINE)
+
+
+def untimed(text: str) -> str:
+    """Lines of ``replicate`` as a terminal shows them; in a file each starts with its time."""
+    return TIMED.sub("", text)
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """How a command ended; the documents on stdout are what their schemas say."""
@@ -50,8 +58,8 @@ class Answer:
 
     @property
     def said(self) -> list[str]:
-        """The lines on stderr."""
-        return self.stderr.splitlines()
+        """The lines on stderr, without the times of a log."""
+        return untimed(self.stderr).splitlines()
 
 
 def row_of(answer: Answer) -> dict[str, Any]:

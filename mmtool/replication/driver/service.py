@@ -53,10 +53,12 @@ class Outcome:
     Attributes:
         rows: One per partition, in the contract's shape.
         stopped_by: The signal that ended it; None when it reached its goal.
+        has_goal: Whether it had one.
     """
 
     rows: list[dict[str, object]] = field(default_factory=list)
     stopped_by: signal.Signals | None = None
+    has_goal: bool = False
 
     @property
     def error(self) -> MmtoolError | None:
@@ -65,7 +67,7 @@ class Outcome:
         A clean stop after a signal (130, 143), some partitions halted or failed over (6), or all of them (3).
         """
         if self.stopped_by is not None:
-            return StoppedError(self.stopped_by)
+            return StoppedError(self.stopped_by, is_end=not self.has_goal)
         rest = {state: [row for row in self.rows if row["state"] == state] for state in _REMAINING}
         count = sum(map(len, rest.values()))
         if not count:
@@ -135,7 +137,7 @@ def replicate(
 
 
 async def _run(engine: Engine, reloader: Reloader) -> Outcome:
-    outcome = Outcome()
+    outcome = Outcome(has_goal=engine.options.until_caught_up)
 
     def stopped(signum: signal.Signals) -> None:
         if engine.stop.is_set():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from dataclasses import replace
 
 import pytest
@@ -186,14 +188,15 @@ def test_percentiles_are_values_that_were_seen():
 
 
 @pytest.fixture
-def once(mmtool, turns, monkeypatch):
+def sync(mmtool, turns, monkeypatch):
     scene = turns.scene
     monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: scene.clusters)
+    return lambda *arguments: mmtool("groups", "sync", "-c", scene.config, *arguments)
 
-    def run(*arguments):
-        return mmtool("groups", "sync", "-c", scene.config, "--once", *arguments)
 
-    return run
+@pytest.fixture
+def once(sync):
+    return lambda *arguments: sync("--once", *arguments)
 
 
 def test_a_forced_turn_writes_and_ends_with_0(once, turns):
@@ -206,6 +209,26 @@ def test_a_forced_turn_that_leaves_groups_behind_ends_with_3_or_6(once, turns):
     assert once().code == 3
     turns.scene.commits("app", "orders", 15, 50)
     assert (once().code, turns.committed) == (6, [14, None])
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "said"),
+    [
+        (lambda: signal.raise_signal(signal.SIGINT), 130, "stopped by SIGINT"),
+        (lambda: signal.raise_signal(signal.SIGTERM), 143, "stopped by SIGTERM"),
+    ],
+    ids=["Ctrl-C", "SIGTERM"],
+)
+def test_it_says_what_it_does_until_it_is_stopped_and_its_end_is_no_error(sync, monkeypatch, end, code, said):
+    turns = iter([lambda: None, end])
+    monkeypatch.setattr("mmtool.output.watch_screen.time.sleep", lambda _: next(turns)())
+    ended = sync("--every", "5", "-o", "json")
+    documents = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert (ended.code, [len(document["data"]) for document in documents]) == (code, [1, 1])
+    assert ended.said == [
+        "east->west: committing the groups' translated offsets on west every 5 s, until you stop this command (Ctrl-C)",
+        said,
+    ]
 
 
 def test_a_group_that_nobody_knows_ends_with_3(once):

@@ -3,8 +3,9 @@ import signal
 
 import pytest
 
+from kit.processes import TIMED
 from mmtool import errors
-from mmtool.output import OutputFormat, Result, emit, finish, handle_failures, hide
+from mmtool.output import OutputFormat, Result, console, emit, finish, handle_failures, hide
 
 EXIT_CODES = {
     errors.MmtoolError: 1,
@@ -83,6 +84,29 @@ def test_interrupt_is_130(ended):
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_clean_stop_ends_with_the_signals_code(ended, signum, code):
     assert ended(errors.StoppedError(signum))[0] == code
+
+
+@pytest.mark.parametrize("output", [OutputFormat.TABLE, OutputFormat.JSON])
+def test_the_end_of_an_endless_command_is_no_error(capsys, output):
+    with pytest.raises(SystemExit) as caught, handle_failures("replicate", output):
+        finish(Result("replicate", [{"a": 1}]), output, errors.StoppedError(signal.SIGTERM, is_end=True))
+    out, err = capsys.readouterr()
+    assert (caught.value.code, err) == (143, "stopped by SIGTERM\n")
+    if output is OutputFormat.JSON:
+        assert (json.loads(out)["data"], json.loads(out)["errors"]) == ([{"a": 1}], [])
+
+
+def test_messages_of_a_service_start_with_the_time(capsys):
+    console.switches.timed = True
+    console.talk("owner of the flow")
+    console.warn("slow")
+    console.fail(errors.GateError("lag"))
+    console.switches.start_over()
+    console.talk("done")
+    *timed, last = capsys.readouterr().err.splitlines()
+    assert [TIMED.match(line)[0] != "" for line in timed] == [True] * 3
+    assert [TIMED.sub("", line) for line in timed] == ["owner of the flow", "warning: slow", "error: lag"]
+    assert last == "done"
 
 
 def test_the_unexpected_is_one_line_with_a_way_on(ended):
