@@ -66,14 +66,9 @@ def input_of(strimzi: list[Path] | None, connect: list[Path] | None, more: list[
     """The files that the options name.
 
     Raises:
-        UsageError: Neither or both of the options are given.
+        UsageError: Neither of the options is given.
     """
-    if bool(strimzi) == bool(connect):
-        if strimzi:
-            raise UsageError(
-                "--strimzi and --connect exclude each other",
-                remedy="leave out one of them; to import both, run the command twice, each with its own -c FILE",
-            )
+    if not strimzi and not connect:
         raise UsageError(
             "neither --strimzi nor --connect is given: there is nothing to import",
             remedy="name the input: mmtool config import --strimzi FILE.yaml, or --connect FILE.json",

@@ -23,6 +23,11 @@ EXCLUDE = (
     ("all_groups", "groups"),
     ("all_groups", "unit"),
     ("once", "every"),
+    ("max_lag_seconds", "watching"),
+    ("max_lag_seconds", "groups"),
+    ("max_lag_seconds", "group"),
+    ("refine", "reverse"),
+    ("strimzi", "connect"),
 )
 """Options of which one takes away the effect of the other."""
 

@@ -11,7 +11,6 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._known_names import remember_rows
-from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, human, rows_that_fit, stdout_is_tty, watch
 from mmtool.output import group_rows as of
 
@@ -63,18 +62,7 @@ MaxLag = Annotated[
 ]
 
 
-FirstTimeout = Annotated[
-    timedelta | None,
-    typer.Option(
-        "--timeout",
-        metavar="DURATION",
-        parser=options.duration,
-        help="How long to wait for a cluster's answer (default 30s), and for its first one (default 3s); for example 8s"
-        " or 2m.",
-        show_default=False,
-        rich_help_panel=options.COMMON,
-    ),
-]
+FirstTimeout = Annotated[timedelta | None, options.timeout_option("30s; for the first answer: 3s")]
 
 
 def _rounded(number: object) -> str:
@@ -153,16 +141,6 @@ def status(
     from mmtool.commands._connections import selection, watched_flows
 
     by_group = groups or group is not None
-    if watching and max_lag_seconds is not None:
-        raise UsageError(
-            "--max-lag-seconds checks once; --watch never ends",
-            remedy="leave out --watch, or --max-lag-seconds",
-        )
-    if by_group and max_lag_seconds is not None:
-        raise UsageError(
-            "--max-lag-seconds checks partitions; --groups and -g show groups",
-            remedy="leave out --max-lag-seconds, or --groups and -g",
-        )
     chosen = selection(group, None, all_groups=False)
     flows = watched_flows(config, source, target, topic, timeout)
     if by_group:

@@ -122,7 +122,7 @@ def translate_offsets(
     chosen = selection(group, groups, all_groups=all_groups, unit=(meant := unit_of(flows[0], unit)))
     if execute:
         require_selector(chosen, "--execute")
-    _check_options(csv, flows, refine=refine, reverse=reverse)
+    _check_options(csv, flows, refine=refine)
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
     ways = [connect(one, timeout, beside_mm2=True) for one in flows]
 
@@ -149,16 +149,11 @@ def translate_offsets(
             talk(f"nothing was changed; add {add} to {question(found)}")
 
 
-def _check_options(csv: Path | None, flows: Sequence[FlowSettings], *, refine: bool, reverse: bool) -> None:
+def _check_options(csv: Path | None, flows: Sequence[FlowSettings], *, refine: bool) -> None:
     if csv is not None and str(csv) == "-":
         raise UsageError(
             "--csv needs a file, and - is stdout",
             remedy="to write to stdout, use `mmtool groups export -c FILE`",
-        )
-    if refine and reverse:
-        raise UsageError(
-            "--refine only translates from source to target, --reverse from target to source",
-            remedy="leave out --refine or --reverse",
         )
     if refine and len(flows) > 1:
         names, first = ", ".join(one.name for one in flows), flows[0]

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mmtool.doctor.flow_view import FlowView
-    from mmtool.kafka.ports import Bounds
     from mmtool.translation.types import TopicPartition
 
 
@@ -28,7 +27,7 @@ class PartitionLag(NamedTuple):
         oldest_ms: When the first unmirrored record was written, in ms since 1970; None where there is none, the source
             did not return it, or its timestamp is ahead of the clock.
         first_ms: Likewise of the first record of a log that records were deleted from; None where none were.
-        settled_ms: When the mirror last had everything that the source had; None where that is unknown.
+        settled_ms: When the mirror last had everything that the source had; 0 where that is unknown.
         gaps: Offsets that were deleted unmirrored, and that the mirror has skipped.
         by_mm2: MirrorMaker 2 copies it; it stores offsets of records, not of transaction markers.
     """
@@ -39,7 +38,7 @@ class PartitionLag(NamedTuple):
     log_end: int
     oldest_ms: int | None = None
     first_ms: int | None = None
-    settled_ms: int | None = None
+    settled_ms: int = 0
     gaps: int = 0
     by_mm2: bool = False
 
@@ -56,9 +55,16 @@ def partition_lags(view: FlowView, retention: Mapping[str, Retention]) -> list[P
     """
     bounds = view.source_bounds()
     found = [lag for lag in _positions(view) if lag.place in bounds]
-    lags = [_within(lag, bounds[lag.place]) for lag in found]
+    lags = [
+        lag._replace(log_start=bounds[lag.place].log_start, log_end=bounds[lag.place].log_end)
+        for lag in found
+    ]
     behind = [lag for lag in lags if lag.position < lag.log_end]
-    cut = [lag for lag in behind if lag.log_start and _keeps(retention, lag).bytes is not None]
+    cut = [
+        lag
+        for lag in behind
+        if lag.log_start and retention.get(lag.place.topic, Retention()).bytes is not None
+    ]
     starts = {lag.place: lag.log_start for lag in behind}
     oldest, first = (
         {place: ms for (place, _), ms in written_times(view.watch, view.mirrored(), of, starts).items()}
@@ -70,14 +76,6 @@ def partition_lags(view: FlowView, retention: Mapping[str, Retention]) -> list[P
 def source_retention(view: FlowView) -> dict[str, Retention]:
     """The retention of source topics that show their configuration."""
     return {topic: retention_of(entries) for topic, entries in view.source_configs().items()}
-
-
-def _keeps(retention: Mapping[str, Retention], lag: PartitionLag) -> Retention:
-    return retention.get(lag.place.topic, Retention())
-
-
-def _within(lag: PartitionLag, log: Bounds) -> PartitionLag:
-    return lag._replace(log_start=log.log_start, log_end=log.log_end)
 
 
 def _positions(view: FlowView) -> Iterable[PartitionLag]:

@@ -129,8 +129,8 @@ def severity_of(due: Deadline, at_ms: int) -> Severity:
 def _deadline(lag: PartitionLag, keeps: Retention, at_ms: int) -> Deadline | None:
     if lag.position >= lag.log_end:
         return None
-    written_ms = lag.settled_ms if lag.oldest_ms is None else lag.oldest_ms
-    return None if written_ms is None else deadline(written_ms, at_ms, keeps, lag.first_ms)
+    written_ms = lag.oldest_ms or lag.settled_ms
+    return deadline(written_ms, at_ms, keeps, lag.first_ms) if written_ms else None
 
 
 def _deleted(lag: PartitionLag) -> str:
@@ -392,7 +392,7 @@ def judge_tombstones(
     keeps, waited = int(entry.value), at_ms - since
     if waited < _HALF * keeps:
         return
-    certain = waited >= keeps and lag.settled_ms is not None
+    certain = waited >= keeps and bool(lag.settled_ms)
     yield Finding(
         Check.COMPACTION,
         alias,

@@ -34,7 +34,6 @@ from mmtool.insight.translation import (
 )
 from mmtool.plan.failover.emergency import plan_emergency, records_lost
 from mmtool.plan.flow.partition_rows import waiting_since
-from mmtool.plan.flow.status import settled_ms
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
 from mmtool.plan.groups.status import GroupKnowledge, GroupRow, group_rows, with_ages
@@ -198,7 +197,8 @@ def _with_ages(
 
     def missing_since(place: TopicPartition) -> int | None:
         position = alone.control.positions.get((now.topics[place.topic].topic_id, place.partition))
-        return waiting_since(now_ms, times.get((place, missing[place])), settled_ms(position))
+        at_end_ms = None if position is None else position.at_end_ms
+        return waiting_since(now_ms, times.get((place, missing[place])), at_end_ms)
 
     return with_ages(rows, times, {place: missing_since(place) for place in missing}, now_ms)
 

@@ -68,11 +68,6 @@ class PlaceFigures(NamedTuple):
     state: str | None = None
     is_gone: bool = False
 
-    @property
-    def is_undated(self) -> bool:
-        """Whether the mirror is behind for an unknown time: the longest lag of several partitions is unknown then."""
-        return bool(self.lag_records) and self.lag_seconds is None
-
 
 _AGGREGATES: tuple[tuple[Family, str, Aggregate], ...] = (
     (families.RECORDS, "records", sum),
@@ -122,9 +117,10 @@ def samples_of_places(flow: Mapping[str, str], places: Sequence[PlaceFigures], l
 
 def _of_some(labels: Mapping[str, str], places: Sequence[PlaceFigures]) -> list[Sample]:
     samples = []
+    undated = any(place.lag_records and place.lag_seconds is None for place in places)
     for family, name, aggregate in _AGGREGATES:
         known = [value for place in places if (value := getattr(place, name)) is not None]
-        if known and not (family is families.LAG_SECONDS and any(place.is_undated for place in places)):
+        if known and not (undated and family is families.LAG_SECONDS):  # the longest one is unknown then
             samples.append(Sample(family, labels, aggregate(known)))
     states = Counter(place.state for place in places if place.state is not None and not place.is_gone)
     samples += [

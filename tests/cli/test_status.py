@@ -93,6 +93,7 @@ class Stood(Scene):
             reason=reason,
             observed_ms=now,
             behind_since_ms=0,
+            at_end_ms=now if state is State.CAUGHT_UP else 0,
         )
         self.watch.view.apply(position.key, position.encode(), 0)
         if self.watch.view.trails is not None:

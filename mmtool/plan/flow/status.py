@@ -217,14 +217,14 @@ class PartitionStatus:
     Attributes:
         row: Its row; ``lag_seconds`` is set where no record has to be read for it.
         topic_id: Of the source topic.
-        settled_ms: When the mirror last had everything that the source had; None when that is unknown.
-        since_ms: Since when workers have seen it behind; None when none has.
+        settled_ms: When the mirror last had everything that the source had; 0 when that is unknown.
+        since_ms: Since when workers have seen it behind; 0 when none has.
     """
 
     row: PartitionRow
     topic_id: TopicId
-    settled_ms: int | None = None
-    since_ms: int | None = None
+    settled_ms: int = 0
+    since_ms: int = 0
 
     @property
     def place(self) -> TopicPartition:
@@ -255,8 +255,8 @@ class PartitionStatus:
             return self.row
         since_ms = waiting_since(now_ms, oldest_ms, self.settled_ms, self.since_ms)
         row = self.row._replace(lag_seconds=seconds_since(since_ms, now_ms))
-        written_ms = self.settled_ms if oldest_ms is None else oldest_ms
-        if written_ms is None:
+        written_ms = oldest_ms or self.settled_ms
+        if not written_ms:
             return row
         return row._replace(reason=joined(row.reason, passing(written_ms, now_ms, keeps, first_ms)))
 
@@ -414,15 +414,7 @@ def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id:
         state = State.RUNNING if lag else State.CAUGHT_UP
     row = PartitionRow.of(facts.source, facts.target, position, facts.now_ms)
     row = row._replace(state=state, lag_records=lag, lag_seconds=None if lag else 0.0)
-    return PartitionStatus(row, topic_id, settled_ms(position), position.behind_since_ms or None)
-
-
-def settled_ms(position: PositionRecord | None) -> int | None:
-    """When the mirror last had everything that the source had, as workers of any owner saw it; None if none did."""
-    if position is None:
-        return None
-    is_there = position.state == State.CAUGHT_UP and not position.behind_since_ms
-    return (position.observed_ms if is_there else position.at_end_ms) or None
+    return PartitionStatus(row, topic_id, position.at_end_ms, position.behind_since_ms)
 
 
 def _booked(facts: FlowFacts, block: Block, end: int | None) -> PartitionStatus:
@@ -448,8 +440,9 @@ def _booked(facts: FlowFacts, block: Block, end: int | None) -> PartitionStatus:
         state,
         reason,
     )
-    since_ms = None if word is None else word.behind_since_ms or None
-    return PartitionStatus(row, about.topic_id, settled_ms(word), since_ms)
+    if word is None:
+        return PartitionStatus(row, about.topic_id)
+    return PartitionStatus(row, about.topic_id, word.at_end_ms, word.behind_since_ms)
 
 
 def _resting(facts: FlowFacts, block: Block, mine: PositionRecord | None) -> tuple[State, str]:

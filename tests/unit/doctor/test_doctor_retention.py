@@ -194,7 +194,7 @@ def test_cleanup_policies_that_differ_are_told_by_what_is_lost(here, there, expe
 def test_tombstones_are_missed_by_a_mirror_that_was_behind_for_longer_than_they_are_kept(
     behind_hours, settled_hours, expected
 ):
-    settled = None if settled_hours is None else NOW_MS - settled_hours * HOUR_MS
+    settled = 0 if settled_hours is None else NOW_MS - settled_hours * HOUR_MS
     waiting = lag(oldest_ms=NOW_MS - behind_hours * HOUR_MS, settled_ms=settled)
     of_topic = entries(delete_retention_ms=str(DAY_MS))
     found = list(judge_tombstones("A", "orders", of_topic, [lag(), waiting], NOW_MS))

@@ -51,6 +51,7 @@ def position(partition=0, *, at=10, end=10, state=State.CAUGHT_UP, age_ms=1_000,
         "records": 7,
         "mirrored_bytes": 700,
         "reason": "",
+        "at_end_ms": NOW_MS - age_ms if state is State.CAUGHT_UP and not since else 0,
     }
     return PositionRecord(
         partition=partition,
