@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.verify.job import Compared
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.translation.types import TopicPartition
 
 _Key = tuple[str, int]
@@ -61,13 +62,8 @@ class VerifiedPoints:
         self._in_topic = False
         self.warnings: list[str] = []
 
-    def load(self) -> None:
-        """Read both places; of two points the later one counts.
-
-        Raises:
-            UnreachableError, NotAuthorisedError, RefusedError: As the control topic is read.
-        """
-        control = self._flow.clusters.state.control(self._flow.identity)
+    def load(self, control: ControlView) -> None:
+        """Read both places; of two points the later one counts."""
         self._in_topic = control.flow is not None
         for record in [*control.verified.values(), *self._from_file()]:
             before = self._records.get((record.topic_id, record.partition))

@@ -18,11 +18,12 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look
 from mmtool.insight.verify.job import ComparedFlow
 from mmtool.insight.verify.points import VerifiedPoints
-from mmtool.insight.verify.ranges import ComparedPartition
+from mmtool.insight.verify.ranges import ComparedPartition, Joint, began_at
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.mm2.mirror_maker import latest_positions
 from mmtool.kafka.state.state_log import read_producers
 from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.records.documents import State
 from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.replication.flow_state.flow_moves import ask_starts
 from mmtool.runtime.threads import run_loop
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.insight.flow_now import FlowClusters, FlowNow
-    from mmtool.insight.verify.ranges import Joint
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.types import TopicPartition
@@ -60,6 +61,7 @@ class PreparedFlow:
         flows: What workers need, for partitions that mmtool mirrored and for those that MM2 did.
         partitions: By the partition on the source.
         problems: Why others cannot be compared, likewise.
+        stopped: Why the flow will mirror no more records of some of those that are compared, likewise.
         targets: Each partition on the target.
         points: How far each partition was verified.
         warnings: Sentences.
@@ -71,12 +73,13 @@ class PreparedFlow:
     by_mm2: ComparedFlow
     partitions: Mapping[TopicPartition, ComparedPartition]
     problems: Mapping[TopicPartition, Uncompared]
+    stopped: Mapping[TopicPartition, Uncompared]
     targets: Mapping[TopicPartition, TopicPartition]
     points: VerifiedPoints
     warnings: tuple[str, ...]
 
     def lag(self, place: TopicPartition) -> int | None:
-        """Offsets of the source behind what is compared; None where nobody can tell."""
+        """Offsets of the source behind what was mirrored; None where nobody can tell."""
         part = self.partitions.get(place)
         if part is None or part.facts.source_log is UNKNOWN:
             return None
@@ -104,9 +107,11 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since |
     positions = _positions(settings, warnings)
     facts = partition_facts(flow, Direction.FORWARD, warnings)
     compacted = _compacted(flow, facts, warnings)
+    control = clusters.state.control(flow.identity)
     points = VerifiedPoints(flow)
-    points.load()
+    points.load(control)
     begin = _beginnings(flow, facts, since, points)
+    stopped = _stopped(flow, facts, control)
     partitions, problems = {}, {}
     for place, one in facts.items():
         problem = _problem(one, settings)
@@ -121,6 +126,7 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since |
             frontier,
             compacted=bool({place.topic, one.target.topic} & compacted),
             since=begin.get(place),
+            is_stopped=place in stopped,
         )
     return PreparedFlow(
         clusters,
@@ -129,6 +135,7 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since |
         ComparedFlow(settings, None),
         partitions,
         problems,
+        stopped,
         {place: one.target for place, one in facts.items()},
         points,
         tuple(warnings),
@@ -142,8 +149,37 @@ def _beginnings(
         return {}
     if since == "last":
         known = {place: points.point(place) for place in facts}
-        return {place: point for place, point in known.items() if point is not None}
+        return {
+            place: point
+            for place, point in known.items()
+            if point is not None and not _is_of_earlier_copies(facts[place], point)
+        }
     return dict(run_loop(ask_starts(flow, facts, since)))
+
+
+def _is_of_earlier_copies(facts: PartitionFacts, point: Joint) -> bool:
+    """Whether the records before a point were mirrored again later, after a seek or forget."""
+    if facts.map is None:
+        return False
+    began = began_at(facts.map)
+    return point.upstream > began.upstream and point.downstream <= began.downstream
+
+
+def _stopped(
+    flow: FlowNow, places: Collection[TopicPartition], control: ControlView
+) -> dict[TopicPartition, Uncompared]:
+    """Why the flow mirrors no more records of a partition until an operator acts."""
+    found = {}
+    positions = control.positions
+    for place in places:
+        topic_id = flow.topics[place.topic].topic_id
+        hold = control.holds.of(topic_id, place.topic)
+        position = positions.get((topic_id, place.partition))
+        if hold is not None and hold.state is State.FAILED_OVER:
+            found[place] = Uncompared(hold.reason, hold.remedy)
+        elif position is not None and position.state == State.HALTED:
+            found[place] = Uncompared(f"halted: {position.reason}")
+    return found
 
 
 def _problem(facts: PartitionFacts, flow: FlowSettings) -> Uncompared | None:

@@ -51,7 +51,9 @@ class Range:
         compacted: Either topic is compacted: the record that replaces one may be anywhere behind it.
         ends: Where both logs end.
         is_last: It ends where the mirror does.
-        whole_to: As `Expectations.whole_to`.
+        whole_to: As `Expectations.whole_to`; of earlier copies, where the mirror ends.
+        is_earlier: It is of the target alone: what the topic held before the flow began, or began again, to mirror it.
+            ``start.upstream`` is the source's first offset, and ``stop.upstream`` the mirror's.
         gaps: As `Expectations.gaps`.
     """
 
@@ -69,6 +71,7 @@ class Range:
     is_last: bool = False
     whole_to: int | None = None
     gaps: tuple[tuple[int, int], ...] = ()
+    is_earlier: bool = False
 
     @property
     def weight(self) -> int:
@@ -102,6 +105,8 @@ class ComparedPartition:
         compacted: Either topic is compacted.
         since: The start of the comparison: an offset of the source, or corresponding offsets of both sides; None: as
             far back as both logs go.
+        is_stopped: Nothing after the frontier will be mirrored until an operator acts: the topic has failed over, or
+            the partition is halted. It is compared up to the source's end.
     """
 
     facts: PartitionFacts
@@ -110,6 +115,7 @@ class ComparedPartition:
     frontier: int | None
     compacted: bool = False
     since: int | Joint | None = None
+    is_stopped: bool = False
 
     @property
     def since_upstream(self) -> int:
@@ -132,18 +138,42 @@ def plan_ranges(partition: ComparedPartition, size: int = RANGE_RECORDS) -> list
     if facts.map is None:
         end = Joint(facts.source_log.log_end, facts.target_log.log_end)
         return _ranges(partition, None, _by_syncs(facts, end, size, partition.since), is_last=True)
-    by_mm2 = _by_syncs(facts, _taken_over_at(facts.map), size, partition.since) if facts.map.complete else []
-    by_mmtool = _by_runs(facts, facts.map, size, partition.since_upstream)
+    by_mm2 = _by_syncs(facts, began_at(facts.map), size, partition.since) if facts.map.complete else []
+    by_mmtool = _by_runs(partition, facts.map, size)
+    is_whole = partition.since is None and by_mmtool and not by_mm2
     return [
+        *(_earlier(partition, facts.map, by_mmtool[0], size) if is_whole else ()),
         *_ranges(partition, None, by_mm2, is_last=False),
         *_ranges(partition, facts.map, by_mmtool, is_last=True),
     ]
 
 
-def _taken_over_at(known: PartitionMap) -> Joint:
-    """Where MM2 stopped and mmtool began; both logs' beginnings where MM2 never ran."""
+def began_at(known: PartitionMap) -> Joint:
+    """Where mmtool began, or began again after a seek or forget; both logs' beginnings where nothing was before."""
     start = known.mirror_start
     return Joint(start.upstream, start.downstream)
+
+
+def _earlier(partition: ComparedPartition, known: PartitionMap, begin: Joint, size: int) -> list[Range]:
+    """What the target holds below the mirror's beginning: copies of records that were then mirrored again are there."""
+    facts = partition.facts
+    assert facts.source_log is not UNKNOWN
+    assert facts.target_log is not UNKNOWN
+    upstream, end = min(facts.source_log.log_start, begin.upstream), begin.downstream
+    return [
+        replace(
+            _range(
+                partition,
+                known,
+                Joint(upstream, at),
+                Joint(begin.upstream, min(at + size, end)),
+                is_last=False,
+            ),
+            whole_to=known.upstream_frontier,
+            is_earlier=True,
+        )
+        for at in range(facts.target_log.log_start, end, size)
+    ]
 
 
 def _ranges(
@@ -172,7 +202,7 @@ def _range(
         ends=Joint(facts.source_log.log_end, facts.target_log.log_end),
         compacted=partition.compacted,
         is_last=is_last,
-        whole_to=partition.frontier if is_last else None,
+        whole_to=partition.frontier if is_last and not partition.is_stopped else None,
     )
     if known is not None:
         gaps = [(g.start, g.end) for g in known.gaps if g.start < stop.upstream and g.end > start.upstream]
@@ -182,12 +212,15 @@ def _range(
     return replace(found, joints=tuple(joint for joint in _syncs(facts.synced) if start <= joint < stop))
 
 
-def _by_runs(facts: PartitionFacts, known: PartitionMap, size: int, since: int) -> list[Joint]:
-    """Where an mmtool flow's partition is cut: from the first record that both logs hold to the stored frontier."""
+def _by_runs(partition: ComparedPartition, known: PartitionMap, size: int) -> list[Joint]:
+    """Where an mmtool flow's partition is cut: from the first record that both logs hold to the stored frontier.
+
+    A stopped partition is cut behind its frontier too, up to the source's end.
+    """
+    facts, runs = partition.facts, known.runs
     assert facts.source_log is not UNKNOWN
     assert facts.target_log is not UNKNOWN
-    runs = known.runs
-    start: int = max(known.known_from, facts.source_log.log_start, since)
+    start: int = max(known.known_from, facts.source_log.log_start, partition.since_upstream)
     first = runs.find_forward(UpstreamOffset(start))
     stop = Joint(known.upstream_frontier, known.tail.downstream_end.position)
     if (
@@ -196,10 +229,8 @@ def _by_runs(facts: PartitionFacts, known: PartitionMap, size: int, since: int) 
         found = runs.find_reverse(DownstreamOffset(facts.target_log.log_start))
         start = stop.upstream if found is None else found
         first = runs.find_forward(UpstreamOffset(start))
-    if start >= stop.upstream:
-        return []
     joints = [Joint(start, stop.downstream if first is None else first)]
-    began = _taken_over_at(known)
+    began = began_at(known)
     if start == began.upstream and began.downstream >= facts.target_log.log_start:
         joints = [began]  # what lies before the first record may be foreign
     for offset in range(start + size, stop.upstream - size // 2, size):
@@ -207,7 +238,12 @@ def _by_runs(facts: PartitionFacts, known: PartitionMap, size: int, since: int) 
         if there is None:
             break
         joints.append(Joint(offset, there))
-    return [*joints, stop]
+    if start < stop.upstream:
+        joints.append(stop)
+    end = facts.source_log.log_end
+    if partition.is_stopped and end > joints[-1].upstream:
+        joints += [stop._replace(upstream=at) for at in (*range(joints[-1].upstream + size, end, size), end)]
+    return joints if len(joints) > 1 else []
 
 
 def runs_between(runs: RunMap, start: int, stop: int) -> RunMap:

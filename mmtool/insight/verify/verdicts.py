@@ -39,7 +39,7 @@ class ComparisonRow(TypedDict):
         reordered: Records in another order than on the source.
         mutated: Records with another key, value, header or timestamp.
         first_difference: The first record that is not equal; null without one.
-        lag_records: Offsets of the source after the compared range; null if unknown.
+        lag_records: Offsets of the source that were not mirrored when the comparison began; null if unknown.
         source: The alias of the flow's source.
         target: The alias of the flow's target.
         target_topic: The topic's name on the target.
@@ -77,10 +77,11 @@ class ComparedRow:
         place: On the source.
         target: On the target.
         findings: Of all its ranges.
-        lag_records: Offsets of the source after what was compared; None where that is unknown.
+        lag_records: Offsets of the source that were not mirrored when the comparison began; None where that is unknown.
         problem: Why it was not compared, or not completely; empty where it was.
         is_by_mm2: MirrorMaker 2 runs the flow.
-        cure: What to do about ``problem`` before the partition is compared again.
+        cure: What to do about ``problem`` or ``stop`` before the partition is compared again.
+        stop: Why the flow mirrors no more records of the partition; empty where it does.
         is_shared: The target's topic also holds records that were produced on the target: the reverse flow mirrors it
             under the same name.
     """
@@ -95,6 +96,7 @@ class ComparedRow:
     is_by_mm2: bool = False
     cure: str = ""
     is_shared: bool = False
+    stop: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -118,6 +120,9 @@ class ComparedRow:
         first = self.findings.first
         if first is None:
             return self._excuses if self.findings.compared else "no record to compare"
+        if self.stop and self.verdict is Verdict.INCOMPLETE:
+            missing = counted(self.findings.count(Kind.MISSING), "record")
+            return f"{self.target_alias} lacks {missing} from offset {first.upstream_offset} on: {self.stop}"
         said = _SENTENCES[first.kind].format(
             source=self.source_alias,
             target=self.target_alias,
@@ -130,10 +135,10 @@ class ComparedRow:
     def remedy(self) -> str:
         """What to do about the first difference, or about what kept the partition from being compared."""
         first, flow = self.findings.first, self._flow
-        if self.problem or first is None:
+        incomplete = self.verdict is Verdict.INCOMPLETE
+        if self.problem or first is None or (incomplete and self.cure):
             again = f"run `mmtool verify {flow}` again"
             return then(self.cure, again) if self.cure else again
-        incomplete = self.verdict is Verdict.INCOMPLETE
         again = _SHARED if self.is_shared else _AGAIN
         template = _INCOMPLETE if incomplete else _REMEDIES.get(first.kind, again)
         if self.is_shared and template is _REMEDIES[Kind.DUPLICATED]:
@@ -213,8 +218,8 @@ _SHARED_DUPLICATED = (
     " delete {mirror} on {target}, which also holds records that were produced on {target}"
 )
 _REMEDIES = {
-    Kind.DUPLICATED: "nothing to do if the consumers on {target} accept a record twice; otherwise replace the mirror:"
-    " {steps}",
+    Kind.DUPLICATED: "nothing to do if the consumers on {target} accept a record twice (with --since TIME, verify"
+    " compares later records only); otherwise replace the mirror: {steps}",
     Kind.FOREIGN: "nothing to do if the producers of {topic} have moved to {target}; otherwise stop the producer that"
     " writes to {mirror} on {target}, and replace the mirror: {steps}",
     Kind.MAPPING: "stop `mmtool replicate`, run `mmtool flow rebuild {flow} --execute`, and start `mmtool replicate`",

@@ -18,7 +18,7 @@ from mmtool.insight.verify.transactions import read_half_transactions
 from mmtool.insight.verify.transactions_on_target import tell_from_target
 from mmtool.insight.verify.verdicts import ComparedRow, Verdict
 from mmtool.output import warn
-from mmtool.plan.words import counted, then
+from mmtool.plan.words import counted, joined, then
 from mmtool.runtime.cores import usable_cores
 from mmtool.runtime.threads import Unawaited
 
@@ -106,7 +106,14 @@ class Verification:
         verdicts = Counter(str(row.verdict) for row in self.rows)
         said = ", ".join(f"{verdicts[v]:,} {v}" for v in Verdict if verdicts[v])
         records = sum(row.findings.compared for row in self.rows)
-        return f"{counted(len(self.rows), 'partition')}: {said}; {counted(records, 'record')} compared"
+        lag = sum(row.lag_records or 0 for row in self.rows)
+        unknown = sum(row.lag_records is None for row in self.rows)
+        lags = joined(
+            f"{counted(lag, 'source offset')} not mirrored" if lag else "",
+            f"the lag of {counted(unknown, 'partition')} is unknown" if unknown else "",
+        )
+        whole = f"{counted(len(self.rows), 'partition')}: {said}; {counted(records, 'record')} compared"
+        return joined(whole, lags)
 
     def documents(self) -> list[ComparisonRow]:
         """The contract's rows; with ``--transactions`` each has those that touch its partition."""
@@ -278,8 +285,7 @@ def _ranges(flow: PreparedFlow, place: TopicPartition, options: Options) -> list
     ranges = plan_ranges(flow.partitions[place], size)
     if options.sample >= 1 or not ranges:
         return ranges
-    chosen = [part for part in ranges if random.random() < options.sample]
-    return chosen or [random.choice(ranges)]
+    return [part for part in ranges if part.is_last or random.random() < options.sample]
 
 
 def _jobs(flow: PreparedFlow, ranges: Sequence[Range]) -> list[Job]:
@@ -317,6 +323,7 @@ def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) ->
         results = compared.get(place, [])
         unread = (Uncompared(one.problem, one.remedy) for one in results if one.problem)
         left = flow.problems.get(place) or next(unread, Uncompared(""))
+        stopped = flow.stopped.get(place, Uncompared(""))
         rows.append(
             ComparedRow(
                 settings.source.alias,
@@ -326,7 +333,8 @@ def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) ->
                 Findings.joined(result.findings for result in results),
                 flow.lag(place),
                 left.why,
-                cure=left.remedy,
+                cure=left.remedy or stopped.remedy,
+                stop=stopped.why,
                 is_by_mm2=place in flow.partitions and flow.partitions[place].facts.map is None,
                 is_shared=flow.by_mmtool.shared,
             )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from mmtool.insight.verify.comparison import Expectations, Line, Lines, align, compare_lines, unmatched_keys
-from mmtool.insight.verify.findings import Findings, Kind
+from mmtool.insight.verify.findings import Difference, Findings, Kind
 from mmtool.insight.verify.letters import read_letters
 from mmtool.insight.verify.prints import record_print
 from mmtool.kafka.batches import BatchError
@@ -68,6 +68,8 @@ async def compare_range(reading: Reading, part: Range) -> Findings:
         ConnectionLostError: A log cannot be read.
     """
     try:
+        if part.is_earlier:
+            return await _earlier_copies(reading, part)
         return await _by_bytes(reading, part) or await _by_records(reading, part)
     except BatchError as error:
         raise ConnectionLostError(
@@ -90,7 +92,7 @@ async def _by_bytes(reading: Reading, part: Range) -> Findings | None:
         return view.header.base_offset < part.stop.downstream
 
     async with (
-        _Side(_source_of(reading, part), reading.ships) as up,
+        _Side(_source(reading, part, part.start.upstream, part.stop.upstream), reading.ships) as up,
         _Side(_target_of(reading, part), is_mirror) as down,
     ):
         source = Cursor(up, part.start.upstream, part.stop.upstream)
@@ -127,12 +129,11 @@ def _leads_there(part: Range, matched: MatchedRange) -> bool:
 
 async def _by_records(reading: Reading, part: Range) -> Findings:
     """The slow way: every record of the range in memory, as fingerprints."""
-    log, source = await _read_target(reading, part), await _read_source(reading, part)
-    if not log.keeps_time:
-        for lines in (source, log.mirror, log.strays):
-            lines.lines = [
-                line._replace(timestamp=0, print=line.print ^ line.timestamp) for line in lines.lines
-            ]
+    log, source = await _read_target(reading, part), Lines()
+    async for offset, line in _source_lines(reading, part, part.start.upstream, part.stop.upstream):
+        source.add(offset, line)
+    for lines in (source, log.mirror, log.strays):
+        lines.lines = [log.comparable(line) for line in lines.lines]
     matches = align(source.lines, log.mirror.lines)
     later: set[int] = set()
     if part.compacted:
@@ -149,6 +150,31 @@ async def _by_records(reading: Reading, part: Range) -> Findings:
     return compare_lines(source, log.mirror, log.strays, replace(expected, letters=letters), matches)
 
 
+async def _earlier_copies(reading: Reading, part: Range) -> Findings:
+    """Records below the mirror's beginning that the mirror has again.
+
+    The source's records below its beginning have their only copies there.
+    """
+    log, begin = await _read_target(reading, part), part.stop.upstream
+    copies: dict[int, list[int]] = {}
+    for offset, line in log.all_lines():
+        if offset < part.stop.downstream:
+            copies.setdefault(log.comparable(line).print, []).append(offset)
+    again: dict[int, int] = {}
+    async for offset, line in _source_lines(reading, part, begin, part.whole_to or begin):
+        if (known := log.comparable(line).print) in copies:
+            again.setdefault(known, offset)
+        if len(again) == len(copies):
+            break
+    if again:
+        async for _, line in _source_lines(reading, part, part.start.upstream, begin):
+            del copies.get(log.comparable(line).print, [])[:1]
+    findings = Findings()
+    for downstream, known in sorted((at, one) for one in again for at in copies[one]):
+        findings.add(Difference(Kind.DUPLICATED, again[known], downstream, known))
+    return findings
+
+
 async def _read_target(reading: Reading, part: Range) -> _TargetLog:
     log = _TargetLog()
     async for view in _target_of(reading, part):
@@ -157,14 +183,14 @@ async def _read_target(reading: Reading, part: Range) -> _TargetLog:
     return log
 
 
-async def _read_source(reading: Reading, part: Range) -> Lines:
-    source = Lines()
-    async for view in _source_of(reading, part):
+async def _source_lines(
+    reading: Reading, part: Range, start: int, stop: int
+) -> AsyncIterator[tuple[int, Line]]:
+    async for view in _source(reading, part, start, stop):
         if reading.ships(view):
             for offset, line in _lines(view):
-                if part.start.upstream <= offset < part.stop.upstream:
-                    source.add(offset, line)
-    return source
+                if start <= offset < stop:
+                    yield offset, line
 
 
 async def _later_keys(reading: Reading, part: Range, gone: set[int], extra: set[int]) -> set[int]:
@@ -204,6 +230,15 @@ class _TargetLog:
     strays: Lines = field(default_factory=Lines)
     keeps_time: bool = True
 
+    def all_lines(self) -> Iterator[tuple[int, Line]]:
+        """Every record with its offset, the flow's own first."""
+        for lines in (self.mirror, self.strays):
+            yield from zip(lines.offsets, lines.lines, strict=True)
+
+    def comparable(self, line: Line) -> Line:
+        """A record of either side without its time, if the target has its own."""
+        return line if self.keeps_time else line._replace(timestamp=0, print=line.print ^ line.timestamp)
+
     def take(self, view: BatchView, part: Range, *, ours: bool, shared: bool) -> None:
         self.keeps_time &= not view.header.is_log_append_time
         for offset, line in _lines(view):
@@ -240,10 +275,6 @@ def _target(reading: Reading, part: Range, start: int, stop: int) -> AsyncIterat
         reading.target, part.target.topic, part.target_id, part.target.partition,
         start, AtMost(stop), read_committed=reading.target_committed,
     )  # fmt: skip
-
-
-def _source_of(reading: Reading, part: Range) -> AsyncIterator[BatchView]:
-    return _source(reading, part, part.start.upstream, part.stop.upstream)
 
 
 def _target_of(reading: Reading, part: Range) -> AsyncIterator[BatchView]:

@@ -27,13 +27,14 @@ KNOWN = PartitionMap(
 )
 
 
-def planned(known=KNOWN, *, source_start=0, target_start=0, size=300, **partition):
+def planned(known=KNOWN, *, source_start=0, target_start=0, size=300, earlier=False, **partition):
     place = TopicPartition("orders", 0)
     facts = PartitionFacts(
         place, place, known, SourceLog(source_start, 1_200), TargetLog(target_start, 1_010)
     )
     ids = TopicId("here"), TopicId("there")
-    return plan_ranges(ComparedPartition(facts, *ids, 1_000, **partition), size)
+    ranges = plan_ranges(ComparedPartition(facts, *ids, 1_000, **partition), size)
+    return [part for part in ranges if part.is_earlier is earlier]
 
 
 def joints(ranges):
@@ -70,3 +71,23 @@ def test_a_point_behind_the_frontier_leaves_nothing_to_compare():
 def test_a_map_whose_first_blocks_are_gone_begins_where_it_is_known():
     later = replace(KNOWN, known_from=605, runs=RunMap.from_runs([Run(605, 610, 395)]))
     assert planned(later)[0].start == Joint(605, 610)
+
+
+def test_what_the_target_held_before_the_mirror_began_is_looked_through_for_earlier_copies():
+    found = planned(source_start=50, target_start=20, size=60, earlier=True)
+    assert [(part.start, part.stop) for part in found] == [((50, 20), (100, 80)), ((50, 80), (100, 110))]
+    assert {part.whole_to for part in found} == {1_000}
+    assert planned(target_start=110, earlier=True) == []
+
+
+def test_whoever_says_since_when_to_compare_accepts_earlier_copies():
+    assert planned(since=Joint(100, 110), earlier=True) == []
+    assert planned(since=100, earlier=True) == []
+
+
+def test_a_stopped_partition_is_compared_up_to_the_end_of_the_source():
+    ranges = planned(is_stopped=True, size=150)
+    assert joints(ranges)[-3:] == [(1_000, 1_005), (1_150, 1_005), (1_200, 1_005)]
+    assert [part.is_last for part in ranges[-2:]] == [False, True]
+    assert ranges[-1].whole_to is None
+    assert joints(planned(is_stopped=True, since=Joint(1_000, 1_005))) == [(1_000, 1_005), (1_200, 1_005)]

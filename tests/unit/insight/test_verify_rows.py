@@ -52,6 +52,21 @@ def test_the_summary_counts_partitions_by_verdict_and_the_records():
     assert found.summary == "3 partitions: 1 identical, 2 incomplete; 300 records compared"
 
 
+def test_the_summary_says_how_much_is_not_mirrored_and_where_nobody_knows():
+    behind = [replace(IDENTICAL, lag_records=637), replace(DENIED, lag_records=None)]
+    assert Verification(rows=behind).summary == (
+        "2 partitions: 1 identical, 1 incomplete; 200 records compared; 637 source offsets not mirrored; the lag of 1"
+        " partition is unknown"
+    )
+
+
+def test_a_tail_that_the_flow_will_not_mirror_says_why_and_what_ends_that():
+    left = replace(INCOMPLETE, stop="failed over by ann@east", cure="fail back")
+    assert left.reason == "west lacks 1 record from offset 99 on: failed over by ann@east"
+    assert gate([left]).remedy == f"fail back; then run `mmtool verify {FLOW}` again"
+    assert gate([replace(left, cure="")]).remedy.startswith("start the flow if it does not run")
+
+
 def test_what_the_flow_did_not_ship_on_purpose_is_told_and_changes_no_verdict():
     found = row(0, letters=1, in_gaps=2)
     assert (str(found.verdict), gate([found])) == ("identical", None)
@@ -101,7 +116,10 @@ LEADS = (
         (
             Difference(Kind.DUPLICATED, 12, 15),
             "west has a record twice (one copy is at offset 15 on west, before the copy of offset 12 on east)",
-            "nothing to do if the consumers on west accept a record twice; otherwise " + REPLACE,
+            (
+                "nothing to do if the consumers on west accept a record twice (with --since TIME, verify compares later"
+                f" records only); otherwise {REPLACE}"
+            ),
         ),
         (
             Difference(Kind.MAPPING, 12, 15),
