@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from mmtool.errors import MmtoolError, PartlyAppliedError
 from mmtool.events import Event, flow_notice
@@ -21,13 +21,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 
+ExtraTurn = Literal["", "first", "last"]
+
+
 class Duty(Protocol):
     """One kind of periodic work.
 
     Attributes:
         name: Its name in messages, as ``heartbeats``.
         seconds: The interval.
-        closing: Whether a run that ends because it has caught up performs it once more before.
+        extra: When it is performed once more: first, because it creates a topic that flows mirror, before flows list
+            their topics; last, before a run ends because it has caught up.
     """
 
     @property
@@ -37,7 +41,7 @@ class Duty(Protocol):
     def seconds(self) -> float: ...
 
     @property
-    def closing(self) -> bool: ...
+    def extra(self) -> ExtraTurn: ...
 
     async def perform(self) -> None:
         """Perform the task once.
@@ -57,6 +61,13 @@ class Scheduler:
         self._tasks: list[tuple[str, asyncio.Task[None]]] = []
         self._retired = asyncio.Event()
         self._is_started = False
+
+    async def open(self) -> None:
+        """Perform the tasks with a first turn; `start` repeats and reports one that failed."""
+        for duty in self._duties:
+            if duty.extra == "first":
+                with suppress(Exception):
+                    await duty.perform()
 
     def start(self) -> None:
         """Start every task at once; a second call does nothing."""
@@ -95,14 +106,14 @@ class Scheduler:
                 await task
 
     async def finish(self) -> None:
-        """Stop every task, then perform the `closing` ones once more, at the end of a run with a goal.
+        """Stop every task, then perform those with a last turn, at the end of a run with a goal.
 
         Raises:
             PartlyAppliedError: such a turn failed; all records are mirrored.
         """
         await self.stop()
         for duty in self._duties:
-            if duty.closing:
+            if duty.extra == "last":
                 try:
                     await duty.perform()
                 except MmtoolError as error:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.groups.facts import Commit
     from mmtool.plan.records.documents import CommitRatesRecord
+    from mmtool.replication.background import ExtraTurn
     from mmtool.translation.types import TopicPartition
 
     Commits = Mapping[str, Mapping[TopicPartition, Commit]]
@@ -60,7 +61,7 @@ class Checkpoints:
     target: WireCluster
     seconds: float
     name: str = "checkpoints"
-    closing: bool = True
+    extra: ExtraTurn = "last"
     current: dict[Key, Checkpoint] = field(default_factory=dict)
     _settled: dict[Key, Commit] = field(default_factory=dict)
     _written: dict[Key, Checkpoint] = field(default_factory=dict)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from mmtool.failover.commits.syncer import Offsets
     from mmtool.kafka.ports import ClusterPort
+    from mmtool.replication.background import ExtraTurn
     from mmtool.replication.background.checkpoints import Checkpoints
 
 
@@ -37,7 +38,7 @@ class GroupOffsets:
     seconds: float
     moved: Callable[[], Container[str]] = frozenset
     name: str = "group offsets"
-    closing: bool = True
+    extra: ExtraTurn = "last"
     follower: OffsetSyncer = field(init=False)
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from mmtool.translation.mm2_records import Heartbeat
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.replication.background import ExtraTurn
 
 
 @dataclass(slots=True)
@@ -30,7 +31,7 @@ class Heartbeats:
     pair: FlowSettings
     target: WireCluster
     name: str = "heartbeats"
-    closing: bool = False
+    extra: ExtraTurn = "first"
     _is_there: bool = False
 
     @property

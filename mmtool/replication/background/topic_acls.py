@@ -15,6 +15,7 @@ from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
+    from mmtool.replication.background import ExtraTurn
 
 _BY_HAND = "add the ACL on {alias} with kafka-acls.sh"
 """The remedy where the error is no broker's, or has none of its own."""
@@ -26,7 +27,7 @@ class TopicAcls:
 
     flow: FlowSettings
     name: str = "ACLs"
-    closing: bool = False
+    extra: ExtraTurn = ""
 
     @property
     def seconds(self) -> float:

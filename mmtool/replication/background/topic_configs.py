@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.plan.topics.configs import ResetConfig, SetConfig
+    from mmtool.replication.background import ExtraTurn
     from mmtool.replication.driver.config_notices import ConfigNotices
 
 _EXCLUDE = "set the config on {alias} with kafka-configs.sh, or add its name to config.properties.exclude"
@@ -42,7 +43,7 @@ class TopicConfigs:
     say: Callable[[str], None]
     adjusted: ConfigNotices
     name: str = "topic configs"
-    closing: bool = False
+    extra: ExtraTurn = ""
     _said: set[str] = field(default_factory=set)
 
     @property

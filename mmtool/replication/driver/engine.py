@@ -196,6 +196,7 @@ class Engine:
         run = await self._meet(flow)
         try:
             await run.join(standby=self.options.standby, say=self.say)
+            await self._prepare_duties(run)
             await self._own(run)
             await self._catch_up(run)
         except BaseException:
@@ -209,7 +210,9 @@ class Engine:
         """Become the owner of every flow, while Spark starts; a standby, of the flows whose lease it gets."""
         runs = list(self.runs)  # latecomers become owners by themselves, perhaps meanwhile
         await unless_stopped(self._join(runs), self.stop)
-        for run in [run for run in runs if run in self.runs]:
+        ours = [run for run in runs if run in self.runs]
+        await asyncio.gather(*map(self._prepare_duties, ours))
+        for run in ours:
             await unless_stopped(self._own_when_there(run), self.stop)
         self._topics.warn()
         self.ready.set()
@@ -236,8 +239,12 @@ class Engine:
                 ) from error
             self._regaining.begin_unclaimed(run, error)
 
-    async def _own(self, run: FlowRun) -> None:
+    async def _prepare_duties(self, run: FlowRun) -> None:
+        """Create the periodic work of a flow, and the source topics that belong to it: flows list topics after this."""
         self._rotas[run.name] = Scheduler(run.name, self._duties(run), self.say)
+        await self._rotas[run.name].open()
+
+    async def _own(self, run: FlowRun) -> None:
         await take_first(run, self.say)
         self._regaining.look_for_sources(run)
         self._tell_owner(run)

@@ -15,6 +15,7 @@ from mmtool.replication.mm2.guard import RECENT_SECONDS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from mmtool.replication.background import ExtraTurn
     from mmtool.replication.mm2.guard import MirrorMakerGuard, Sign
 
 
@@ -34,7 +35,7 @@ class MirrorMakerWatch:
     say: Callable[[str], None]
     name: str = "looking for MirrorMaker 2"
     seconds: float = RECENT_SECONDS / 2
-    closing: bool = False
+    extra: ExtraTurn = ""
     _is_there: bool = False
     _since: float = field(default_factory=time.monotonic)
 

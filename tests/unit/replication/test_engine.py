@@ -133,7 +133,7 @@ class Run:
 class Duty:
     """Counts its turns, and knows the settings that it was made with."""
 
-    name, seconds, closing = "counting", 0.001, False
+    name, seconds, extra = "counting", 0.001, ""
 
     def __init__(self, run):
         self.interval, self.turns = run.flow.settings.sync_group_offsets_interval_seconds, 0

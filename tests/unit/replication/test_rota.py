@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from mmtool.replication.background import Scheduler
 
@@ -13,7 +13,7 @@ class Duty:
     name: str
     log: list
     seconds: float = 0.01
-    closing: bool = False
+    extra: str = ""
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     label: str = ""
 
@@ -109,3 +109,17 @@ def test_what_goes_wrong_without_a_word_is_said_all_the_same():
         return len(log)
 
     assert asyncio.run(scene()) == 2
+
+
+def test_a_first_turn_comes_before_the_start_and_a_failure_of_it_is_left_to_the_turns_that_follow():
+    async def scene():
+        log = []
+        duties = [
+            replace(opened(name, log, name), extra=extra) for name, extra in (("a", "first"), ("b", ""))
+        ]
+        failing = replace(duties[0], gate=None)
+        rota = Scheduler("a->b", [failing, *duties], log.append)
+        await rota.open()
+        return log
+
+    assert asyncio.run(scene()) == ["a begins", "a begins", "a ends"]
