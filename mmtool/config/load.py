@@ -88,6 +88,7 @@ def read_file(path: Path, environ: Mapping[str, str], files: ReadFiles | None = 
         settings = _settings(scopes, report)
     report.keep_errors_of(_needed(settings.flows))
     _warn_of_silent(settings, report)
+    _warn_of_same_servers(settings, report)
     report.raise_problems()
     return LoadedFile(settings.model_copy(update={"warnings": report.warnings}), scopes, report.findings)
 
@@ -99,6 +100,20 @@ def _warn_of_silent(settings: Settings, report: Report) -> None:
             report.note(
                 f"{pair.name}: no heartbeats are written for this pair, because its settings have errors; "
                 f"`mmtool config check {shell_line(command)}` lists them"
+            )
+
+
+def _warn_of_same_servers(settings: Settings, report: Report) -> None:
+    pairs = {frozenset((flow.source.alias, flow.target.alias)): flow for flow in settings.flows}
+    for flow in pairs.values():
+        here, there = (
+            {server.strip().lower() for server in side.bootstrap_servers.split(",")}
+            for side in (flow.source, flow.target)
+        )
+        if here == there != {""}:
+            report.note(
+                f"{flow.source.alias} and {flow.target.alias} have the same bootstrap servers, so both are one cluster,"
+                " and `mmtool replicate` refuses the flow: give each alias the servers of its own cluster"
             )
 
 

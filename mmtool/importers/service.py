@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
 from mmtool.importers.core.connect import connect_deployment
-from mmtool.importers.core.connector import NoteKind
+from mmtool.importers.core.connector import Note, NoteKind
 from mmtool.importers.core.draft import draft_of
 from mmtool.importers.core.properties_text import properties_text
 from mmtool.importers.core.secret_values import Mounts, SecretPlacement
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mmtool.importers.core.connector import Deployment, Note
+    from mmtool.importers.core.connector import Deployment
 
 _MOST_BYTES = 2 << 20
 """Of one input file; a Kubernetes resource has at most 1.5 MiB."""
@@ -69,9 +70,12 @@ def imported_yaml(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, ke
 def imported_json(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool) -> Imported:
     """As `import_connectors`, of files' names and contents."""
     mounts = Mounts(secrets_dir)
-    documents = [(name, _json(name, content)) for name, content in contents]
+    twice: list[Note] = []
+    documents = [(name, _json(name, content, twice)) for name, content in contents]
     names = [name for name, _ in contents]
-    return _imported(names, connect_deployment(documents), mounts, keep_secrets=keep_secrets)
+    deployment = connect_deployment(documents)
+    deployment = replace(deployment, notes=(*twice, *deployment.notes))
+    return _imported(names, deployment, mounts, keep_secrets=keep_secrets)
 
 
 def _imported(
@@ -83,9 +87,25 @@ def _imported(
     return Imported(properties_text(draft, ", ".join(names)), notes)
 
 
-def _json(name: str, content: bytes) -> object:
+def _json(name: str, content: bytes, twice: list[Note]) -> object:
+    """The JSON of a file; ``twice`` gets a note for each key that an object has more than once."""
+
+    def made_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        found = dict(pairs)
+        of = f"{name}: {found['name']}" if "name" in found else name
+        twice.extend(
+            Note(
+                NoteKind.ATTENTION,
+                f"{of}: {key}",
+                "is set more than once: the last value counts, as in Connect",
+            )
+            for key, count in Counter(key for key, _ in pairs).items()
+            if count > 1
+        )
+        return found
+
     try:
-        return parse_json(content)
+        return parse_json(content, made_of)
     except ValueError as error:
         at = f":{line}" if (line := getattr(error, "lineno", None)) else ""
         raise UsageError(

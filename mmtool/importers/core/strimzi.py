@@ -1,6 +1,7 @@
-"""Read Strimzi's ``KafkaMirrorMaker2`` resources, v1beta2 and v1, as the connectors that its operator makes of them.
+"""Read ``KafkaMirrorMaker2`` resources, v1beta2 and v1, as the connectors that Strimzi's operator makes of them.
 
-Names and precedence are those of the operator's ``KafkaMirrorMaker2Connectors``.
+IBM's Event Streams has the same resource under an API group of its own. Names and precedence are those of the
+operator's ``KafkaMirrorMaker2Connectors``.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from mmtool.importers.core.secret_values import Mounts
 
 KIND = "KafkaMirrorMaker2"
-_API = "kafka.strimzi.io/"
+_APIS = ("kafka.strimzi.io/", "eventstreams.ibm.com/")
 _CONNECTORS = {
     "sourceConnector": ConnectorKind.SOURCE,
     "checkpointConnector": ConnectorKind.CHECKPOINT,
@@ -66,7 +67,7 @@ def strimzi_deployment(names: Sequence[str], documents: Iterable[object], mounts
     workers: list[WorkerName] = []
     notes: list[Note] = []
     for document in _resources(documents):
-        if document.get("kind") != KIND or not str(document.get("apiVersion")).startswith(_API):
+        if document.get("kind") != KIND or not str(document.get("apiVersion")).startswith(_APIS):
             notes.append(Note(NoteKind.LEFT_OUT, _title(document), f"is no {KIND} of Strimzi"))
             continue
         resource = _Resource(document, mounts)
@@ -79,8 +80,8 @@ def strimzi_deployment(names: Sequence[str], documents: Iterable[object], mounts
     if not connectors:
         raise UsageError(
             f"{name} has no {KIND} with a connector",
-            remedy=f"name a file with a {KIND} of apiVersion {_API}v1 or {_API}v1beta2 that has a sourceConnector in"
-            " spec.mirrors",
+            remedy=f"name a file with a {KIND} of API group kafka.strimzi.io or eventstreams.ibm.com, v1 or v1beta2,"
+            " that has a sourceConnector in spec.mirrors",
         )
     deployment = Deployment(tuple(connectors), tuple(workers), tuple(notes))
     if not deployment.has_flow:
@@ -201,10 +202,10 @@ class _Resource:
             connector = mirror.fields(name)
             if connector is None:
                 continue
-            self._report_state(connector, "->".join(names), kind)
+            stopped = self._stopped(connector, "->".join(names), kind)
             config = overlaid(clusters, connector.settings("config"), self._found)
             config = overlaid(config, patterns, self._found)
-            yield Connector(kind, connector.path, config)
+            yield Connector(kind, connector.path, config | stopped)
 
     def _named(self, mirror: Fields, name: str, default: str | None = None) -> dict[str, Setting]:
         alias = mirror.text(name) or default
@@ -227,13 +228,16 @@ class _Resource:
             if name is not None:
                 yield key, Setting(mirror.text(name) or "", mirror.at(name))
 
-    def _report_state(self, connector: Fields, flow: str, kind: ConnectorKind) -> None:
-        """Report a connector that does not run: `mmtool replicate` runs every enabled flow."""
+    def _stopped(self, connector: Fields, flow: str, kind: ConnectorKind) -> dict[str, Setting]:
+        """The key that turns off what a connector does, if it does not run: `mmtool replicate` runs what is enabled."""
+        off = {}
         for name, running in (("state", "running"), ("pause", "false")):
             state = connector.text(name)
             if state is not None and state != running:
                 said = (
-                    f"is {state}, but `mmtool replicate` does the work of this connector; to prevent it, set"
-                    f" {flow}.{SWITCHES[kind]} = false"
+                    f"is {state}, so {flow}.{SWITCHES[kind]} is false; set it to true when `mmtool replicate` is to do"
+                    " the work of this connector"
                 )
                 self._found.append(Note(NoteKind.ATTENTION, connector.at(name), said))
+                off[SWITCHES[kind]] = Setting("false", connector.at(name))
+        return off

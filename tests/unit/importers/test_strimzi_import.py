@@ -331,9 +331,15 @@ def test_secrets_of_one_name_in_two_namespaces_have_two_folders(entries):
     assert found["east.ssl.keystore.password"] == f"${{directory:{SECRETS}/b.user:pw}}"
 
 
-def test_a_stopped_connector_is_reported_because_replicate_runs_the_flow(entries):
-    text = V1BETA2.replace("tasksMax: 2", "state: stopped")
-    assert paths(entries(text)[1], "attention") == ["dr: spec.mirrors[0].sourceConnector.state"]
+@pytest.mark.parametrize("stopped", ["state: stopped", "state: paused", "pause: true"])
+def test_what_a_stopped_connector_does_is_turned_off_and_said(entries, stopped):
+    found, imported = entries(V1BETA2.replace("tasksMax: 2", f"{stopped}, tasksMax: 2"))
+    assert paths(imported, "attention") == [
+        f"dr: spec.mirrors[0].sourceConnector.{stopped.partition(':')[0]}"
+    ]
+    assert found["east->west.enabled"] == "false"
+    found, _ = entries(V1BETA2.replace("checkpointConnector: {", f"checkpointConnector: {{{stopped}, "))
+    assert (found["east->west.enabled"], found["east->west.emit.checkpoints.enabled"]) == ("true", "false")
 
 
 def test_a_policy_that_only_one_connector_has_is_reported_with_the_others_default(entries):
