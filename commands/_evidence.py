@@ -70,7 +70,7 @@ class Page:
         from mmtool.evidence.file import write_page
 
         try:
-            write_page(self.path, evidence, self.signer, switches.secrets)
+            write_page(self.path, evidence, self.signer, switches.replaced)
         except CheckFailedError as error:
             return error
         talk(f"evidence page: {self.path}{'' if self.signer is None else ', signed'}")

@@ -146,8 +146,8 @@ def refuse_loss(asked: Asked, rehearsal: Rehearsal) -> None:
     source = rehearsal.names.source
     error = RefusedError(
         f"records or Kafka Streams state on {source} may be lost, see the warnings; nothing was changed",
-        remedy=f"if {source} is lost, add --accept-data-loss; if {source} answers again, `mmtool failover planned`"
-        " with the same -c FILE and groups loses no record",
+        remedy=f"if {source} is lost, add --accept-data-loss; if {source} answers again, `mmtool failover planned"
+        " -c FILE` with the same groups loses no record",
         code="data_loss",
     )
     finish(asked.result(rehearsed_row(rehearsal), rehearsal.warnings), asked.output, error)

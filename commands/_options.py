@@ -20,7 +20,7 @@ import typer
 from mmtool.commands import _completion as completion
 from mmtool.metrics.level import Level
 from mmtool.output import LogFormat, OutputFormat
-from mmtool.output.console import switches
+from mmtool.output.console import name_file, switches
 
 WHAT = "Selection"
 """Panel: which flow, which groups, which topics."""
@@ -88,6 +88,12 @@ def _set_no_color(no_color: bool) -> bool:
     return no_color
 
 
+def _name_file(config: Path | None) -> Path | None:
+    if config is not None:
+        name_file(str(config))
+    return config
+
+
 def config_option(help_: str, panel: str | None = None) -> Any:
     """``-c``: the properties file that a command reads, or writes."""
     return typer.Option(
@@ -96,6 +102,7 @@ def config_option(help_: str, panel: str | None = None) -> Any:
         metavar="FILE",
         envvar="MMTOOL_CONFIG",
         show_envvar=True,
+        callback=_name_file,
         help=help_,
         rich_help_panel=panel,
     )

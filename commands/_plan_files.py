@@ -94,7 +94,7 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
     if saved.plan.mode != mode:
         raise UsageError(
             f"--plan {path}: this is a plan for `mmtool failover {saved.plan.mode}`",
-            remedy=f"run `mmtool failover {saved.plan.mode} --plan {path}` with the same -c FILE",
+            remedy=f"run `mmtool failover {saved.plan.mode} -c FILE --plan {path}`",
         )
     return saved
 

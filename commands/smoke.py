@@ -96,7 +96,7 @@ def _report(path: Path, ended: Smoked) -> MmtoolError | None:
         Case(result.step, result.seconds, result.message, result.passed, not result.tried)
         for result in ended.results
     ]
-    document = junit_xml(f"mmtool smoke {ended.flow}", cases, datetime.now(UTC), switches.secrets)
+    document = junit_xml(f"mmtool smoke {ended.flow}", cases, datetime.now(UTC), switches.replaced)
     try:
         write_report(path, document)
     except CheckFailedError as error:

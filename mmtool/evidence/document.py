@@ -12,10 +12,10 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
-from mmtool.output.redaction import redacted
+from mmtool.output.redaction import NOTHING, redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 FORMAT: Literal["mmtool-evidence"] = "mmtool-evidence"
@@ -167,14 +167,14 @@ class Evidence:
     environment: Sequence[Fact] = ()
     hashes: Sequence[Hash] = field(default_factory=tuple)
 
-    def document(self, generated_at: str, secrets: Collection[str] = ()) -> Document:
+    def document(self, generated_at: str, replaced: Mapping[str, str] = NOTHING) -> Document:
         """The evidence as JSON values, with secrets hidden in all free text.
 
         Args:
             generated_at: The time of writing, in ISO-8601.
-            secrets: Values that no text may show.
+            replaced: What texts show in place of a word.
         """
-        rows = [_redacted(dict(row), secrets) for row in self.rows]
+        rows = [_redacted(dict(row), replaced) for row in self.rows]
         document: EvidenceDocument = {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
@@ -190,22 +190,22 @@ class Evidence:
             "environment": list(self.environment),
             "hashes": [*self.hashes, rows_hash(rows)],
         }
-        return {key: _redacted(value, secrets, key) for key, value in document.items()}
+        return {key: _redacted(value, replaced, key) for key, value in document.items()}
 
 
-def _redacted(value: Any, secrets: Collection[str], key: str = "") -> Any:
+def _redacted(value: Any, replaced: Mapping[str, str], key: str = "") -> Any:
     """The value as JSON values, with secrets hidden in free text, which people and libraries wrote; names stay."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, dict):
         of = value.get("key", "")
         return {
-            name: _redacted(each, secrets, of if name == "value" else name) for name, each in value.items()
+            name: _redacted(each, replaced, of if name == "value" else name) for name, each in value.items()
         }
     if isinstance(value, list):
-        return [_redacted(each, secrets, key) for each in value]
+        return [_redacted(each, replaced, key) for each in value]
     if isinstance(value, str):
-        return redacted(value, secrets) if key in _FREE_TEXT else str(value)
+        return redacted(value, replaced) if key in _FREE_TEXT else str(value)
     return value
 
 

@@ -13,7 +13,7 @@ from mmtool.output.output_file import write_claimed
 from mmtool.output.values import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Mapping
     from pathlib import Path
 
     from mmtool.evidence.document import Document, Evidence
@@ -35,13 +35,13 @@ def page_bytes(document: Document, signer: Signer | None) -> bytes:
     return page.replace(SIGNATURE, SIGNATURE + signature, 1)
 
 
-def write_page(path: Path, evidence: Evidence, signer: Signer | None, secrets: Collection[str]) -> None:
+def write_page(path: Path, evidence: Evidence, signer: Signer | None, replaced: Mapping[str, str]) -> None:
     """Write an evidence page to a file, signed where a signer is given.
 
     Raises:
         CheckFailedError: The file cannot be written; the operation or comparison itself has ended.
     """
-    page = page_bytes(evidence.document(iso(datetime.now(UTC)), secrets), signer)
+    page = page_bytes(evidence.document(iso(datetime.now(UTC)), replaced), signer)
     write_claimed(
         path, page, "the evidence page", over=_OVER[evidence.kind], remedy=_remedy(path, evidence, signer)
     )

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TextIO
 from mmtool.errors import MmtoolError, StdoutError, StoppedError
 from mmtool.events import WARNINGS, Event, Notice, is_for_people
 from mmtool.output.formats import LogFormat
-from mmtool.output.redaction import redacted, shown
+from mmtool.output.redaction import FILE_OPTION, HIDDEN, redacted, shown
 from mmtool.output.result import Problem
-from mmtool.plain_text import Lines
+from mmtool.plain_text import Lines, shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +33,8 @@ class Switches:
         warned: Warnings before the result was written; part of every JSON document.
         told: The error that was already printed on stderr, while it is still on its way to the error handler.
         stdout_gone: stdout cannot be written any more: for example, the reader has closed its end of the pipe.
-        secrets: Values that must never be shown, in whatever text they occur.
+        replaced: What is shown in place of a word, in whatever text it occurs: secrets are hidden, and `FILE_OPTION`
+            names the command's file.
         log_format: The format of stderr: for people, or for a log collector.
         timed: Messages for people start with the time, as in the file of a service.
         bound: Fields of every line of the log, such as the command and the operation.
@@ -48,7 +49,7 @@ class Switches:
     warned: list[str] = field(default_factory=list)
     told: MmtoolError | None = None
     stdout_gone: bool = False
-    secrets: set[str] = field(default_factory=set)
+    replaced: dict[str, str] = field(default_factory=dict)
     log_format: LogFormat = LogFormat.TEXT
     timed: bool = False
     bound: dict[str, object] = field(default_factory=dict)
@@ -60,6 +61,7 @@ class Switches:
         self.verbosity, self.debug, self.color = 0, False, True
         self.document_written, self.timed, self.told, self.warned = False, False, None, []
         self.log_format, self.bound, self.trace, self.previewed = LogFormat.TEXT, {}, "", None
+        self.replaced.pop(FILE_OPTION, None)
 
     @property
     def logs(self) -> bool:
@@ -137,25 +139,30 @@ def _log_told(notice: Notice) -> None:
 def _log_error(problem: Problem, exit_code: int | None) -> None:
     fields = {
         "code": problem.code,
-        "remedy": shown(problem.remedy, switches.secrets),
+        "remedy": shown(problem.remedy, switches.replaced),
         "exit_code": exit_code,
         "traceback": switches.trace,
     }
     switches.trace = ""
-    _log("error", Notice(problem.message, Event.ERROR, **fields), shown(problem.message, switches.secrets))
+    _log("error", Notice(problem.message, Event.ERROR, **fields), shown(problem.message, switches.replaced))
 
 
 def _log(level: str, notice: Notice, message: str = "") -> None:
     from mmtool.output.log_lines import log_line
 
-    text = message or shown(notice, switches.secrets)
-    _put(log_line(level, text, notice, switches.bound, switches.secrets))
+    text = message or shown(notice, switches.replaced)
+    _put(log_line(level, text, notice, switches.bound, switches.replaced))
 
 
 def hide(secret: str) -> None:
     """Hide a secret from now on: it is shown as ``[hidden]`` in messages and tracebacks, quoted by Python or not."""
     if secret:
-        switches.secrets |= {secret, repr(secret)[1:-1]}
+        switches.replaced |= dict.fromkeys((secret, repr(secret)[1:-1]), HIDDEN)
+
+
+def name_file(path: str) -> None:
+    """Name the command's properties file in every text from now on."""
+    switches.replaced[FILE_OPTION] = shell_line(["-c", path])
 
 
 def write_out(text: str) -> None:
@@ -211,12 +218,12 @@ def stderr_is_tty() -> bool:
 
 def write_err(text: str) -> None:
     """Write a laid-out text, whose names are printable, to stderr; secrets are hidden, errors of stderr ignored."""
-    _put(redacted(text, switches.secrets))
+    _put(redacted(text, switches.replaced))
 
 
 def write_trace(trace: str) -> None:
     """Write a traceback to stderr: its line breaks are Python's, everything else is printable."""
-    _put(Lines.of(redacted(trace, switches.secrets).rstrip("\n").split("\n")) + "\n")
+    _put(Lines.of(redacted(trace, switches.replaced).rstrip("\n").split("\n")) + "\n")
 
 
 def _put(text: str) -> None:
@@ -246,7 +253,7 @@ def leave_terminal() -> None:
 
 def _say(message: str, label: str = "") -> None:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ ", time.gmtime()) * switches.timed
-    _put(at + f"{label}: " * bool(label) + shown(message, switches.secrets) + "\n")
+    _put(at + f"{label}: " * bool(label) + shown(message, switches.replaced) + "\n")
 
 
 def _styled(word: str, sgr: str) -> str:

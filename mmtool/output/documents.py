@@ -6,13 +6,13 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, TypedDict
 
-from mmtool.output.redaction import shown
+from mmtool.output.redaction import NOTHING, shown
 from mmtool.output.result import Problem, Result
 from mmtool.output.values import field, plain, plain_row
 from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Mapping, Sequence
 
 _FLAT = json.JSONEncoder(separators=(",\n      ", ": "), allow_nan=False)
 _NESTED = frozenset({dict, list})
@@ -41,7 +41,7 @@ class ResultDocument(TypedDict):
 
 
 def json_document(
-    result: Result, *, now: datetime, one_line: bool = False, secrets: Collection[str] = ()
+    result: Result, *, now: datetime, one_line: bool = False, replaced: Mapping[str, str] = NOTHING
 ) -> str:
     """The result as a JSON document of the contract; ASCII, which every terminal can show.
 
@@ -49,7 +49,7 @@ def json_document(
         result: What to write.
         now: Becomes ``generated_at``.
         one_line: Write the document in one line, for a stream of documents.
-        secrets: Values that no warning and no error may show.
+        replaced: What warnings and errors show in place of a word.
     """
     rows = [plain_row(row) for row in (result.rows if result.data is None else result.data)]
     document: ResultDocument = {
@@ -57,8 +57,8 @@ def json_document(
         "schema_version": result.schema_version,
         "generated_at": now,
         "data": rows,
-        "warnings": [shown(sentence, secrets) for sentence in result.warnings],
-        "errors": [_problem(Problem.of(error), secrets) for error in result.errors],
+        "warnings": [shown(sentence, replaced) for sentence in result.warnings],
+        "errors": [_problem(Problem.of(error), replaced) for error in result.errors],
     }
     if one_line:
         return _dumps(document)
@@ -82,8 +82,8 @@ def _indented(rows: Sequence[dict[str, object]]) -> str:
     return "[\n    {\n      " + flat + "\n    }\n  ]" if rows else "[]"
 
 
-def _problem(problem: Problem, secrets: Collection[str]) -> Problem:
-    return Problem(*(shown(text, secrets) for text in (problem.code, problem.message, problem.remedy)))
+def _problem(problem: Problem, replaced: Mapping[str, str]) -> Problem:
+    return Problem(*(shown(text, replaced) for text in (problem.code, problem.message, problem.remedy)))
 
 
 def csv_text(result: Result, *, header: bool = True) -> str:

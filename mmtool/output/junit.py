@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
 from mmtool.output.output_file import claim, write_claimed
-from mmtool.output.redaction import shown
+from mmtool.output.redaction import NOTHING, shown
 from mmtool.output.values import iso
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
@@ -32,14 +32,16 @@ class Case(NamedTuple):
     skipped: bool = False
 
 
-def junit_xml(suite: str, cases: Sequence[Case], now: datetime, secrets: Collection[str] = ()) -> bytes:
+def junit_xml(
+    suite: str, cases: Sequence[Case], now: datetime, replaced: Mapping[str, str] = NOTHING
+) -> bytes:
     """The JUnit report as XML.
 
     Args:
         suite: The suite's name, which is also the class name of each case.
         cases: The test cases, in order.
         now: The time of the report.
-        secrets: Values that no message may show.
+        replaced: What messages show in place of a word.
     """
     failures = sum(not case.passed and not case.skipped for case in cases)
     counts = {
@@ -52,7 +54,7 @@ def junit_xml(suite: str, cases: Sequence[Case], now: datetime, secrets: Collect
     root = ET.Element("testsuites", counts)
     of_suite = ET.SubElement(root, "testsuite", {"name": suite, **counts, "timestamp": iso(now)})
     for case in cases:
-        _add(of_suite, suite, case, shown(case.message, secrets))
+        _add(of_suite, suite, case, shown(case.message, replaced))
     ET.indent(root)
     document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return document + b"\n"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool.output.redaction import redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, MutableMapping
+    from collections.abc import Callable, MutableMapping
 
     from mmtool.events import Notice
 
@@ -18,37 +18,39 @@ FIRST = ("timestamp", "level", "event", "message", "command")
 
 
 def log_line(
-    level: str, message: str, notice: Notice, bound: Mapping[str, object], secrets: Collection[str]
+    level: str, message: str, notice: Notice, bound: Mapping[str, object], replaced: Mapping[str, str]
 ) -> str:
     """An event as one line of JSON, in ASCII and with its line feed.
 
     Args:
         level: ``info``, ``debug``, ``warning`` or ``error``.
-        message: The sentence as people read it, with secrets hidden.
+        message: The sentence as people read it.
         notice: The event and its fields, whose names are not changed.
         bound: Fields of every line of this process; the event's own win.
-        secrets: Values that no field may show. They are hidden before the line is put together, which stays JSON.
+        replaced: What fields show in place of a word. It is replaced before the line is put together, which stays JSON.
     """
     render = _logger()
     told = {**bound, **notice.fields}
     values = {
-        name: hidden(value, secrets) for name, value in told.items() if name not in FIRST or name == "command"
+        name: hidden(value, replaced)
+        for name, value in told.items()
+        if name not in FIRST or name == "command"
     }
     line: str = render(level, str(notice.event), message=message, **values)
     return f"{line}\n"
 
 
-def hidden(value: object, secrets: Collection[str]) -> object:
+def hidden(value: object, replaced: Mapping[str, str]) -> object:
     """A field's value with secrets hidden, converted to JSON's own types."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
         return round(value, 3) if abs(value) < float("inf") else None
     if isinstance(value, Mapping):
-        return {str(name): hidden(item, secrets) for name, item in value.items()}
+        return {str(name): hidden(item, replaced) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [hidden(item, secrets) for item in value]
-    return redacted(str(value), secrets)
+        return [hidden(item, replaced) for item in value]
+    return redacted(str(value), replaced)
 
 
 @cache

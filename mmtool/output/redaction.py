@@ -1,21 +1,26 @@
-"""Redact known secrets from every text that is about to be shown, as a last safeguard.
+"""Replace known words in every text that is about to be shown: secrets, and the properties file of this command.
 
-The first safeguard is the configuration, which never puts a secret into a message. This one covers text of others:
-an exception of a client library, a traceback.
+Texts say ``-c FILE`` wherever a command needs the properties file: what makes them does not know which file it is.
+
+Of secrets this is the last safeguard. The first one is the configuration, which never puts a secret into a message.
+This one covers text of others: an exception of a client library, a traceback.
 """
 
 from __future__ import annotations
 
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mmtool.plain_text import Lines, printable
 from mmtool.runtime.secret_names import MARKING_WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Mapping
 
 HIDDEN = "[hidden]"
+FILE_OPTION = "-c FILE"
+NOTHING: Mapping[str, str] = MappingProxyType({})
 
 _ASSIGNMENT = re.compile(
     rf"""(?ix)
@@ -32,10 +37,10 @@ _PRIVATE_KEY = re.compile(
 )
 
 
-def redacted(text: str, secrets: Iterable[str] = ()) -> str:
-    """The text without the given secrets, values assigned to a secret's name, and private keys."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+def redacted(text: str, replaced: Mapping[str, str] = NOTHING) -> str:
+    """The text with words replaced, without values assigned to a secret's name, and without private keys."""
+    for word in sorted(replaced, key=len, reverse=True):
+        text = text.replace(word, replaced[word])
     text = _PRIVATE_KEY.sub(HIDDEN, text)
     return _ASSIGNMENT.sub(_without_value, text)
 
@@ -45,7 +50,7 @@ def _without_value(found: re.Match[str]) -> str:
     return found[0] if is_place else found[1] + HIDDEN
 
 
-def shown(text: str, secrets: Iterable[str] = ()) -> str:
-    """A sentence as it may be shown: secrets hidden, names printable; only `Lines` may have line breaks."""
-    kept = redacted(text, secrets)
+def shown(text: str, replaced: Mapping[str, str] = NOTHING) -> str:
+    """A sentence as it may be shown: words replaced, names printable; only `Lines` may have line breaks."""
+    kept = redacted(text, replaced)
     return kept if isinstance(text, Lines) else printable(kept)

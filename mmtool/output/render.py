@@ -11,9 +11,12 @@ from mmtool.errors import StdoutError, StoppedError
 from mmtool.output import console, documents
 from mmtool.output.formats import OutputFormat
 from mmtool.output.layout import fitted, layout
+from mmtool.output.redaction import FILE_OPTION
 from mmtool.output.table import draw
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from mmtool.errors import MmtoolError
     from mmtool.output.result import Result
 
@@ -38,11 +41,14 @@ def emit(
     Raises:
         StdoutError: stdout cannot be written; what there is to say has been said on stderr.
     """
+    result = _with_file(result)
     match output:
         case OutputFormat.JSON:
-            secrets = console.switches.secrets
+            replaced = console.switches.replaced
             moment = now or datetime.now(UTC)
-            text = documents.json_document(_complete(result), now=moment, one_line=one_line, secrets=secrets)
+            text = documents.json_document(
+                _complete(result), now=moment, one_line=one_line, replaced=replaced
+            )
             console.switches.document_written = True
         case OutputFormat.CSV:
             text = documents.csv_text(result, header=header)
@@ -54,6 +60,27 @@ def emit(
         write(text, applied=result.applied and not result.errors)
     finally:
         _talk_about(result)
+
+
+def _with_file(result: Result) -> Result:
+    """The result whose rows name the command's file, as messages do."""
+    file = console.switches.replaced.get(FILE_OPTION)
+    if file is None:
+        return result
+
+    def named(rows: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
+        return [
+            {
+                key: value.replace(FILE_OPTION, file)
+                if isinstance(value, str) and FILE_OPTION in value
+                else value
+                for key, value in row.items()
+            }
+            for row in rows
+        ]
+
+    data = None if result.data is None else named(result.data)
+    return replace(result, rows=named(result.rows), data=data)
 
 
 def _complete(result: Result) -> Result:

@@ -96,7 +96,7 @@ class Steps:
 
 
 def _shown(line: str) -> str:
-    return shown(line, console.switches.secrets)
+    return shown(line, console.switches.replaced)
 
 
 def _terminal() -> Console:

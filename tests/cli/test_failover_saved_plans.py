@@ -88,7 +88,7 @@ def test_a_plan_whose_execution_has_not_ended_is_to_be_resumed(failover, saved, 
     again = failover(mode, "--plan", path, *EXECUTE)
     assert (again.code, error_of(again)["remedy"]) == (
         3,
-        f"`mmtool failover resume {before['operation_id']} -c FILE --execute` completes it",
+        f"`mmtool failover resume {before['operation_id']} -c {scene.config} --execute` completes it",
     )
 
 
@@ -163,12 +163,12 @@ def test_another_flow_beside_a_plan_is_two(failover, saved, path):
     assert failover(mode, "--plan", path, "-s", "east", "-t", "west").code == 0
 
 
-def test_the_plan_of_another_mode_is_two(failover, saved, path):
+def test_the_plan_of_another_mode_is_two(failover, saved, path, scene):
     other = {"planned": "emergency", "emergency": "planned"}[saved[0]]
     ended = failover(other, "--plan", path)
     assert (ended.code, error_of(ended)["remedy"]) == (
         2,
-        f"run `mmtool failover {saved[0]} --plan {path}` with the same -c FILE",
+        f"run `mmtool failover {saved[0]} -c {scene.config} --plan {path}`",
     )
 
 

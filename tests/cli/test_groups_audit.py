@@ -72,7 +72,7 @@ def test_a_commit_past_the_mirror_is_stale(audited, scene):
         "stale",
         (
             "the group's commit on east is ahead of the mirror on west: let `mmtool replicate` catch up (`mmtool status"
-            " -c FILE` shows the lag and the state)"
+            f" -c {scene.config}` shows the lag and the state)"
         ),
     )
 

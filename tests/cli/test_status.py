@@ -276,13 +276,13 @@ def test_a_source_topic_that_was_deleted_with_records_unmirrored_is_halted_and_w
     assert short["reason"] == (
         "source topic orders was deleted, with 6 offsets or more that were not mirrored and are lost; to remove the"
         " topic from `mmtool status` when no group needs its offsets any more, stop `mmtool replicate`, run `mmtool"
-        " flow forget -c FILE --topic orders --execute`, and start `mmtool replicate` again"
+        f" flow forget -c {scene.config} --topic orders --execute`, and start `mmtool replicate` again"
     )
     assert (whole["state"], whole["lag_records"], whole["lag_seconds"]) == ("idle", 0, 0.0)
     assert whole["reason"] == (
         "source topic orders was deleted; all its known records are on the target, and nothing has to be done; to"
         " remove the topic from `mmtool status` when no group needs its offsets any more, stop `mmtool replicate`,"
-        " run `mmtool flow forget -c FILE --topic orders --execute`, and start `mmtool replicate` again"
+        f" run `mmtool flow forget -c {scene.config} --topic orders --execute`, and start `mmtool replicate` again"
     )
 
 

@@ -294,7 +294,7 @@ def test_a_refusal_says_which_reason_and_what_helps(translate, scene):
     ended = translate()
     assert "error: offsets refused: 2 never_ran (group app)" in ended.stderr
     assert (
-        "start `mmtool replicate`; if it or MirrorMaker 2 already runs, `mmtool status -c FILE`"
+        f"start `mmtool replicate`; if it or MirrorMaker 2 already runs, `mmtool status -c {scene.config}`"
         in ended.stderr
     )
 
@@ -310,7 +310,7 @@ def test_commits_outside_the_flow_are_listed_and_change_no_exit_code(rows, scene
     )
     assert outside["detail"] == (
         "the flow from east to west does not mirror this topic, so its offsets are not moved: `mmtool groups audit"
-        " -c FILE` shows why"
+        f" -c {scene.config}` shows why"
     )
 
 

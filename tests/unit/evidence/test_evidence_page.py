@@ -132,7 +132,7 @@ def test_secrets_are_hidden_in_free_text_and_names_stay_as_they_are():
         warnings=("hunter2",),
         kind=Kind.VERIFY,
     )
-    document = evidence.document(AT, {"hunter2"})
+    document = evidence.document(AT, {"hunter2": "[hidden]"})
     assert document["rows"][0]["topic"] == "hunter2-topic"
     assert document["rows"][0]["reason"] == "it said [hidden]"
     assert [fact["value"] for fact in document["summary"]] == ["because of [hidden]", "hunter2-group"]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from mmtool.errors import RefusedError
 from mmtool.output import Column, Result
 from mmtool.output.documents import csv_text, json_document
+from mmtool.output.redaction import HIDDEN
 from mmtool.plain_text import printable
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -76,7 +77,7 @@ def test_a_known_secret_is_hidden_in_warnings_and_errors():
     result = Result(
         "x", [], warnings=["key hunter2"], errors=[RefusedError("no hunter2", remedy="not hunter2")]
     )
-    assert "hunter2" not in json_document(result, now=NOON, secrets={"hunter2"})
+    assert "hunter2" not in json_document(result, now=NOON, replaced={"hunter2": HIDDEN})
 
 
 def test_csv_has_a_header_and_every_key():

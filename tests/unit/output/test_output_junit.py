@@ -4,12 +4,13 @@ from datetime import UTC, datetime
 from xml.etree import ElementTree as ET
 
 from mmtool.output.junit import Case, junit_xml
+from mmtool.output.redaction import HIDDEN, NOTHING
 
 NOW = datetime(2026, 11, 26, tzinfo=UTC)
 
 
-def suite_of(*cases, secrets=()):
-    return ET.fromstring(junit_xml("mmtool smoke A->B", cases, NOW, secrets)).find("testsuite")  # noqa: S314  our own
+def suite_of(*cases, replaced=NOTHING):
+    return ET.fromstring(junit_xml("mmtool smoke A->B", cases, NOW, replaced)).find("testsuite")  # noqa: S314  our own
 
 
 def test_a_case_carries_its_time_and_what_is_wrong():
@@ -35,7 +36,7 @@ def test_the_suite_counts_its_cases():
 
 def test_no_message_makes_the_document_invalid_or_shows_a_secret():
     message = 'a\x00b\x1b[31m & <"> \ud800 hunter2 \u00e9'
-    (case,) = suite_of(Case("x", 0, message, passed=False), secrets={"hunter2"})
+    (case,) = suite_of(Case("x", 0, message, passed=False), replaced={"hunter2": HIDDEN})
     shown = case.find("failure").text
     assert "hunter2" not in shown
     assert '& <">' in shown
