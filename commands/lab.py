@@ -239,5 +239,6 @@ def _tell_next_steps(directory: StateDirectory, state_dir: Path | None, secure: 
         _tell_users(directory)
     talk("next:")
     talk(f"  export MMTOOL_CONFIG={directory.properties}")
-    talk("  mmtool replicate --until-caught-up")
+    talk("  mmtool replicate    # mirrors each topic within seconds of its creation; runs until Ctrl-C")
+    talk("  mmtool smoke        # in a second shell: sends records through the flow")
     talk(f"  mmtool lab down{_here(state_dir)}")
