@@ -161,8 +161,9 @@ def hide(secret: str) -> None:
 
 
 def name_file(path: str) -> None:
-    """Name the command's properties file in every text from now on."""
-    switches.replaced[FILE_OPTION] = shell_line(["-c", path])
+    """Name the command's properties file in every text from now on; one that the environment names needs no option."""
+    is_known = path == os.environ.get("MMTOOL_CONFIG")
+    switches.replaced[FILE_OPTION] = "" if is_known else " " + shell_line(["-c", path])
 
 
 def write_out(text: str) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 HIDDEN = "[hidden]"
-FILE_OPTION = "-c FILE"
+FILE_OPTION = " -c FILE"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 _ASSIGNMENT = re.compile(

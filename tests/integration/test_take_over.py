@@ -64,7 +64,7 @@ def test_a_flow_is_taken_over_from_mm2_and_every_record_crosses_once(bench, meas
         refused = bench.catch_up(stage.properties)
         assert (refused.code, refused.stdout) == (10, "")
         assert "MirrorMaker 2 runs flow source->target: its group source-mm2 on target has" in refused.stderr
-        assert "`mmtool replicate -c FILE --take-over`" in refused.stderr
+        assert f"`mmtool replicate -c {stage.properties} --take-over`" in refused.stderr
         assert topics_of(target.bootstrap) == before
 
         first = stage.start("--take-over")

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mmtool.output import console
 from mmtool.output.redaction import HIDDEN, redacted
 
 TOLD = [
@@ -55,3 +56,16 @@ def test_the_longest_name_of_kafka_is_searched_in_a_moment(part):
     began = time.process_time()
     redacted(part * (32_767 // len(part)))
     assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize(
+    ("named", "shown_as"),
+    [(None, " -c mm2.properties"), ("other", " -c mm2.properties"), ("mm2.properties", "")],
+)
+def test_a_command_to_paste_names_the_file_unless_the_environment_does(monkeypatch, capsys, named, shown_as):
+    monkeypatch.setattr(console, "switches", console.Switches())
+    if named is not None:
+        monkeypatch.setenv("MMTOOL_CONFIG", named)
+    console.name_file("mm2.properties")
+    console.warn("run `mmtool status -c FILE --groups`")
+    assert f"run `mmtool status{shown_as} --groups`" in capsys.readouterr().err
