@@ -16,7 +16,7 @@ from mmtool import __version__
 from mmtool.errors import MmtoolError, OwnedElsewhereError
 from mmtool.failover.operation.local_copy import LocalCopy
 from mmtool.failover.operation.operation import StepState, TakenUpError
-from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.records import in_journal_order, recorded
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.output import warn
 from mmtool.plan.failover.acl_promotion import promotion_body
@@ -289,8 +289,8 @@ class Journalist:
         return [one for one in same if one.is_open and one.operation_id not in waits]
 
     def of_flow(self) -> list[Recorded]:
-        """Every operation on the same flow, including this one."""
-        return [one for one in recorded(self.port.entries()) if one.names == self.about.names]
+        """Every operation on the same flow, including this one, in the journal's order."""
+        return [one for one in in_journal_order(self.port.entries()) if one.names == self.about.names]
 
     def told_since(self) -> list[Recorded]:
         """Operations on the same flow that have entries since this one started, by the journal's order."""

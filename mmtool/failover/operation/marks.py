@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mmtool.failover.operation.states import START, Event
+from mmtool.failover.operation.states import START, Event, OperationState
 from mmtool.output import warn
 from mmtool.plan.failover.steps import Mode, StepName, topics_of
 from mmtool.plan.records.marks import FailedOverRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.failover.modes.cutover import Cutover, OperationContext
     from mmtool.failover.operation.records import Recorded
@@ -64,33 +64,27 @@ class Marking:
     def _handed_on(
         self, standing: Marks, topics: Collection[str], others: Collection[Recorded]
     ) -> list[FailedOverRecord]:
-        """The marks of operations that give way, rewritten: this operation's for its topics, removed for others."""
+        """The marks of operations that give way, lifted; those that no other holds become this one's for its topics."""
         ended = {other.operation_id for other in others if not other.half_replayed}
         theirs = {name: mark for name, mark in standing.items() if mark.operation_id in ended}
-        ours = [self._ours(mark) for name, mark in theirs.items() if name in topics]
-        return [*ours, *self._lifted({name: mark for name, mark in theirs.items() if name not in topics})]
-
-    def _ours(self, mark: FailedOverRecord) -> FailedOverRecord:
-        return replace(mark, operation_id=self.context.attempt.operation_id, by=self.context.attempt.by)
+        attempt = self.context.attempt
+        return [
+            replace(theirs[mark.topic], operation_id=attempt.operation_id, by=attempt.by)
+            if mark.topic in topics and not mark.failed_over
+            else mark
+            for mark in self._lifted(theirs)
+        ]
 
     def take_back(self) -> None:
         """Remove this operation's own marks."""
         self.context.marks.write(self._lifted(self.own()))
 
     def _lifted(self, marks: Marks) -> list[FailedOverRecord]:
-        """Records that remove marks, or hand them to operations that still need them.
-
-        For a failback only emergencies since its first mark count: a failback marks topics that had no mark, so that
-        only a later emergency can rely on its marks.
-        """
         if not marks:
             return []
-        context, home = self.context, self.cutover.mode is Mode.FAILBACK
-        since_ms = min(mark.since_ms for mark in marks.values()) if home else 0
-        needed = keepers(context.attempt.operation_id, context.journal.of_flow(), since_ms)
-        return lifted(
-            sorted(marks), needed, context.attempt.operation_id, context.attempt.by, context.clock.now_ms()
-        )
+        context = self.context
+        at_ms, attempt = context.clock.now_ms(), context.attempt
+        return lifted(marks, context.journal.of_flow(), attempt.operation_id, attempt.by, at_ms)
 
 
 def release(context: OperationContext, topics: Collection[str]) -> None:
@@ -98,45 +92,88 @@ def release(context: OperationContext, topics: Collection[str]) -> None:
     if not topics:
         return
     context.lock.hold()
-    needed = keepers(context.attempt.operation_id, context.journal.told_since())
-    for topic in sorted(set(topics) & needed.keys()):
-        newer = needed[topic]
+    ours, by, at_ms = context.attempt.operation_id, context.attempt.by, context.clock.now_ms()
+    since = holders(context.journal.told_since(), ours)
+    newer = {name: heirs[-1] for name in topics if (heirs := since.heirs(name))}
+    for topic in sorted(newer):
         warn(
-            f"{topic} stays failed over, as the newer operation {newer} relies on that: to mirror {topic} again, fail"
-            f" the groups of {newer} back as well, or undo {newer} (`mmtool failover show {newer} -c FILE` lists how)"
+            f"{topic} stays failed over, as the newer operation {newer[topic]} relies on that: to mirror {topic} again,"
+            f" fail the groups of {newer[topic]} back as well, or undo {newer[topic]} (`mmtool failover show"
+            f" {newer[topic]} -c FILE` lists how)"
         )
     context.marks.write(
-        lifted(topics, needed, context.attempt.operation_id, context.attempt.by, context.clock.now_ms())
+        [FailedOverRecord(name, name in newer, newer.get(name, ours), by, at_ms) for name in topics]
     )
 
 
-def keepers(operation_id: str, others: Iterable[Recorded], since_ms: int = 0) -> dict[str, str]:
-    """Topics that other operations need marked, each with the id of the last such operation.
+@dataclass(frozen=True, slots=True)
+class Holders:
+    """The operations that still hold topics and groups on the target, each in the order in which they started.
+
+    An operation holds what it moved to the target until it is undone, or until a failback has moved the group back.
+
+    Attributes:
+        topics: By topic of the source that they mark, or that their groups read.
+        groups: By group.
+    """
+
+    topics: Mapping[str, Sequence[Recorded]]
+    groups: Mapping[str, Sequence[Recorded]]
+
+    def heirs(self, topic: str, since: int = 0) -> list[str]:
+        """The ids of operations that need the topic marked and had not ended at a place in the journal."""
+        held_by = self.topics.get(topic, ())
+        return [one.operation_id for one in held_by if one.mode is not Mode.PLANNED and one.span[1] >= since]
+
+
+def holders(in_order: Iterable[Recorded], without: str) -> Holders:
+    """Who holds what on the target after some operations.
 
     Args:
-        operation_id: The operation whose marks are removed.
-        others: Operations on the same flow.
-        since_ms: Emergencies whose last entry is older do not count; in ms since 1970.
+        in_order: Operations on the same flow, in the order in which they started.
+        without: The id of an operation that does not count.
     """
-    return {
-        topic: other.operation_id
-        for other in others
-        if other.operation_id != operation_id
-        for topic in (*_moved_by(other, since_ms), *other.half_replayed)
-    }
-
-
-def _moved_by(other: Recorded, since_ms: int) -> Collection[str]:
-    """Topics of an emergency that can still be rolled back; empty for other operations."""
-    if other.mode is not Mode.EMERGENCY or other.last_ms < since_ms or not other.may(Event.ROLL_BACK):
-        return ()
-    return [*topics_of(other.operation.plan.groups), *other.head.plan.state]
+    others = [one for one in in_order if one.operation_id != without]
+    groups: dict[str, dict[str, Recorded]] = {}
+    for one in others:
+        for name in one.group_names:
+            if one.mode is Mode.FAILBACK and one.state is OperationState.COMPLETED:
+                groups.pop(name, None)
+            elif one.mode in {Mode.PLANNED, Mode.EMERGENCY} and one.may(Event.ROLL_BACK):
+                groups.setdefault(name, {})[one.operation_id] = one
+    topics: dict[str, list[Recorded]] = {}
+    for one in others:
+        held, moved = (
+            set(one.half_replayed),
+            [n for n in one.group_names if one.operation_id in groups.get(n, ())],
+        )
+        if moved:
+            plans = [plan for plan in one.operation.plan.groups if plan.group in moved]
+            held |= {*topics_of(plans), *one.head.plan.state}
+        for topic in held:
+            topics.setdefault(topic, []).append(one)
+    return Holders(topics, {name: list(of.values()) for name, of in groups.items()})
 
 
 def lifted(
-    topics: Iterable[str], needed: Mapping[str, str], operation_id: str, by: str, at_ms: int
+    marks: Marks, in_order: Sequence[Recorded], without: str, by: str, at_ms: int
 ) -> list[FailedOverRecord]:
-    """Records that remove an operation's marks; a topic that another operation needs gets its mark instead."""
-    return [
-        FailedOverRecord(name, name in needed, needed.get(name, operation_id), by, at_ms) for name in topics
-    ]
+    """Records that remove marks whose operation holds the topic no more, or hand them to the first that still does.
+
+    A mark names the first operation that held the topic without a break. So operations that had ended before that one
+    started do not count: a failback or a release came in between.
+
+    Args:
+        marks: By topic of the source.
+        in_order: As for `holders`.
+        without: Likewise.
+        by: The operator, as ``user@host``.
+        at_ms: Now, in ms since 1970.
+    """
+    began = {one.operation_id: one.span[0] for one in in_order}
+    held, records = holders(in_order, without), list[FailedOverRecord]()
+    for name, mark in sorted(marks.items()):
+        if mark.operation_id not in {one.operation_id for one in held.topics.get(name, ())}:
+            heirs = held.heirs(name, began.get(mark.operation_id, 0))
+            records.append(FailedOverRecord(name, bool(heirs), [*heirs, without][0], by, at_ms))
+    return records

@@ -73,6 +73,7 @@ class Recorded:
         salvaged: The diverged records that were written, by the partition on the flow's source.
         entries: How many entries the journal has of it: the next one's number is one more.
         intents: The entries with each group's planned offsets, not decoded yet.
+        span: The places of its first and last entry in the journal, as `in_journal_order` counts them.
     """
 
     head: Operation
@@ -94,6 +95,7 @@ class Recorded:
     promotion_stands: bool = False
     tail: Begun | None = None
     salvaged: Mapping[TopicPartition, Parts] = field(default_factory=dict)
+    span: tuple[int, int] = (0, 0)
 
     @cached_property
     def operation(self) -> Operation:
@@ -152,9 +154,11 @@ def in_journal_order(entries: Iterable[Entry]) -> list[Recorded]:
     Raises:
         RefusedError: As `recorded`.
     """
-    told = list(entries)
-    began = {name: at for at, name in reversed(list(enumerate(entry.operation_id for entry in told)))}
-    return sorted(recorded(told), key=lambda one: began[one.operation_id])
+    told, spans = list(entries), dict[str, tuple[int, int]]()
+    for at, entry in enumerate(told):
+        spans[entry.operation_id] = spans.get(entry.operation_id, (at, at))[0], at
+    found = [replace(one, span=spans[one.operation_id]) for one in recorded(told)]
+    return sorted(found, key=attrgetter("span"))
 
 
 def promoted_acls(in_order: Iterable[Recorded]) -> frozenset[Binding]:

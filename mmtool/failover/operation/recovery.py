@@ -16,7 +16,7 @@ from mmtool.failover.fence.promotion import undo as undo_acls
 from mmtool.failover.fence.steps import came_since, lower, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover
 from mmtool.failover.operation import operation as operations
-from mmtool.failover.operation.marks import keepers, lifted, release
+from mmtool.failover.operation.marks import holders, lifted, release
 from mmtool.failover.operation.meanwhile import on_record, refuse_others
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
@@ -32,12 +32,13 @@ from mmtool.plan.words import few, joined, then
 from mmtool.translation.known import or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mmtool.failover.commits.undo import Undoing
     from mmtool.failover.fence.steps import FenceAsked
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.journal import JournalPort
+    from mmtool.failover.operation.marks import Holders
     from mmtool.failover.operation.operation import Operation, StepLog
     from mmtool.failover.operation.records import Figures, Recorded
     from mmtool.kafka.ports import AclPort, ClusterPort, FlowStatePort, GroupsPort
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from mmtool.plan.records.identity import FlowIdentity
 
 _TAKEN_BACK = {OperationState.CANCELLED, OperationState.ROLLED_BACK}
-_AWAY = {Mode.PLANNED, Mode.EMERGENCY}
 _OVER = "nothing has to be done: the operation is already undone; to move its groups, start a new operation"
 _COMPLETES = "; `mmtool failover resume {0} -c FILE --execute` completes it"
 _COPIES_LEFT = (
@@ -287,11 +287,10 @@ def rehearse_taking_back(
     undoing = look_at(target, Undo.of(target.probe(), plans))
     others = list(others)
     since = _moved_since(found, others) if event is Event.ROLL_BACK else None
-    said = _Said(found.operation_id, by, at_ms)
     if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
-        return RollbackPlan(found, event, _away_again(found, said, others), undoing, since)
-    needed = keepers(found.operation_id, others)
-    return RollbackPlan(found, event, _left_behind(state.control(identity), said, needed), undoing, since)
+        return RollbackPlan(found, event, _away_again(found, others, by, at_ms), undoing, since)
+    marks = _left_behind(found, state.control(identity), others, by, at_ms)
+    return RollbackPlan(found, event, marks, undoing, since)
 
 
 def _moved_since(found: Recorded, in_order: Sequence[Recorded]) -> Recorded | None:
@@ -303,50 +302,48 @@ def _moved_since(found: Recorded, in_order: Sequence[Recorded]) -> Recorded | No
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """Whose marks are lifted, by whom and when."""
+def _away_again(found: Recorded, in_order: Sequence[Recorded], by: str, at_ms: int) -> tuple[Document, ...]:
+    """Marks to write when a failback is rolled back: its groups and topics are held as before it.
 
-    operation_id: str
-    by: str
-    at_ms: int
-
-
-def _away_again(found: Recorded, said: _Said, others: Sequence[Recorded]) -> tuple[Document, ...]:
-    """Marks to write when a failback is rolled back: its groups and topics count as failed over again.
-
-    Each mark names the last operation that moved the group or topic to the target and can be rolled back, since a
-    rollback removes only marks of its own.
+    Where the journal does not have the operation that moved a group, the failback's own name stands in the marks.
     """
-    ours, by, at_ms, names = said.operation_id, said.by, said.at_ms, set(found.group_names)
-    led_away = [
-        one
-        for one in others
-        if one.mode in _AWAY and one.may(Event.ROLL_BACK) and names & set(one.group_names)
-    ]
-    groups = {name: one.operation_id for one in led_away for name in one.group_names}
+    ours = found.operation_id
+    held = holders(takewhile(lambda one: one.operation_id != ours, in_order), ours)
     topics = {
-        name: one.operation_id
-        for one in led_away
-        for name in (*topics_of(one.operation.plan.groups), *one.head.plan.state)
+        name: [*(one.operation_id for one in held.topics.get(name, ())), ours]
+        for name in found.head.plan.released
     }
     return (
-        *(
-            FailedOverRecord(name, True, topics.get(name, ours), by, at_ms)
-            for name in found.head.plan.released
-        ),
-        *(MovedGroupRecord(name, True, groups.get(name, ours), by, at_ms) for name in found.group_names),
+        *(FailedOverRecord(name, True, held_by[0], by, at_ms) for name, held_by in topics.items()),
+        *(_moved(name, held, ours, by, at_ms, otherwise=True) for name in found.group_names),
     )
 
 
-def _left_behind(control: ControlView, said: _Said, needed: Mapping[str, str]) -> tuple[Document, ...]:
-    """Records that remove this operation's own marks; marks of other operations stay."""
-    ours, by, at_ms = said.operation_id, said.by, said.at_ms
-    topics = [name for name, mark in control.failed_over.items() if mark.operation_id == ours]
+def _moved(
+    group: str, held: Holders, operation_id: str, by: str, at_ms: int, *, otherwise: bool = False
+) -> MovedGroupRecord:
+    """A group's mark in the name of the last operation that holds the group; ``otherwise`` if none does."""
+    by_them = [one.operation_id for one in held.groups.get(group, ())]
+    return MovedGroupRecord(group, bool(by_them) or otherwise, [operation_id, *by_them][-1], by, at_ms)
+
+
+def _left_behind(
+    found: Recorded, control: ControlView, in_order: Sequence[Recorded], by: str, at_ms: int
+) -> tuple[Document, ...]:
+    """Records that remove this operation's marks, or hand them to operations that still hold the topic or group.
+
+    A topic of its groups may also have the mark of an operation whose own groups have failed back since.
+    """
+    ours, held = found.operation_id, holders(in_order, found.operation_id)
+    is_emergency = found.mode is Mode.EMERGENCY
+    read = {*topics_of(found.operation.plan.groups), *found.head.plan.state} if is_emergency else set()
+    marks = {
+        name: mark for name, mark in control.failed_over.items() if mark.operation_id == ours or name in read
+    }
     groups = [name for name, mark in control.moved.items() if mark.operation_id == ours]
     return (
-        *lifted(sorted(topics), needed, ours, by, at_ms),
-        *(MovedGroupRecord(name, False, ours, by, at_ms) for name in sorted(groups)),
+        *lifted(marks, in_order, ours, by, at_ms),
+        *(_moved(name, held, ours, by, at_ms) for name in sorted(groups)),
     )
 
 

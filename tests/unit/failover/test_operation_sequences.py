@@ -1,0 +1,260 @@
+"""Operations one after the other: what is marked and moved is what those that were not undone have left.
+
+The model knows no marks: it replays the operations that stand. So to roll back a failover is to have never run it.
+"""
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from itertools import product
+
+import pytest
+
+from kit.operations import KilledError, Killing
+from kit.there_and_back import ThereAndBack
+from mmtool.errors import MmtoolError
+from mmtool.failover.modes import drill, emergency, failback, planned_mode
+from mmtool.failover.modes.release import rehearse_release, release
+from mmtool.failover.operation.journal import Both
+from mmtool.failover.operation.records import in_journal_order
+from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
+from mmtool.failover.operation.states import Event
+from mmtool.plan.failover.steps import Mode
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.records.identity import FlowIdentity
+from mmtool.translation.types import ClusterId
+
+pytestmark = pytest.mark.long
+
+IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
+TOPIC = "orders"
+UNDONE = "failback undone"
+
+
+@dataclass
+class World:
+    """Groups app and late read one topic; ``stands`` has what was done and not undone, in order."""
+
+    scene: ThereAndBack
+    stands: list[tuple[str, tuple[str, ...], str]] = field(default_factory=list)
+
+    def recorded(self):
+        return in_journal_order(self.scene.journal.entries())
+
+    def do(self, word):
+        """Whether it was done; what is refused changes nothing."""
+        try:
+            return getattr(self, word)()
+        except MmtoolError:
+            return False
+        finally:
+            self.scene.lock.leave()
+
+    def planned(self):
+        return self._moved(Mode.PLANNED, "app")
+
+    def emergency(self):
+        return self._moved(Mode.EMERGENCY, "app")
+
+    def emergency_of_late(self):
+        return self._moved(Mode.EMERGENCY, "late")
+
+    def failback(self):
+        return self._moved(Mode.FAILBACK, "app")
+
+    def failback_of_both(self):
+        return self._moved(Mode.FAILBACK, "app", "late")
+
+    def drill(self):
+        rehearsal = drill.rehearse(self.scene.look(), GroupSelection(("app",)))
+        context, log = self.scene.context(rehearsal)
+        return drill.execute(rehearsal, self.scene, context, log).operation.error is None
+
+    def release(self):
+        found = rehearse_release(self.scene.side, self.scene.journal, ())
+        release(found, self.scene.journal, self.scene.marks, self.scene.lock, "ann@host-1", 0)
+        if found.topics:
+            self.stands.append(("release", (), ""))
+        return bool(found.topics)
+
+    def resumed(self):
+        """An emergency that dies when its offsets are written, and is resumed."""
+        before = {one.operation_id for one in self.recorded()}
+        try:
+            done = self._moved(Mode.EMERGENCY, "app", kill=15)
+        except KilledError:
+            done = False
+        self.scene.lock.leave()
+        (found,) = [one for one in self.recorded() if one.operation_id not in before] or [None]
+        if done or found is None or not (found.may(Event.RESUME) and found.head.point_of_no_return_passed):
+            return False
+        rehearsal = self._rehearsal(Mode.EMERGENCY, ("app",))
+        rehearsal = replace(rehearsal, plan=found.operation.plan)
+        context, log = self.scene.context(rehearsal, since=found)
+        ended, _ = roll_forward(found, context, log)
+        assert ended.error is None
+        self.stands.append((Mode.EMERGENCY, ("app",), found.operation_id))
+        return True
+
+    def rollback_of_late(self):
+        return self.rollback(("late",))
+
+    def rollback(self, *only):
+        """The last one that can be."""
+        may = [one for one in self.recorded() if one.may(Event.ROLL_BACK) and one.mode is not Mode.DRILL]
+        found = [one for one in may if not only or one.group_names in only]
+        if not found:
+            return False
+        one = found[-1]
+        home = one.mode is Mode.FAILBACK
+        rehearsal = replace(self._rehearsal(Mode.EMERGENCY, ("app",)), plan=one.operation.plan)
+        context, log = self.scene.context(rehearsal, since=one, home=home)
+
+        def rehearse():
+            return rehearse_taking_back(
+                one,
+                Event.ROLL_BACK,
+                context.destination,
+                self.scene.state,
+                IDENTITY,
+                "bob@host-2",
+                0,
+                others=self.recorded(),
+            )
+
+        take_back(rehearse, context, log)
+        undone = [(UNDONE, one.group_names, one.operation_id)] if home else []
+        at = [name for _, _, name in self.stands].index(one.operation_id)
+        self.stands[at : at + 1] = undone
+        return True
+
+    def _rehearsal(self, mode, groups):
+        chosen = GroupSelection(groups)
+        match mode:
+            case Mode.PLANNED:
+                return planned_mode.rehearse(self.scene.look(), chosen)
+            case Mode.EMERGENCY:
+                return emergency.rehearse(self.scene.side, chosen)
+            case _:
+                return failback.rehearse(self.scene.both, chosen)
+
+    def _moved(self, mode, *groups, kill=None):
+        rehearsal = self._rehearsal(mode, groups)
+        context, log = self.scene.context(rehearsal, home=mode is Mode.FAILBACK)
+        log = log if kill is None else Both(log, Killing(kill))
+        match mode:
+            case Mode.PLANNED:
+                ended = planned_mode.execute(rehearsal, self.scene, context, log)
+            case Mode.EMERGENCY:
+                ended = emergency.execute(rehearsal, context, log)
+            case _:
+                ended = failback.execute(rehearsal, self.scene, context, log, folder=self.scene.folder)
+        if ended.operation.error is None:
+            self.stands.append((mode, groups, rehearsal.plan.operation_id))
+        return ended.operation.error is None
+
+
+def model(stands):
+    """Who holds the topic, and who holds each group, after these operations: names, the first one first.
+
+    A failback of some groups leaves the mark of a topic that others read, in whoever's name it is. One that is rolled
+    back leaves its groups moved and its topics marked: in the name of what had moved the groups, if that is known.
+    """
+    holding, moved = [], {"app": [], "late": []}
+    for mode, groups, name in stands:
+        if mode == "release":
+            holding = []
+        elif mode == UNDONE:
+            for group in groups:
+                moved[group] = moved[group] or [name]
+                holding = holding or [(group, moved[group][0])]
+        elif mode is Mode.FAILBACK:
+            for group in groups:
+                moved[group] = []
+            holding = [(group, other) for group, other in holding if group not in groups]
+        else:
+            for group in groups:
+                moved[group].append(name)
+                if mode is Mode.EMERGENCY:
+                    holding.append((group, name))
+    return [name for _, name in holding], moved
+
+
+def faults(world):
+    """What the marks say otherwise than the model."""
+    view = world.scene.state.view
+    holding, moved = model(world.stands)
+    mark = view.failed_over.get(TOPIC)
+    if (mark is not None) != bool(holding):
+        yield f"marked {mark}, held by {holding}"
+    elif mark is not None and mark.operation_id not in [name for _, _, name in world.stands]:
+        yield f"marked by {mark.operation_id}, which does not stand"
+    for group, names in moved.items():
+        by = view.moved[group].operation_id if group in view.moved else None
+        if by != (names[-1] if names else None):
+            yield f"{group} moved by {by}, held by {names}"
+
+
+@pytest.fixture
+def worlds(tmp_path):
+    def make(number):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        scene = ThereAndBack(folder)
+        scene.folder = folder
+        scene.state.view = type(scene.state.view)(flow=scene.state.view.flow)
+        scene.target.groups.committed.clear()
+        scene.mirrored(TOPIC, 0, [(0, 0, 15)], 15)
+        for group in ("app", "late"):
+            scene.told(group, TOPIC, (8, 8), at_ms=int(time.time() * 1000))
+            scene.commits(group, TOPIC, 8)
+        return World(scene)
+
+    return make
+
+
+WORDS = ("planned", "emergency", "failback", "drill", "rollback", "release", "resumed")
+LONGER = [
+    ("emergency", "failback", "emergency", "rollback"),
+    ("emergency", "failback", "emergency", "failback", "rollback", "rollback", "rollback"),
+    ("emergency", "emergency_of_late", "failback", "rollback"),
+    ("emergency", "emergency_of_late", "failback", "rollback_of_late"),
+    ("emergency", "emergency_of_late", "failback", "rollback", "rollback", "rollback"),
+    ("emergency", "emergency_of_late", "failback_of_both", "rollback", "rollback", "rollback"),
+    ("emergency", "release", "emergency_of_late", "rollback", "rollback"),
+    ("emergency", "emergency_of_late", "rollback", "release", "emergency", "rollback"),
+    ("planned", "emergency", "rollback", "failback", "rollback"),
+    ("emergency", "release", "resumed", "rollback", "failback"),
+]
+
+
+def run(worlds, sequences):
+    wrong, done = [], Counter()
+    for number, words in enumerate(sequences):
+        world = worlds(number)
+        for at, word in enumerate(words):
+            done[word] += world.do(word)
+            if found := list(faults(world)):
+                wrong.append((words[: at + 1], found))
+                break
+    return wrong, done
+
+
+def test_after_every_sequence_of_operations_the_marks_are_those_of_the_operations_that_stand(worlds):
+    """In threes, looked at after each: so in twos as well. With nothing to undo yet, a sequence is a shorter one."""
+    first = [word for word in WORDS if word not in {"rollback", "release"}]
+    wrong, done = run(worlds, product(first, WORDS, WORDS))
+    assert wrong == []
+    assert all(done[word] for word in WORDS), done
+
+
+def test_so_are_they_after_longer_sequences(worlds):
+    wrong, _ = run(worlds, LONGER)
+    assert wrong == []
+
+
+def test_a_second_emergency_that_is_rolled_back_leaves_nothing_to_the_first_which_was_failed_back(worlds):
+    world = worlds(0)
+    assert all(world.do(word) for word in ("emergency", "failback", "emergency", "rollback"))
+    view = world.scene.state.view
+    assert (view.failed_over, view.moved) == ({}, {})
