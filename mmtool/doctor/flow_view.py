@@ -132,10 +132,6 @@ class FlowView:
         names = {self.settings.remote_topic(name) for name in self.mirrored()}
         return {name: there[name] for name in names if name in there}
 
-    def mirror_of(self, topic: str) -> TopicFacts | None:
-        """The target's mirror of a source topic; None where it does not exist."""
-        return self.target_topics().get(self.settings.remote_topic(topic))
-
     @staticmethod
     def _bounds(
         cluster: ClusterPort, topics: Mapping[str, TopicFacts], *, committed: bool

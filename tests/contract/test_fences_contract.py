@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
 )
 
 from kit.clusters import FakeCluster
-from kit.fences import PASSWORD, FakeFences, guarded_cluster
+from kit.fences import PASSWORD, FakeFences, guarded_cluster, plan_fence
 from mmtool.config import ClusterSettings
 from mmtool.config.settings import PasswordLogin, Security
 from mmtool.errors import GateError, NotAuthorisedError, RefusedError
@@ -26,7 +26,6 @@ from mmtool.failover.fence.actions import (
     StrayProducersError,
     await_transactions,
     lower_fence,
-    plan_fence,
     raise_fence,
     watch_ends,
 )

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mmtool.kafka.ports import Bounds, Problem
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.ports import PortReservation
-from mmtool.plan.failover.acl_fence import CannotTell, FenceFacts, OpenTransaction, Writer
+from mmtool.plan.failover.acl_fence import CannotTell, FenceFacts, OpenTransaction, Writer, fence_plan
 from mmtool.plan.failover.acl_rules import EVERY_TOPIC, EVERYBODY, LITERAL, PREFIXED, AclFacts, Binding
 from mmtool.translation.known import UNKNOWN, Unknown
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     from kit.clusters import FakeCluster
     from mmtool.errors import MmtoolError
+    from mmtool.kafka.ports import FencePort
+    from mmtool.plan.failover.acl_fence import FencePlan
     from mmtool.translation.types import TopicPartition
 
 SUPER_USER = "User:boss"
@@ -282,3 +284,8 @@ def _guarded(port: int) -> dict[str, str]:
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": f"User:ANONYMOUS;{SUPER_USER}",
     }
+
+
+def plan_fence(port: FencePort, topics: Collection[str]) -> FencePlan:
+    """An ACL fence for topics, by the ACLs that their cluster has now."""
+    return fence_plan(port.facts(topics), port.alias)

@@ -78,11 +78,6 @@ class ExportedTail:
     def records(self) -> int:
         return sum(partition.records for partition in self.partitions)
 
-    @property
-    def deleted_meanwhile(self) -> int:
-        """Records that were found but not written, because the source's retention deleted them in between."""
-        return sum(max(0, partition.found - partition.records) for partition in self.partitions)
-
     def holds(self, tails: FoundTails) -> bool:
         """Whether the file has every record of these tails; it may have more that the source has deleted since."""
         told = {TopicPartition(one.topic, one.partition): one for one in self.partitions}

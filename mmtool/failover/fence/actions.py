@@ -18,7 +18,7 @@ from mmtool.errors import (
 )
 from mmtool.failover.fence.acl_change import AclChange, AclUse
 from mmtool.plain_text import shell_word
-from mmtool.plan.failover.acl_fence import fence_plan, unfenced
+from mmtool.plan.failover.acl_fence import unfenced
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.words import AGAIN, counted, few, joined, moment, then
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -91,15 +91,6 @@ class StrayProducersError(GateError):
             f"log ends on {alias} still move: {few(strays)}", remedy=then(joined(stop, wait if lost else ""))
         )
         self.strays = strays
-
-
-def plan_fence(port: FencePort, topics: Collection[str]) -> FencePlan:
-    """Plan an ACL fence for topics from the ACLs that their cluster has now; change nothing.
-
-    Raises:
-        UnreachableError, NotAuthorisedError: The cluster does not answer, or does not show its ACLs.
-    """
-    return fence_plan(port.facts(topics), port.alias)
 
 
 def raise_fence(port: FencePort, plan: FencePlan) -> tuple[Binding, ...]:

@@ -83,7 +83,6 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.failback import Homecoming
     from mmtool.plan.failover.failback_facts import HomeFacts
     from mmtool.plan.failover.failover_plan import FailoverPlan
-    from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection, SelectedGroups
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -165,7 +164,11 @@ def rehearse(
     withdrawal = NO_PROMOTION if acls is None else acls.plan(facts.released, names)
     homecoming = plan_failback(name, names, facts, diverged, withdrawal)
     homecoming = replace(homecoming, plan=with_hooks(homecoming.plan, settings.hooks))
-    selection_said = _said_of(both.flow, selected, groups, homecoming.state)
+    selection_said = (
+        *selection_warnings(selected),
+        *metadata_warnings(both.flow, groups, Direction.REVERSE),
+        *state_warnings(homecoming.state, names.source),
+    )
     still_mirrored = set(facts.topics).difference(facts.held)
     return FailbackRehearsal(
         settings,
@@ -185,17 +188,6 @@ def rehearse(
         homecoming=homecoming,
         tails=tails,
         held=facts.topics,
-    )
-
-
-def _said_of(
-    flow: FlowNow, selected: SelectedGroups, groups: Collection[GroupFacts], state: AppState
-) -> tuple[str, ...]:
-    """Warnings about the selection."""
-    return (
-        *selection_warnings(selected),
-        *metadata_warnings(flow, groups, Direction.REVERSE),
-        *state_warnings(state, flow.clusters.settings.source.alias),
     )
 
 

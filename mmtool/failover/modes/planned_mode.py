@@ -180,13 +180,16 @@ def execute(
     Raises:
         MmtoolError: The start could not be recorded; nothing was done.
     """
-    fence, cutover = _fence_steps(rehearsal, context, timeout_seconds), Cutover.of(context, rehearsal.plan)
-    acls = PromotionStep(rehearsal.plan, rehearsal.acls, cutover)
+    plan, asked, patience = rehearsal.plan, rehearsal.asked, timeout_seconds or TRANSACTION_SECONDS
+    committed = rehearsal.settings.reads_committed
+    fence = None if asked is None else FenceSteps(plan, asked, context, patience, committed)
+    cutover = Cutover.of(context, plan)
+    acls = PromotionStep(plan, rehearsal.acls, cutover)
     steps = _Steps(rehearsal, rehearsal.flow, drain, cutover, timeout_seconds, fence)
     begun = (*(() if fence is None else fence.begun), *acls.begun)
     undo = {**({} if fence is None else fence.undo()), **acls.undo_actions}
     ended = operation.run(
-        operation.Operation(rehearsal.plan, since),
+        operation.Operation(plan, since),
         steps.actions() | acls.actions,
         log,
         undo,
@@ -194,20 +197,6 @@ def execute(
         begun,
     )
     return Ended(rehearsal, ended, steps.cutover)
-
-
-def _fence_steps(
-    rehearsal: PlannedRehearsal, context: OperationContext, timeout_seconds: float | None
-) -> FenceSteps | None:
-    if rehearsal.asked is None:
-        return None
-    return FenceSteps(
-        rehearsal.plan,
-        rehearsal.asked,
-        context,
-        timeout_seconds or TRANSACTION_SECONDS,
-        rehearsal.settings.reads_committed,
-    )
 
 
 @dataclass(slots=True)

@@ -3,14 +3,13 @@
 import pytest
 
 from kit.clusters import FakeCluster
-from kit.fences import FakeFences
+from kit.fences import FakeFences, plan_fence
 from mmtool.errors import GateError, NotAuthorisedError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover.fence.actions import (
     Stray,
     StrayProducersError,
     await_transactions,
     lower_fence,
-    plan_fence,
     raise_fence,
     watch_ends,
 )
