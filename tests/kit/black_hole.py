@@ -52,3 +52,26 @@ def _bound() -> socket.socket:
     one = socket.socket()
     one.bind(("127.0.0.1", 0))
     return one
+
+
+class SilentAddress:
+    """An address of loopback on which no connection is ever accepted: its queue is full. A context manager."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._address = (host, port)
+
+    def __enter__(self) -> Self:
+        self._sockets = [socket.socket()]
+        self._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._sockets[0].bind(self._address)
+        self._sockets[0].listen(0)
+        for _ in range(3):
+            waiting = socket.socket()
+            waiting.setblocking(False)
+            waiting.connect_ex(self._address)
+            self._sockets.append(waiting)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for one in self._sockets:
+            one.close()

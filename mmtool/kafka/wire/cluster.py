@@ -477,8 +477,10 @@ def _user(options: Mapping[str, Any]) -> tuple[Any, ...]:
     return options.get("sasl_mechanism"), options.get("sasl_plain_username"), getattr(provider, "user", None)
 
 
-def _why(error: Exception) -> str:
-    return str(error) or "no answer in time"
+def _why(error: BaseException) -> str:
+    """Why no connection opened, with the notes of `open_connection`."""
+    noted = error.__cause__ if isinstance(error, TimeoutError) and error.__cause__ else error
+    return "; ".join((str(error) or "no answer in time", *getattr(noted, "__notes__", ())))
 
 
 def _cause_of(error: BaseException | None) -> str:

@@ -8,12 +8,16 @@ while it reads, which was 45 % of a worker's CPU at 1 KB records.
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
+import time
 from collections import deque
+from functools import partial
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mmtool.kafka.tokens.refusals import readable_refusal
+from mmtool.kafka.wire.ask import first_answer
 from mmtool.kafka.wire.sasl import Login
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ _WRITE_BYTES = 512 << 10
 _WORTH_A_VIEW = 32 << 10
 _LARGEST_ANSWER = 1 << 30
 _LARGE_ANSWER = 32 << 20
+_tried_at: dict[tuple[str, int], float] = {}
+"""Addresses and ports that did not answer, and when they were tried last; all clients of the process share this."""
 
 
 def _frame_of(size: int) -> memoryview:
@@ -39,21 +45,65 @@ def _frame_of(size: int) -> memoryview:
     return memoryview(mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS))
 
 
-async def open_connection(host: str, port: int, options: Mapping[str, Any], seconds: float) -> Connection:
-    """Connect to a broker, and log in where the options hold a login.
+class _LoopTo:
+    """The event loop as aiokafka sees it: it connects to one address, and the certificate must have the host's name."""
 
-    ``options`` are those of `mmtool.kafka.clients.wire_options`, without the servers; ``seconds`` is the longest time
-    for the answer to a request.
+    def __init__(self, address: str) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._address = address
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    async def create_connection(self, factory: Any, host: str, port: int, *, ssl: Any) -> Any:
+        name = host if ssl else None
+        return await self._loop.create_connection(factory, self._address, port, ssl=ssl, server_hostname=name)
+
+
+async def open_connection(host: str, port: int, options: Mapping[str, Any], seconds: float) -> Connection:
+    """Connect to a broker at the first address of its host that answers, and log in where the options hold a login.
+
+    The next address is tried when one fails or is silent; those that did not answer last time come last. ``options``
+    are those of `mmtool.kafka.clients.wire_options`, without the servers; ``seconds`` is the longest time for the
+    answer to a request.
 
     Raises:
         KafkaError: the broker refuses the login; aiokafka's, as all of these.
-        OSError, TimeoutError: the broker does not answer.
+        OSError, TimeoutError: no address answers; notes of this error, or of its cause, name those that were tried.
     """
+    from aiokafka import errors
+
+    resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(one[4][0]) for one in resolved))
+    addresses.sort(key=lambda address: _tried_at.get((address, port), 0.0))
+    tried: list[str] = []
+
+    async def connect(address: str) -> Connection:
+        tried.append(address)
+        _tried_at[address, port] = time.monotonic()
+        return await _open_at(address, host, port, options, seconds)
+
+    try:
+        asks = [partial(connect, address) for address in addresses]
+        which, connection = await first_answer(asks, (OSError, errors.KafkaConnectionError))
+    except (OSError, errors.KafkaConnectionError, asyncio.CancelledError) as error:
+        if len(addresses) > 1:
+            error.add_note(f"addresses tried: {', '.join(tried)}")
+        raise
+    _tried_at.pop((addresses[which], port), None)
+    return connection
+
+
+async def _open_at(
+    address: str, host: str, port: int, options: Mapping[str, Any], seconds: float
+) -> Connection:
     from aiokafka import conn
 
     plain = {name: value for name, value in options.items() if not name.startswith("sasl_")}
     plain["security_protocol"] = options.get("security_protocol", "PLAINTEXT").removeprefix("SASL_")
-    opened = await conn.create_conn(host, port, **plain)
+    opened = conn.AIOKafkaConnection(host, port, **plain)
+    opened._loop = _LoopTo(address)  # noqa: SLF001  aiokafka has no public way
+    await opened.connect()
     connection = Connection(opened, options["client_id"], seconds, Login.of(options))
     try:
         await connection.log_in()

@@ -31,7 +31,7 @@ from mmtool.kafka.wire.sasl import UnprovenBrokerError
 
 @pytest.fixture
 def cluster():
-    return wire_cluster(ClusterSettings(alias="a", bootstrap_servers="nowhere:1"), "test", role="admin")
+    return wire_cluster(ClusterSettings(alias="a", bootstrap_servers="127.0.0.1:1"), "test", role="admin")
 
 
 class Answers:
@@ -124,7 +124,7 @@ def test_a_broker_that_is_silent_holds_no_question_up_that_any_can_answer(cluste
             await asyncio.wait_for(cluster.refresh(()), 5)
 
     asyncio.run(ask())
-    assert asked == ["nowhere", "silent", "speaks", "speaks", "speaks"]
+    assert asked == ["127.0.0.1", "silent", "speaks", "speaks", "speaks"]
 
 
 def test_a_bootstrap_server_that_is_silent_holds_no_start_up(monkeypatch):
@@ -257,7 +257,7 @@ def test_a_cluster_that_refuses_the_credentials_is_not_taken_for_one_that_is_awa
     async def refuses(*_address, **_options):
         raise refused("Authentication failed")
 
-    monkeypatch.setattr("aiokafka.conn.create_conn", refuses)
+    monkeypatch.setattr("aiokafka.conn.AIOKafkaConnection.connect", refuses)
     with pytest.raises(NotAuthorisedError) as error:
         asyncio.run(cluster.start())
     assert error.value.message == f"cluster a{said}"
@@ -304,7 +304,7 @@ def test_each_cause_of_a_cluster_that_does_not_answer_has_its_remedy(cluster, mo
     async def fails(*_address, **_options):
         raise error
 
-    monkeypatch.setattr("aiokafka.conn.create_conn", fails)
+    monkeypatch.setattr("aiokafka.conn.AIOKafkaConnection.connect", fails)
     with pytest.raises(UnreachableError, match="cluster a does not answer at") as raised:
         asyncio.run(cluster.start())
     assert raised.value.remedy.startswith(remedy)
@@ -329,7 +329,7 @@ def test_an_error_that_stays_has_the_remedy_for_its_cause(code, remedy):
 
 def test_a_broker_that_refuses_the_credentials_while_others_take_them_is_asked_again(cluster, monkeypatch):
     """Whom it asks about passwords is away for a moment: what runs does not end of that."""
-    answering(cluster, monkeypatch, [BrokerAddress(7, "h", 1)])
+    answering(cluster, monkeypatch, [BrokerAddress(7, "127.0.0.1", 1)])
 
     async def refuses(*_address, **_options):
         raise SaslAuthenticationFailed("not now")
@@ -337,7 +337,7 @@ def test_a_broker_that_refuses_the_credentials_while_others_take_them_is_asked_a
     async def ask():
         await cluster.start()
         monkeypatch.undo()
-        monkeypatch.setattr("aiokafka.conn.create_conn", refuses)
+        monkeypatch.setattr("aiokafka.conn.AIOKafkaConnection.connect", refuses)
         await cluster.send(7, None)
 
     with pytest.raises(
@@ -351,7 +351,7 @@ def test_a_broker_that_refuses_the_credentials_while_others_take_them_is_asked_a
 def test_a_client_of_tokens_that_is_another_is_another_user_of_an_open_connection():
     login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER"}
     old, new = (SimpleNamespace(user=f"OAUTHBEARER as client {name}") for name in ("a", "b"))
-    options = {**login, "bootstrap_servers": ["h:1"], "sasl_oauth_token_provider": old}
+    options = {**login, "bootstrap_servers": ["127.0.0.1:1"], "sasl_oauth_token_provider": old}
     cluster = WireCluster(options, alias="a", client_id="id")
     before = cluster._options
     cluster.renew_credentials({**options, "sasl_oauth_token_provider": new})
@@ -369,17 +369,17 @@ def test_a_name_that_can_be_none_is_a_cluster_that_does_not_answer(host):
 def test_an_open_connection_takes_a_new_password_and_no_other_user(monkeypatch, user, password):
     """A broker refuses another user on it; new connections take both."""
     login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN", "sasl_plain_username": "me"}
-    options = {**login, "bootstrap_servers": ["h:1"], "sasl_plain_password": "old"}
+    options = {**login, "bootstrap_servers": ["127.0.0.1:1"], "sasl_plain_password": "old"}
     cluster, given = WireCluster(options, alias="a", client_id="id"), []
 
-    async def opened(_host, _port, options, _seconds):
+    async def opened(_host, _port, options, *_):
         given.append(options)
         return Answers(None)
 
     async def scene():
-        await cluster._connect("h", 1)
+        await cluster._connect("127.0.0.1", 1)
         cluster.renew_credentials({**options, "sasl_plain_username": user, "sasl_plain_password": "new"})
-        await cluster._connect("h", 1)
+        await cluster._connect("127.0.0.1", 1)
 
     monkeypatch.setattr("mmtool.kafka.wire.cluster.open_connection", opened)
     asyncio.run(scene())
