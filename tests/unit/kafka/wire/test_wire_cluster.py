@@ -22,6 +22,7 @@ from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.wire import ask as asking
+from mmtool.kafka.wire import connection
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster, remedy_after, retrying
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, PartitionLeader, TopicMetadata
@@ -385,3 +386,42 @@ def test_an_open_connection_takes_a_new_password_and_no_other_user(monkeypatch, 
     asyncio.run(scene())
     then, now = ((found["sasl_plain_username"], found["sasl_plain_password"]) for found in given)
     assert (then, now) == (("me", password), (user, "new"))
+
+
+@pytest.fixture
+def addresses(monkeypatch):
+    """Of the host ``two``: at ``silent`` nobody ever answers. Returns those that were tried, in order."""
+    tried = []
+
+    async def resolved(_loop, _host, port, **_):
+        return [(2, 1, 6, "", (address, port)) for address in ("silent", "live")]
+
+    async def opened(address, *_):
+        tried.append(address)
+        await asyncio.sleep(60 if address == "silent" else 0)
+        return Answers(None)
+
+    monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", resolved)
+    monkeypatch.setattr(connection, "_open_at", opened)
+    monkeypatch.setattr(connection, "_tried_at", {})
+    return tried
+
+
+def test_a_silent_address_of_a_host_is_followed_by_the_next_one_which_comes_first_from_then_on(
+    cluster, addresses, monkeypatch
+):
+    monkeypatch.setattr(asking, "NEXT_SECONDS", 0.05)
+
+    async def connect_twice():
+        await cluster._connect("two", 1)
+        await cluster._connect("two", 1)
+
+    asyncio.run(connect_twice())
+    assert addresses == ["silent", "live", "live"]
+
+
+def test_a_host_that_is_silent_is_told_with_the_addresses_that_were_tried(cluster, addresses, monkeypatch):
+    monkeypatch.setattr("mmtool.kafka.wire.cluster._CONNECT_SECONDS", 0.05)
+    cluster._bootstrap = ["two:1"]
+    with pytest.raises(UnreachableError, match=r"no answer in time; addresses tried: silent$"):
+        asyncio.run(cluster.start())
