@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -48,6 +49,7 @@ LISTED = (
     Column("reason"),
     Column("problem", essential=False),
 )
+RESTORED = (Column("current_offset"), Column("restored_offset"))
 STEPS = (Column("name", title="STEP"), Column("state"), Column("sentence"))
 
 
@@ -239,10 +241,15 @@ def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: 
 
 def _agreed(asked: operations.Asked, found: Recorded, plan: RollbackPlan) -> bool:
     """Show what would be undone; whether it is to be executed, is possible, and is agreed to."""
+    from mmtool.failover.report.operation_row import show_restored
     from mmtool.failover.report.report import recorded_row
 
     def shown() -> Result:
-        return asked.result(recorded_row(found), _left_over(plan))
+        row = recorded_row(found)
+        show_restored(row, plan.undoing.rows())
+        made = asked.result(row, _left_over(plan))
+        *columns, written, reason = made.columns or ()
+        return replace(made, columns=(*columns, *RESTORED, written, reason))
 
     if not asked.execute or plan.refusal is not None:
         finish(shown(), asked.output, plan.refusal)

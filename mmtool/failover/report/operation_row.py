@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.states import OperationState
-from mmtool.failover.report.rows import Exactness, PlaceRow
+from mmtool.failover.report.rows import Exactness, ImportedRow, PlaceRow
 from mmtool.plan.failover.acl_rules import AclRow
 from mmtool.plan.failover.steps import Mode, StepName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 class CostsRow(TypedDict):
@@ -38,8 +41,10 @@ class MovedPartitionRow(PlaceRow, CostsRow):
         exactness: How far the new offset is certain; null if known only after the drain.
         target_offset_before: Committed on the destination before the operation.
         written: Whether the new offset is stored; null if it was sent and the result is unknown.
-        reason: Why the partition has no new offset; empty where it has one.
+        reason: Why the partition has no new offset, or cannot be restored; empty otherwise.
         detail: The reason as a sentence.
+        current_offset: Committed now on the destination; in the rehearsal of a rollback. Null without a commit.
+        restored_offset: What the rollback commits there; null where it deletes the commit.
     """
 
     upstream_offset: int | None
@@ -50,6 +55,8 @@ class MovedPartitionRow(PlaceRow, CostsRow):
     written: bool | None
     reason: str
     detail: str
+    current_offset: NotRequired[int | None]
+    restored_offset: NotRequired[int | None]
 
 
 class MovedGroupRow(TypedDict):
@@ -150,3 +157,21 @@ class OperationRow(TypedDict):
     lag_records_before: NotRequired[int | None]
     emergency_rpo_records: NotRequired[int | None]
     emergency_knowledge_age_seconds: NotRequired[float | None]
+
+
+def show_restored(row: OperationRow, restores: Iterable[ImportedRow]) -> None:
+    """Add to an operation's row what its rollback would commit or delete; none of it is written yet."""
+    back: dict[tuple[object, ...], ImportedRow] = {
+        (one["group"], one["topic"], one["partition"]): one for one in restores
+    }
+    for group in row["groups"]:
+        for partition in group["partitions"]:
+            topic = partition["topic" if row["mode"] is Mode.FAILBACK else "target_topic"]
+            partition["written"] = False
+            one = back.get((group["group"], topic, partition["partition"]))
+            if one is not None:
+                partition["current_offset"], partition["restored_offset"] = (
+                    one["offset_before"],
+                    one["offset"],
+                )
+                partition["reason"] = one["reason"]

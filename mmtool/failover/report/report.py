@@ -225,7 +225,7 @@ def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> MovedPartition
         "target_topic": verdict.target and verdict.target.topic,
         "downstream_offset": downstream,
         "exactness": None if waits else exactness(verdict),
-        **_costs(plan, verdict, view),
+        **_costs(plan, verdict, view),  # type: ignore[typeddict-item]  # keys of a rollback's rehearsal come later
         "target_offset_before": offset_in(verdict.before),
         "written": _is_written(plan.group, place, view),
         "reason": KNOWN_AFTER_DRAIN if waits else verdict.refusal or "",
@@ -387,11 +387,17 @@ def _after_planned(ended: Ended, settings: FlowSettings, given: Sequence[str]) -
     return [
         *_promoted(ended, settings),
         NextStep(f"keep `mmtool replicate` running while producers still write to {here}"),
-        NextStep(
-            f"to move the groups back before anything is produced on {there}, add --execute to:",
-            (f"mmtool translate-offsets {_meant(ended, settings, given)} --reverse",),
-        ),
+        _rollback(ended, f"before their consumers start on {there}", given),
     ]
+
+
+def _rollback(ended: Ended, while_possible: str, given: Sequence[str]) -> NextStep:
+    fence, arguments = ended.rehearsal.plan.fence, shell_line([ended.rehearsal.plan.operation_id, *given])
+    lifts = " and lift the fence" if fence.asked_for and fence.kind is not FenceKind.WATCH else ""
+    return NextStep(
+        f"to restore the groups' previous offsets{lifts}, {while_possible}:",
+        (f"mmtool failover rollback {arguments} --execute",),
+    )
 
 
 def _promoted(ended: Ended, settings: FlowSettings) -> list[NextStep]:
@@ -417,20 +423,11 @@ def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> 
     """The next commands after a failover with a fence: the producers move to the target too."""
     there, fence = settings.target, ended.rehearsal.plan.fence
     topics = few(fence.topics) or "the groups' topics"
-    operation_id = ended.rehearsal.plan.operation_id
-    back = f"mmtool failover rollback {shell_line([operation_id, *given])} --execute"
     return [
         NextStep(f"start the producers of {topics} with bootstrap.servers={there.bootstrap_servers}"),
         _what_stays(fence, settings),
-        NextStep(
-            f"to restore the groups' previous offsets{_lowered(fence)}, before clients continue on {there.alias}:",
-            (back,),
-        ),
+        _rollback(ended, f"before clients continue on {there.alias}", given),
     ]
-
-
-def _lowered(fence: Fence) -> str:
-    return "" if fence.kind is FenceKind.WATCH else " and lift the fence"
 
 
 def fence_left(found: Recorded, settings: FlowSettings) -> list[NextStep]:

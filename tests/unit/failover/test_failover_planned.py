@@ -308,9 +308,11 @@ def test_a_signal_while_its_end_is_put_on_record_leaves_no_move_that_seems_to_be
 
 
 def test_the_next_steps_name_what_a_human_needs(ran):
-    said = lines_of(next_steps(ran()))
+    ended = ran()
+    said = lines_of(next_steps(ended))
     assert "bootstrap.servers=west-1:9092; they must subscribe to east.orders instead of orders" in said
-    assert "mmtool translate-offsets -s east -t west -g app --reverse" in said
+    assert f"mmtool failover rollback {ended.operation.plan.operation_id} --execute" in said
+    assert "translate-offsets" not in said
 
 
 def test_metadata_goes_along(scene, ran):
