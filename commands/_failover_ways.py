@@ -154,7 +154,7 @@ def resume(
     patience = timeout or options.DEFAULT_TIMEOUT
     known = _to_change(config, source, target, patience, operation_id)
     asked = operations.Asked(
-        "failover resume", execute, yes, output, given(config, source, target), partitions=partitions
+        "failover resume", execute, yes, output, given(config, source, target), partitions
     )
     if is_finished(known.found):
         finish(asked.result(recorded_row(known.found), ()), output, None)

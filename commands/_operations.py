@@ -71,8 +71,8 @@ class Asked:
 
     Attributes:
         given: ``-c``, ``-s`` and ``-t`` as the command has them.
-        accepts_loss: Whether the command needs no further option to execute a plan that may lose records or state.
         partitions: Whether the table has a row for each partition instead of one for each group.
+        accepts_loss: Whether the command needs no further option to execute a plan that may lose records or state.
     """
 
     command: str
@@ -80,8 +80,8 @@ class Asked:
     yes: bool
     output: OutputFormat
     given: tuple[str, ...] = ()
-    accepts_loss: bool = True
     partitions: bool = False
+    accepts_loss: bool = True
 
     def result(self, row: Row, warnings: tuple[str, ...], *, applied: bool = False) -> Result:
         """One operation's row, and its groups laid flat for the table."""

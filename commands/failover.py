@@ -144,7 +144,7 @@ def planned(
     meant = unit_of(settings, unit)
     chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups, unit=meant)
     asked = operations.Asked(
-        "failover planned", execute, yes, output, given(config, source, target), partitions=partitions
+        "failover planned", execute, yes, output, given(config, source, target), partitions
     )
     if plans.was_executed(asked, saved, settings, patience):
         return
@@ -203,15 +203,8 @@ def emergency(
     settings = one_flow(config, *plans.aliases_of(saved, source, target))
     meant = unit_of(settings, unit)
     chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant)
-    asked = operations.Asked(
-        "failover emergency",
-        execute,
-        yes,
-        output,
-        given(config, source, target),
-        accepts_loss=accept_data_loss,
-        partitions=partitions,
-    )
+    words = given(config, source, target)
+    asked = operations.Asked("failover emergency", execute, yes, output, words, partitions, accept_data_loss)
     if plans.was_executed(asked, saved, settings, timeout):
         return
     promoted = promotions.said(saved, principal_map, promotes=promote_acls)
@@ -275,7 +268,7 @@ def failback(
     meant = unit_of(flow, unit)
     chosen = plans.groups_of(saved, "failover failback", group, groups, all_groups=all_groups, unit=meant)
     asked = operations.Asked(
-        "failover failback", execute, yes, output, given(config, source, target), partitions=partitions
+        "failover failback", execute, yes, output, given(config, source, target), partitions
     )
     if plans.was_executed(asked, saved, flow, patience):
         return
@@ -328,7 +321,7 @@ def drill(
     chosen = selection(group, groups, all_groups=all_groups, unit=unit_of(settings, unit))
     require_selector(chosen, "failover drill")
     asked = operations.Asked(
-        "failover drill", execute, yes, output, given(config, source, target), partitions=partitions
+        "failover drill", execute, yes, output, given(config, source, target), partitions
     )
 
     def agreed(rehearsal: Rehearsal) -> bool:
