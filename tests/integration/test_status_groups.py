@@ -11,12 +11,12 @@ import pytest
 
 from kit.black_hole import BlackHole
 from kit.lookups import groups_of
-from kit.processes import run_mmtool
+from kit.processes import error_of, run_mmtool
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import wait_until
+from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
@@ -24,6 +24,7 @@ pytestmark = [pytest.mark.kafka]
 
 PATIENCE_SECONDS = 60
 RECORDS = 3000
+LOST_SECONDS = 5
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +70,28 @@ def assert_is_ready(rows, commit):
     assert 0 < second["lag_seconds"] < PATIENCE_SECONDS
     assert second["checkpoint_age_seconds"] < 10
     assert (second["committed"], second["target_committed"]) == (commit, commit)
+
+
+EMERGENCY = "`mmtool failover emergency -c FILE -s source -t target --all-groups`"
+
+
+def assert_tells_of_the_target(answer, measured, what):
+    measured(f"status with {what} took {answer.seconds:.1f} s")
+    assert (answer.code, EMERGENCY in error_of(answer)["remedy"]) == (9, True), answer
+    rows = [row for row in answer.rows if row["topic"].startswith("glance-")]
+    assert [(row["state"], row["lag_records"], row["lag_seconds"]) for row in rows] == [
+        ("idle", None, None)
+    ] * 2
+    assert all("source does not answer" in row["reason"] for row in rows)
+    assert all(row["upstream_position"] > 0 for row in rows)
+    assert answer.seconds < patience(LOST_SECONDS)
+
+
+def assert_names_the_emergency(mmtool, properties, group, measured, what):
+    answer = mmtool("failover", "planned", "-g", group, "-c", properties, "-o", "json")
+    measured(f"failover planned with {what} took {answer.seconds:.1f} s")
+    assert (answer.code, EMERGENCY in error_of(answer)["remedy"]) == (9, True), answer
+    assert answer.seconds < patience(LOST_SECONDS)
 
 
 @pytest.mark.spark
@@ -127,6 +150,12 @@ def test_what_a_failover_now_would_cost_is_what_the_emergency_s_rehearsal_says(b
     with BlackHole() as hole:
         unreachable = bench.properties(topic, **how, **{"source.bootstrap.servers": hole.bootstrap})
         dead = look(unreachable, "--groups", "--timeout", "3s")
+        assert_tells_of_the_target(look(unreachable), measured, "a silent source")
+        assert_names_the_emergency(mmtool, unreachable, app, measured, "a silent source")
+    bench.fleet["source"].stop_broker(0)
+    assert_tells_of_the_target(look(properties), measured, "a stopped source")
+    assert_names_the_emergency(mmtool, properties, app, measured, "a stopped source")
+    bench.fleet["source"].start_broker(0)
     assert dead.code == 9
     assert [(row["group"], row["ready"], row["committed"]) for row in dead.rows] == [(app, True, None)] * 2
     assert [row["reread_max"] for row in dead.rows] == [partition["reread_max"] for partition in told]
