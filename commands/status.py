@@ -107,7 +107,7 @@ _GROUP_COLUMNS = (
     Column("target_committed", essential=False),
     Column("reread_expected", of_group=of.total(_moves)),
     Column("reread_max", essential=False, of_group=of.total(_moves)),
-    Column("rpo_records", of_group=of.total(_moves)),
+    Column("rpo_records", human=human.or_unknown, of_group=of.total(_moves)),
     Column(
         "checkpoint_age_seconds",
         title="CHECKPOINT-AGE",
@@ -115,7 +115,7 @@ _GROUP_COLUMNS = (
         human=human.age,
         of_group=of.largest,
     ),
-    Column("ready", of_group=lambda rows, _: not any(row["blocks_group"] for row in rows)),
+    Column("ready", of_group=lambda rows, _: not any(row["blocks_group"] or row["moved"] for row in rows)),
     Column("reason", note=True, verdict=True, of_group=of.first(lambda row: bool(row["blocks_group"]))),
     Column("rpo_seconds", title="RPO-TIME", essential=False, human=human.age, of_group=of.largest),
     Column("blocks_group", essential=False),

@@ -114,6 +114,10 @@ def _figures(found: Recorded, row: Mapping[str, Any]) -> Iterator[Fact]:
         "rto_seconds", "recovery time (RTO), until the last offset was read back", row["rto_seconds"], "s"
     )
     yield Fact("rpo_records", "records lost (RPO), at most", row["rpo_records"])
+    if row["source_seen_at"] is not None:
+        yield Fact("lost_min", "records lost (RPO), at least", row["lost_min"])
+        seen = moment(round(row["source_seen_at"].timestamp() * 1000))
+        yield Fact("source_seen_at", f"{found.names.source} last seen", seen)
     yield Fact("reread_records", "records read again, at most", row["reread_records"])
     yield Fact("reread_expected", "records read again, expected", row["reread_expected"])
     yield Fact("diverged_records", _diverged(found), row["diverged_records"])

@@ -243,7 +243,7 @@ def _to_look_at(group: Mapping[str, Any]) -> bool:
     return any(
         partition["reason"] not in _UNREMARKABLE
         or partition["exactness"] == "bounded"
-        or partition["lost_max"]
+        or partition["lost_max"] != 0
         or (partition["written"] is None)
         for partition in group["partitions"]
     )
@@ -276,7 +276,7 @@ def _offset(one: Mapping[str, Any], *, home: bool) -> list[Any]:
     before = plain_number(one["target_offset_before"])
     after = Html("not known") if one["written"] is None else there if one["written"] else before
     place = [one["topic"], plain_number(one["partition"]), here, one["target_topic"]]
-    costs = [one["reread_max"], one["lost_max"]]
+    costs = [one["reread_max"], "unknown" if one["lost_max"] is None else one["lost_max"]]
     return [*place, before, after, one["exactness"], *costs, one["detail"] or one["reason"] or Html("")]
 
 

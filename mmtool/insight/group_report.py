@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mmtool.output import human
 from mmtool.plain_text import duration
 from mmtool.plan.groups.status import summaries
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import counted, few, last_seen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,24 +24,35 @@ def headline(found: GroupsFound) -> str:
     groups = summaries(found.rows)
     if not groups:
         return f"{found.flow}: no group"
-    ready = sum(group.ready for group in groups)
-    said = [f"{ready} of {counted(len(groups), 'group')} ready to fail over", _not_ready(groups)]
-    said += [f"in an emergency: {_missing(found.rows)}", _read_again(found.rows), _knowledge(groups)]
+    ready, moved = sum(group.ready for group in groups), [group.group for group in groups if group.moved]
+    said = [f"{ready} of {counted(len(groups), 'group')} ready to fail over"]
+    said += [f"moved by a failover: {few(moved, _NAMED)}" if moved else "", _not_ready(groups)]
+    if len(moved) < len(groups):
+        left = [row for row in found.rows if not row.moved]
+        said += [
+            f"in an emergency: {_missing(left, found.now_ms)}",
+            _read_again(left),
+            _knowledge(summaries(left)),
+        ]
     return f"{found.flow}: {'; '.join(filter(None, said))}"
 
 
 def _not_ready(groups: Sequence[GroupSummary]) -> str:
-    back = [f"{group.group} ({group.reason.partition(':')[0]})" for group in groups if not group.ready]
+    back = [
+        f"{group.group} ({group.reason.partition(':')[0]})"
+        for group in groups
+        if not group.ready and not group.moved
+    ]
     return f"not ready: {few(back, _NAMED)}" if back else ""
 
 
-def _missing(rows: Sequence[GroupRow]) -> str:
+def _missing(rows: Sequence[GroupRow], now_ms: int) -> str:
     """The records lost in an emergency failover, in words; a partition that several groups read counts once."""
     by_place: dict[TopicPartition, GroupRow] = {row.place: row for row in rows if row.place is not None}
     mirrored = [row for row in by_place.values() if row.blocks_group or row.ready]
     known = [row for row in mirrored if row.rpo_records is not None]
     if not known:
-        return "unknown number of records lost"
+        return _unseen(mirrored, now_ms)
     without = len(mirrored) - len(known)
     unknown = f", unknown for {counted(without, 'partition')}" if without else ""
     records = sum(row.rpo_records or 0 for row in known)
@@ -50,6 +61,16 @@ def _missing(rows: Sequence[GroupRow]) -> str:
     worst = max(known, key=lambda row: (row.rpo_seconds or 0.0, row.rpo_records or 0))
     age = "" if worst.rpo_seconds is None else f"of the last {duration(worst.rpo_seconds)}, "
     return f"{human.records(records)} lost{unknown} ({age}worst {worst.place})"
+
+
+def _unseen(rows: Sequence[GroupRow], now_ms: int) -> str:
+    """That the number of lost records is unknown, when the source was last seen, and what is lost at least."""
+    seen = max(((row.source_seen_at, row.source) for row in rows if row.source_seen_at), default=None)
+    if seen is None:
+        return "unknown number of records lost"
+    least = sum(row.rpo_records_min or 0 for row in rows)
+    at_least = f", at least {human.records(least)} lost" if least else ""
+    return f"unknown: {last_seen(seen[1], round(seen[0].timestamp() * 1000), now_ms)}{at_least}"
 
 
 def _read_again(rows: Sequence[GroupRow]) -> str:

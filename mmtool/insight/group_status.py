@@ -32,12 +32,14 @@ from mmtool.insight.translation import (
     selection_warnings,
     topics_of,
 )
-from mmtool.plan.failover.emergency import plan_emergency, records_lost
+from mmtool.plan.failover.emergency import plan_emergency
+from mmtool.plan.failover.risks import Loss
 from mmtool.plan.flow.partition_rows import waiting_since
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
 from mmtool.plan.groups.status import GroupKnowledge, GroupRow, group_rows, with_ages
 from mmtool.plan.words import Names, have
+from mmtool.translation.blocks import SeenOffset
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -66,10 +68,12 @@ class GroupsFound:
         warnings: Sentences beside them.
         unasked: Why the source did not answer: the rows are then what the target alone knows.
         unknown: Requested names that no group has.
+        now_ms: When the target was read, in ms since 1970.
     """
 
     flow: str
     rows: tuple[GroupRow, ...]
+    now_ms: int
     warnings: tuple[str, ...] = ()
     unasked: tuple[MmtoolError, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -108,7 +112,7 @@ def _by_target_alone(flow: WatchedFlow, selection: GroupSelection, away: Unreach
     now, names = look_at_target(flow.target_side, selection, _now_ms()), _names(flow)
     rows = group_rows(_knowledge(flow, now, now.facts.source_ends, None))
     wanted = tuple(row for row in rows if not flow.topics or row.topic in flow.topics)
-    return GroupsFound(names.flow, wanted, now.warnings, (away,), now.facts.unknown)
+    return GroupsFound(names.flow, wanted, now.facts.now_ms, now.warnings, (away,), now.facts.unknown)
 
 
 def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
@@ -116,7 +120,7 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
     selected = selected_groups(now, selection, Direction.FORWARD)
     warnings = list(selection_warnings(selected))
     groups = read_groups(now, selected.known, Direction.FORWARD)
-    ends = _source_ends(now, topics_of(groups))
+    ends, now_ms = _source_ends(now, topics_of(groups)), _now_ms()
     alone = look_at_target(flow.target_side, GroupSelection(selected.known), _now_ms())
     partitions = partition_facts(now, Direction.FORWARD, warnings, topics=topics_of(groups))
     sides = now.sides(Direction.FORWARD)
@@ -127,16 +131,18 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
             for name in selected.unknown
         ),
     ]
-    known = _knowledge(flow, alone, {**alone.facts.source_ends, **ends}, planned)
+    seen = {place: SeenOffset(end, now_ms) for place, end in ends.items()}
+    known = _knowledge(flow, alone, {**alone.facts.source_ends, **seen}, planned)
     frontiers = _frontiers(alone)
     if alone.control.flow is None:  # mmtool never ran it: perhaps MirrorMaker 2 does
         progress = mirror_maker_progress(now, flow.watch, ends)
         frontiers = {**progress.positions, **frontiers}
-        known = replace(known, not_on_target={**progress.behind(ends), **known.not_on_target})
+        behind = {place: Loss(number, number, now_ms) for place, number in progress.behind(ends).items()}
+        known = replace(known, not_on_target={**behind, **known.not_on_target})
     rows = group_rows(replace(known, partitions=partitions))
     rows = rows if not now.narrowed else [row for row in rows if row.topic is not None or row.blocks_group]
     found = _with_ages(flow, now, alone, frontiers, partitions, rows)
-    return GroupsFound(_names(flow).flow, tuple(found), tuple(warnings), unknown=selected.unknown)
+    return GroupsFound(_names(flow).flow, tuple(found), now_ms, tuple(warnings), unknown=selected.unknown)
 
 
 def _source_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, UpstreamOffset]:
@@ -150,7 +156,7 @@ def _source_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition,
 def _knowledge(
     flow: WatchedFlow,
     now: TargetNow,
-    ends: Mapping[TopicPartition, UpstreamOffset],
+    ends: Mapping[TopicPartition, SeenOffset],
     groups: Sequence[tuple[GroupFacts, GroupPlan]] | None,
 ) -> GroupKnowledge:
     """An emergency failover as its rehearsal plans it, with the source's current ends where they are known."""
@@ -164,7 +170,7 @@ def _knowledge(
         now.facts.partitions,
         plan,
         state,
-        records_lost(facts),
+        {place: facts.loss(place) for place, known in facts.partitions.items() if known.map is not None},
         moved=now.control.moved,
     )
 

@@ -20,20 +20,15 @@ from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, StoredCheckpoint, StoredCheckpoints, SyncedPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
-    from mmtool.plan.records.documents import PositionRecord
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.known import Unknown
     from mmtool.translation.partition_map import PartitionMap
-
-
-_SAME_TIME_MS = 15_000
-"""Times this close count as one: workers report source ends every 10 s, the owner reads groups every 5 s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +55,6 @@ class TargetNow:
         facts: For the plan.
         topics: Of the target, by name.
         read_by: The topics of the source that each group with checkpoints on the target has committed in.
-        seen_ms: When the source's end of a partition was seen last, in ms since 1970.
         warnings: Sentences for the operator.
     """
 
@@ -72,20 +66,16 @@ class TargetNow:
     facts: EmergencyFacts
     topics: Mapping[str, TopicFacts]
     read_by: Mapping[str, frozenset[str]]
-    seen_ms: Mapping[TopicPartition, int]
     warnings: tuple[str, ...] = ()
 
 
-def look_at_target(
-    side: TargetSide, selection: GroupSelection, now_ms: int, *, left: Collection[str] | None = None
-) -> TargetNow:
+def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> TargetNow:
     """The target's knowledge of the selected groups and of the partitions that they read.
 
     Args:
         side: The flow.
         selection: Selects the groups.
         now_ms: The time in ms since 1970.
-        left: Topics that failed over earlier; the others were marked just now, and watched until then. None: all.
 
     Raises:
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
@@ -103,10 +93,10 @@ def look_at_target(
         selected.unknown,
         _words(selected, held, control),
         partitions,
-        _source_ends(maps, control, held, control.failed_over if left is None else left),
+        _source_ends(maps, control, held),
         now_ms,
         born_there=side.settings.keeps_names and side.settings.way_back is not None,
-        source_heard_ms=_source_heard(maps, control),
+        look_seconds=side.settings.emit_checkpoints_interval_seconds,
         rates=_rates(selected, held, control),
     )
     return TargetNow(
@@ -118,7 +108,6 @@ def look_at_target(
         facts,
         topics,
         {name: frozenset(place.topic for place in of) for name, of in held.checkpoints.items()},
-        _seen_ms(maps, control),
         tuple(_warnings(side, selected, held)),
     )
 
@@ -130,19 +119,14 @@ def identity_on_target(side: TargetSide) -> tuple[FlowIdentity, ControlView]:
         UnreachableError, NotAuthorisedError, RefusedError: As `look_at_target`.
     """
     target_id = side.target.probe()
-    identity = _by_alias(side.settings, target_id)
+    source, alias = side.settings.source, side.settings.target.alias
+    # provisional: it finds stored state by the source's alias before the source's id is known
+    source_id = ClusterId(source.expected_cluster_id or source.alias)
+    identity = FlowIdentity(source_id, target_id, source.alias, alias)
     control = side.state.control(identity)
     if control.flow is None:
         return identity, control
     return replace(identity, source_id=ClusterId(control.flow.source_cluster_id)), control
-
-
-def _by_alias(settings: FlowSettings, target_id: ClusterId) -> FlowIdentity:
-    """A provisional identity, which finds stored state by the source's alias before the source's id is known."""
-    alias = settings.source.alias
-    return FlowIdentity(
-        ClusterId(settings.source.expected_cluster_id or alias), target_id, alias, settings.target.alias
-    )
 
 
 def _maps(
@@ -275,47 +259,24 @@ def _rates(
 
 
 def _source_ends(
-    maps: Mapping[TopicPartition, PartitionMap],
-    control: ControlView,
-    held: StoredCheckpoints,
-    left: Collection[str],
-) -> dict[TopicPartition, UpstreamOffset]:
+    maps: Mapping[TopicPartition, PartitionMap], control: ControlView, held: StoredCheckpoints
+) -> dict[TopicPartition, SeenOffset]:
     """The last known end of each source partition, from position reports, offset runs and groups' checkpoints.
 
-    Halted and paused partitions are left out: their end is not watched, and may have moved by any number. Partitions
-    that failed over are not watched either; they count where the source has not answered since their last known end.
+    Halted and paused partitions are left out: their end is not watched, and may have moved by any number.
     """
-    found: dict[TopicPartition, UpstreamOffset] = {}
-    positions, unwatched, read = control.positions, control.unwatched, _furthest_read(held)
+    found: dict[TopicPartition, SeenOffset] = {}
+    unwatched, read = control.unwatched, _furthest_read(held)
     for place, known in maps.items():
         here = (known.about.topic_id, known.about.partition)
-        seen = _ends_seen(known, positions.get(here))
-        if not seen or here in unwatched or (place.topic in left and _lived_on(seen, control)):
-            continue
-        found[place] = max(*(end.offset for end in seen), read.get(place, known.upstream_frontier))
+        seen = [] if known.tail.source_end is UNKNOWN else [known.tail.source_end]
+        position = control.positions.get(here)
+        if position is not None and position.source_seen_ms:
+            seen.append(SeenOffset(UpstreamOffset(position.source_end), position.source_seen_ms))
+        if seen and here not in unwatched:
+            furthest = max(*(one.offset for one in seen), read.get(place, known.upstream_frontier))
+            found[place] = SeenOffset(furthest, max(one.at_ms for one in seen))
     return found
-
-
-def _ends_seen(known: PartitionMap, position: PositionRecord | None) -> list[SeenOffset]:
-    seen = [] if known.tail.source_end is UNKNOWN else [known.tail.source_end]
-    if position is not None:
-        seen.append(SeenOffset(UpstreamOffset(position.source_end), position.observed_ms))
-    return seen
-
-
-def _seen_ms(maps: Mapping[TopicPartition, PartitionMap], control: ControlView) -> dict[TopicPartition, int]:
-    found = {}
-    for place, known in maps.items():
-        seen = _ends_seen(known, control.positions.get((known.about.topic_id, known.about.partition)))
-        if seen:
-            found[place] = max(end.at_ms for end in seen)
-    return found
-
-
-def _lived_on(seen: Iterable[SeenOffset], control: ControlView) -> bool:
-    """Whether the source still answered after the last of these ends was seen."""
-    looked_ms = control.looked_ms
-    return looked_ms is not UNKNOWN and looked_ms > max(end.at_ms for end in seen) + _SAME_TIME_MS
 
 
 def _furthest_read(held: StoredCheckpoints) -> dict[TopicPartition, UpstreamOffset]:
@@ -325,14 +286,6 @@ def _furthest_read(held: StoredCheckpoints) -> dict[TopicPartition, UpstreamOffs
         for place, told in of_group.items():
             found[place] = max(told.pair.upstream, found.get(place, told.pair.upstream))
     return found
-
-
-def _source_heard(maps: Mapping[TopicPartition, PartitionMap], control: ControlView) -> int | Unknown:
-    """When the source last answered, in ms since 1970, by offset runs and by the owner's looks at its groups."""
-    heard = [known.tail.source_end.at_ms for known in maps.values() if known.tail.source_end is not UNKNOWN]
-    if control.looked_ms is not UNKNOWN:
-        heard.append(control.looked_ms)
-    return max(heard, default=UNKNOWN)
 
 
 def _warnings(side: TargetSide, selected: SelectedGroups, held: StoredCheckpoints) -> Iterable[str]:

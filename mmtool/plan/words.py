@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _END_OF_TIME_MS = 253_402_300_800_000  # the year 10000
 _NO_FILE = re.compile(r"[^\w.-]", re.ASCII)
 _FILE_PART_LENGTH = 100
+_DAY_SECONDS = 86_400
 DENIED = "is denied: grant it to mmtool's principal"
 GRANT_IT = f"{DENIED}; `mmtool replicate` then tries again by itself"
 """The end of each reason that reports a missing ACL permission."""
@@ -103,6 +104,15 @@ def moment(ms: int) -> str:
 def clock_time(ms: int) -> datetime | None:
     """A time in ms since 1970, in UTC; None where no calendar has it, as in a damaged record."""
     return datetime.fromtimestamp(ms / 1000, UTC) if 0 <= ms < _END_OF_TIME_MS else None
+
+
+def last_seen(alias: str, at_ms: int, now_ms: int) -> str:
+    """How long ago a cluster was seen, and when: ``east last seen 82 s ago (at 20:31:07)``, in UTC."""
+    seconds, at = max(0, now_ms - at_ms) // 1000, moment(at_ms)
+    if seconds >= _DAY_SECONDS:
+        return f"{alias} last seen at {at}"
+    ago = f"{seconds} s" if seconds < 2 * 60 else f"{seconds // 60} min"
+    return f"{alias} last seen {ago} ago (at {at[11:19]})"
 
 
 @dataclass(frozen=True, slots=True)

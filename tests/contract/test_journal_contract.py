@@ -22,7 +22,7 @@ from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.marks import KafkaMarks
 from mmtool.lab.topics import topics_of
-from mmtool.plan.failover.risks import Risk
+from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records.identity import JOURNAL_TOPIC, FlowIdentity
@@ -153,7 +153,7 @@ def plan_of(group, partitions):
         for place in places
     )
     return GroupPlan(group, Direction.FORWARD, verdicts), {
-        (group, at): Risk(5, 10_000, 3.25) for at in places
+        (group, at): Risk(Loss(5, 5), 10_000, 3.25) for at in places
     }
 
 

@@ -212,9 +212,9 @@ def test_a_moved_group_s_place_on_the_target_is_left_alone(bench, mmtool, topic_
     commit(group, 10)
     with bench.start(properties) as process:
         wait_for(group, 10)
-        looked = marks.read().looked_ms
+        looked = marks.read().look.looked_ms
         assert abs(time.time() * 1000 - looked) < PATIENCE_SECONDS * 1000
-        wait_until(lambda: marks.read().looked_ms > looked, "another look", PATIENCE_SECONDS)
+        wait_until(lambda: marks.read().look.looked_ms > looked, "another look", PATIENCE_SECONDS)
         marks.group(group)
         time.sleep(HOLD_SECONDS)
         commit(group, 20)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from itertools import count
 
@@ -25,6 +26,8 @@ pytestmark = [pytest.mark.kafka]
 PATIENCE_SECONDS = 60
 RECORDS = 3000
 LOST_SECONDS = 5
+UNSEEN_SECONDS = 12
+"""Longer than an end that was seen counts as the present one."""
 
 
 @pytest.fixture(scope="module")
@@ -218,3 +221,66 @@ def test_a_flow_that_mirror_maker_runs_is_told_from_its_own_topics(bench, look, 
     behind = {(row["state"], row["reason"]) for row in ended.rows if row["lag_records"]}
     assert behind == {("idle", "mirrored by MirrorMaker 2, which is not running")}
     assert sum(row["rpo_records"] for row in look(properties, "--groups").rows) == 200
+
+
+@pytest.mark.spark
+def test_a_loss_is_unknown_once_nobody_sees_the_source_and_known_while_the_mirror_sees_it(
+    bench, look, mmtool, measured
+):
+    """The last test of this file: first the mirror dies before its source, then the source before its mirror."""
+    topic, cluster = f"unseen-{os.getpid()}", bench.fleet["source"]
+    app, late = f"{topic}-app", 1_225
+    how = {"source->target.groups": f"{topic}-.*", "emit.checkpoints.interval.seconds": "1"}
+    properties = bench.properties(topic, **how)
+    patient = bench.properties(topic, **how | {"emit.checkpoints.interval.seconds": "60"})
+    line = ("failover", "emergency", "-g", app, "--timeout", "5s")
+    create_topic(cluster.bootstrap, topic, 2)
+    produce(cluster.bootstrap, Load(topic, RECORDS, 2, record_bytes=100))
+    committed(cluster.bootstrap, app, topic, *end_offsets(cluster.bootstrap, topic).values())
+
+    def known():
+        return [row["ready"] for row in look(properties, "-g", app).rows] == [True, True]
+
+    def loss(file):
+        row = mmtool(*line, "-c", file, "-o", "json").rows[0]
+        return row["lost_max"], row["lost_min"]
+
+    with bench.start(properties) as process:
+        process.wait_line("caught_up", PATIENCE_SECONDS)
+        wait_until(known, "the checkpoints of the group", PATIENCE_SECONDS)
+        process.kill_all()
+    produce(cluster.bootstrap, Load(topic, late, 2, record_bytes=100))
+    cluster.kill()
+    time.sleep(UNSEEN_SECONDS)
+    groups = look(properties, "-g", app, "--timeout", "3s")
+    shown = look(properties, "-g", app, "--timeout", "3s", output="table")
+    rehearsal = mmtool(*line, "-c", properties, "-o", "json")
+    refused = mmtool(*line, "-c", properties, "--execute", "--yes", "-o", "json")
+    assert (groups.code, [row["rpo_records"] for row in groups.rows]) == (9, [None, None])
+    assert re.search(
+        r"in an emergency: unknown: source last seen \d+ (s|min) ago \(at [\d:]{8}\)", shown.stderr
+    )
+    assert "0 records lost" not in shown.stderr
+    assert (rehearsal.code, rehearsal.rows[0]["lost_max"], rehearsal.rows[0]["lost_min"]) == (0, None, 0)
+    assert "the number of lost records is unknown: source last seen " in rehearsal.stderr
+    assert (refused.code, error_of(refused)["code"]) == (3, "data_loss")
+
+    cluster.start()
+    with bench.start(properties) as process:
+        wait_until(
+            lambda: (
+                sum(row["lag_records"] or 0 for row in look(properties, "-g", app).rows) == late
+                and [row["rpo_records"] for row in look(properties, "-g", app).rows] == [0, 0]
+            ),
+            "the mirror to have caught up again",
+            PATIENCE_SECONDS,
+        )
+        assert loss(properties) == (0, 0)
+        cluster.kill()
+        assert loss(patient) == (0, 0)
+        time.sleep(UNSEEN_SECONDS)
+        assert loss(properties) == (None, 0)
+        measured(
+            f"the mirror was alive, and its source unseen for more than {UNSEEN_SECONDS} s: loss unknown"
+        )
+        process.kill_all()

@@ -90,7 +90,7 @@ def source_lost(directory: Path) -> Shop:
     """Of 100 records of ``orders`` 60 were mirrored before east was lost; ``billing`` had read 50, ``shipping`` 60."""
     made = Shop(directory)
     made.has("orders", 100)
-    made.mirrored("orders", 0, [(0, 0, 60)], 60, source_end=100, seen_ms=_ago_ms(-60))
+    made.mirrored("orders", 0, [(0, 0, 60)], 60, source_end=100, seen_ms=_ago_ms(3))
     for group, read in zip(GROUPS, (50, 60), strict=True):
         made.told(group, "orders", (read, read), at_ms=_ago_ms(_AGE_SECONDS))
         _commits_at(made, group, 2)

@@ -151,10 +151,11 @@ class Scene:
         *,
         start: tuple[int, int] = (0, 0),
         source_end: int | None = None,
-        seen_ms: int = 0,
+        seen_ms: int | None = None,
     ) -> None:
-        """The mirror of a partition stands there, began at ``start``, and saw the source end last at ``seen_ms``."""
+        """The mirror of a partition stands there, began at ``start``, and saw the source end at ``seen_ms``, or now."""
         place, shipped = TopicPartition(topic, partition), list(runs)
+        seen_ms = int(time.time() * 1000) if seen_ms is None else seen_ms
         remote = self.settings.remote_topic(topic)
         identity = FlowIdentity(self.source.cluster_id, self.target.cluster_id, "east", "west")
         about = about_of(identity, self.source.ids[topic], place, remote, self.target.ids[remote])

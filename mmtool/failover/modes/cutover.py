@@ -284,9 +284,13 @@ class Cutover:
         _raise(failure_of_writing(results, self.context.destination.alias, again))
 
     def hand_over(self) -> None:
-        """Mark the groups as moved to the target, which stops offset sync for them; a failback removes these marks."""
+        """Mark the groups as moved to the target, which stops offset sync for them; a failback removes these marks.
+
+        A group without an offset to write has not moved, so it gets no mark.
+        """
         away = self.mode is not Mode.FAILBACK
-        self.context.marks.write([self._moved(plan.group, moved=away) for plan in self.plans])
+        handed = [plan.group for plan in self.plans if plan.to_write() or not away]
+        self.context.marks.write([self._moved(group, moved=away) for group in handed])
 
     def hold(self, topics: Iterable[str]) -> None:
         """Mark topics of the source as failed over, so that the flow does not mirror them any more."""

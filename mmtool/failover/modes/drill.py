@@ -373,7 +373,7 @@ def drilled_row(drilled: Drilled, emergency: Costs) -> OperationRow:
         **ended_row(drilled),
         "records_read": drilled.records_read,
         "lag_records_before": drilled.lag_before,
-        "emergency_rpo_records": or_none(emergency.lost),
+        "emergency_rpo_records": or_none(emergency.lost.most),
         "emergency_knowledge_age_seconds": None if age is None else round(age, 1),
     }
 

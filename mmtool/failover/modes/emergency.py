@@ -59,13 +59,11 @@ class EmergencyRehearsal(SavableRehearsal):
     Attributes:
         identity: The flow, as far as its topics' names say.
         unknowns: Start position in partitions where the group's offset is unknown.
-        left: Topics that had failed over already.
     """
 
     side: TargetSide = field(kw_only=True)
     identity: FlowIdentity = field(kw_only=True)
     unknowns: Unknowns = field(kw_only=True)
-    left: frozenset[str] = field(kw_only=True)
 
     @property
     def at_risk(self) -> bool:
@@ -104,7 +102,7 @@ def rehearse(
         raise _without_checkpoint(side.target.alias)
     names = names_of(side.settings)
     state = app_state_on_target(now, without=without_state)
-    lags = tuple(state_lags(state, now.facts, now.seen_ms))
+    lags = tuple(state_lags(state, now.facts))
     promotion = NO_PROMOTION if acls is None else acls.plan(_topics(now), names)
     plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns, state, promotion)
     plan = with_hooks(replace(plan, lags=lags), side.settings.hooks)
@@ -121,7 +119,6 @@ def rehearse(
         side=side,
         identity=now.identity,
         unknowns=unknowns,
-        left=frozenset(now.control.failed_over),
         state=state,
         seen=seen_of_target(now, plan.groups),
         acls=acls,
@@ -144,7 +141,7 @@ def _warnings(now: TargetNow, plan: FailoverPlan, state: AppState, names: Names)
     yield from state_warnings(state, names.target)
     yield from (lag.sentence(names) for lag in plan.lags)
     yield from plan.promotion.warned
-    yield from told_before(plan, names, now.facts.silent_seconds)
+    yield from told_before(plan, names, now.facts)
     yield from _transactions(now, names)
 
 
@@ -232,7 +229,7 @@ class EmergencySteps:
         self.cutover.plans, self.cutover.risks = plan.groups, plan.risks
         costs = costs_of(plan)
         self.cutover.figures = replace(
-            self.cutover.figures, rpo_records=or_none(costs.lost), reread_records=costs.reread
+            self.cutover.figures, rpo_records=or_none(costs.lost.most), reread_records=costs.reread
         )
 
     def report(self) -> None:
@@ -240,5 +237,4 @@ class EmergencySteps:
 
     def _look(self) -> TargetNow:
         chosen = GroupSelection(tuple(plan.group for plan in self.rehearsal.plan.groups))
-        now_ms, left = self.cutover.context.clock.now_ms(), self.rehearsal.left
-        return look_at_target(self.rehearsal.side, chosen, now_ms, left=left)
+        return look_at_target(self.rehearsal.side, chosen, self.cutover.context.clock.now_ms())

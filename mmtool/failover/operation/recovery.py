@@ -199,7 +199,7 @@ def _figures(found: Recorded) -> Figures:
     """
     plan, said = found.operation.plan, found.figures
     costs = costs_of(plan)
-    lost = or_none(costs.lost)
+    lost = or_none(costs.lost.most)
     rpo, again = (lost, costs.reread) if plan.mode is Mode.EMERGENCY else (0, reread_of(plan.groups))
     return replace(
         said,

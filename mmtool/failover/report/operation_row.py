@@ -15,19 +15,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class CostsRow(TypedDict):
+class LossRow(TypedDict):
+    """The records that an emergency loses.
+
+    Attributes:
+        lost_max: Records that are lost at most; null if unknown, as when the source was not seen for some seconds.
+        lost_min: Records that are lost at least: the source was seen to hold them.
+        source_seen_at: When the source's end of the partition was last seen, or, for the whole operation, that of a
+            partition whose loss is unknown; null where it was never seen, and outside of an emergency.
+    """
+
+    lost_max: int | None
+    lost_min: int
+    source_seen_at: datetime | None
+
+
+class CostsRow(LossRow):
     """What moving a partition of a group costs.
 
     Attributes:
         reread_max: Records that the group reads again at most; null without a new offset.
         reread_expected: Records that the group is expected to read again, by its commit rate; null if unknown.
-        lost_max: Records that are lost at most; null if unknown.
         knowledge_age_seconds: The age of the group's committed offset as mmtool knows it; null if unknown.
     """
 
     reread_max: int | None
     reread_expected: int | None
-    lost_max: int | None
     knowledge_age_seconds: float | None
 
 
@@ -100,7 +113,7 @@ class StepRow(TypedDict):
     sentence: str
 
 
-class OperationRow(TypedDict):
+class OperationRow(LossRow):
     """One operation: a failover, failback or drill.
 
     Attributes:

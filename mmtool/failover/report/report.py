@@ -27,10 +27,10 @@ from mmtool.plain_text import group_options, shell_line
 from mmtool.plan.failover.acl_rules import acl_command
 from mmtool.plan.failover.divergence import Replay, ToTopic
 from mmtool.plan.failover.drill import shadowed
-from mmtool.plan.failover.emergency import total_expected
+from mmtool.plan.failover.emergency import losses, total_expected
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
-from mmtool.plan.failover.risks import NO_RISK
+from mmtool.plan.failover.risks import Loss, total_loss
 from mmtool.plan.failover.steps import Mode, topics_of
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, are, clock_time, counted, few
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.report.operation_row import (
         CostsRow,
+        LossRow,
         MovedGroupRow,
         MovedPartitionRow,
         OperationRow,
@@ -162,6 +163,8 @@ def partition_rows(row: Row) -> list[Row]:
 
 def _row(view: _View) -> OperationRow:
     operation, figures = view.operation, view.figures
+    is_emergency = operation.plan.mode is Mode.EMERGENCY
+    lost = _loss(total_loss(losses(view.risks).values()) if is_emergency else Loss())
     return {
         "operation_id": operation.plan.operation_id,
         "mode": operation.plan.mode,
@@ -176,6 +179,9 @@ def _row(view: _View) -> OperationRow:
         ],
         "promoted_acls": operation.plan.promotion.described,
         "rto_seconds": figures.rto_seconds,
+        "lost_max": lost["lost_max"],
+        "lost_min": lost["lost_min"],
+        "source_seen_at": lost["source_seen_at"],
         "rpo_records": figures.rpo_records,
         "reread_records": figures.reread_records,
         "reread_expected": _expected(view),
@@ -190,7 +196,7 @@ def _state_topics(plan: FailoverPlan) -> list[StateTopicRow]:
     return [
         {
             "topic": name,
-            "records_behind": None if name not in lags else or_none(lags[name].behind),
+            "records_behind": None if name not in lags else or_none(lags[name].lost.most),
             "seconds_ahead": None if name not in lags else or_none(lags[name].ahead_seconds),
         }
         for name in plan.state
@@ -242,11 +248,10 @@ def _is_written(group: str, place: TopicPartition | None, view: _View) -> bool |
 
 def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
     if view.operation.plan.mode is not Mode.EMERGENCY or verdict.source is None:
-        refused = verdict.refusal is not None
         return {
             "reread_max": reread_max(verdict),
             "reread_expected": reread_expected(verdict),
-            "lost_max": None if refused else or_none(NO_RISK.lost),
+            **_loss(Loss(0)),
             # commits are asked of the living source, by the same run that writes them
             "knowledge_age_seconds": None if verdict.commit is None else 0,
         }
@@ -255,15 +260,20 @@ def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
         return {
             "reread_max": None,
             "reread_expected": None,
-            "lost_max": None,
+            **_loss(Loss()),
             "knowledge_age_seconds": None,
         }
     return {
         "reread_max": or_none(risk.reread),
         "reread_expected": or_none(risk.expected),
-        "lost_max": or_none(risk.lost),
+        **_loss(risk.lost),
         "knowledge_age_seconds": or_none(risk.age_seconds),
     }
+
+
+def _loss(loss: Loss) -> LossRow:
+    seen_at = None if loss.seen_ms is UNKNOWN else clock_time(loss.seen_ms)
+    return {"lost_max": or_none(loss.most), "lost_min": loss.least, "source_seen_at": seen_at}
 
 
 def _undo(plan: FailoverPlan, operation_id: str = ID_PLACEHOLDER) -> str:
@@ -292,18 +302,24 @@ def summary(ended: Ended) -> str:
     kinds = "exact" if set(words) <= {"exact"} else f"{words['exact']} exact, {words['bounded']} bounded"
     kinds = f", {kinds}" if words else ""
     done = "drill: moved copies of" if ended.rehearsal.plan.mode is Mode.DRILL else "moved"
-    moved = f"{done} {counted(len(cutover.results), 'group')}, {counted(words.total(), 'offset')}{kinds}"
-    return f"{moved}; {_price(ended)}; {figures.rto_seconds:.1f} s"
+    left = [plan.group for plan in cutover.plans if not plan.to_write()]
+    moved = f"{done} {counted(len(cutover.plans) - len(left), 'group')}, {counted(words.total(), 'offset')}{kinds}"
+    if not words:
+        return f"nothing was moved: no offset to move of {few(left)}"
+    unmoved = f"; not moved, without an offset to move: {few(left)}" if left else ""
+    return f"{moved}{unmoved}; {_price(ended)}; {figures.rto_seconds:.1f} s"
 
 
 def _price(ended: Ended) -> str:
     figures = ended.cutover.figures
     lost, again = figures.rpo_records, figures.reread_records
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
-        loss = "an unknown number of records" if lost is None else _at_most(lost, counted(lost, "record"))
-        expected = total_expected(ended.cutover.risks.values())
+        risks = ended.cutover.risks
+        loss = total_loss(losses(risks).values()).words(ended.rehearsal.names.source)
+        expected = total_expected(risks.values())
         likely = "" if expected is UNKNOWN else f" ({expected:,} expected)"
-        return f"{loss} lost, {_at_most(again, f'{again:,}')} read again{likely}"
+        most = f"at most {again:,}" if again else again
+        return f"{loss} lost, {most} read again{likely}"
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         number, target = figures.diverged_records or 0, ended.rehearsal.names.target
         never = f"{counted(number, 'record')} that never reached {target} {are(number)}"
@@ -318,10 +334,6 @@ def _price(ended: Ended) -> str:
         f" {names.target}"
     )
     return f"{lost} records lost, {again} read again{late if behind else ''}"
-
-
-def _at_most(number: int | None, words: str) -> str:
-    return f"at most {words}" if number else words
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,11 +123,6 @@ class ControlView:
         """Failed-over topics, by their names on the source; only marks in force."""
         return self.holds.failed_over
 
-    @property
-    def looked_ms(self) -> int | Unknown:
-        """When the owner last read the commits of all groups that it could read, in ms since 1970; or UNKNOWN."""
-        return UNKNOWN if self.look is UNKNOWN else self.look.looked_ms
-
     def asked_ms(self, group: str) -> int | Unknown:
         """When the owner last read a group's commits, in ms since 1970; UNKNOWN if never."""
         return UNKNOWN if self.look is UNKNOWN else self.look.asked_ms(group)

@@ -1,8 +1,9 @@
 """An emergency failover as data: made from what the target alone knows; the plan states its loss.
 
 K  no request goes to the source: all that is known of it is what was stored on the target before
-L  a partition's loss is never stated smaller than what was seen: from the mirror's frontier to the source's last seen
-   end, or to a group's last known commit there; and records that the target has deleted and a group has not read
+L  a partition's loss is unknown from a few seconds after the source's end was last seen; it is at least what was seen:
+   from the mirror's frontier to that end, or to a group's last known commit there; and records that the target has
+   deleted and a group has not read
 R  a group reads again at most what the target holds behind the translated offset, wherever it was on the source
    since it was last seen
 U  a partition for which a group's offset is unknown gets no commit, unless the operator chooses a start position
@@ -23,12 +24,12 @@ from mmtool.plan.failover.failover_plan import (
     state_guards,
 )
 from mmtool.plan.failover.guards import Guard
-from mmtool.plan.failover.risks import Risk
+from mmtool.plan.failover.risks import Loss, Risk, total_loss
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.commit_rates import expected_reread
 from mmtool.plan.groups.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_group
-from mmtool.plan.words import are, counted, few
+from mmtool.plan.words import are, counted, few, last_seen
 from mmtool.translation.answers import Bounded, Knowledge, Refused, Skipping
 from mmtool.translation.clamp import clamp_checkpoint
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -36,7 +37,7 @@ from mmtool.translation.refusals import Reason, Sides
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from mmtool.plan.failover.emergency_facts import EmergencyFacts
     from mmtool.plan.groups.applications import AppState
@@ -47,7 +48,6 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _RULES = Rules(allow_skip=True, source_lost=True)
-_SHORT_SECONDS = 10.0
 
 
 class Unknowns(StrEnum):
@@ -63,13 +63,13 @@ class Costs:
     """The costs of a plan over all of its groups; a partition that several of them read is lost once.
 
     Attributes:
-        lost: Records; UNKNOWN where some partition's loss is.
+        lost: Records over all partitions.
         reread: Records that the groups read again, added up over the groups, at the most.
         expected: The expected number of these; UNKNOWN where it is unknown for a partition.
         oldest_seconds: The age of the oldest known offset; UNKNOWN where no offset is known.
     """
 
-    lost: int | Unknown
+    lost: Loss
     reread: int
     oldest_seconds: float | Unknown
     expected: int | Unknown = UNKNOWN
@@ -197,9 +197,9 @@ def _risk(verdict: Verdict, facts: EmergencyFacts) -> Risk:
     known = facts.partitions[verdict.source]
     word = facts.words.get((verdict.group, verdict.source))
     age: float | Unknown = UNKNOWN if word is None else max(0, facts.now_ms - word.known_ms) / 1000
-    lost = _lost(verdict.source, known, facts)
-    if isinstance(verdict.answer, Skipping) and lost is not UNKNOWN:
-        lost += verdict.answer.skip_max
+    lost = facts.loss(verdict.source)
+    if isinstance(verdict.answer, Skipping) and lost.most is not UNKNOWN:
+        lost = replace(lost, most=lost.most + verdict.answer.skip_max)
     if verdict.answer is None or isinstance(verdict.answer, Refused) or known.target_log is UNKNOWN:
         return Risk(lost, UNKNOWN, age)
     most = max(0, known.target_log.log_end - verdict.answer.offset)
@@ -207,42 +207,33 @@ def _risk(verdict: Verdict, facts: EmergencyFacts) -> Risk:
     return Risk(lost, most, age, expected_reread(rate, age, most))
 
 
-def _lost(place: TopicPartition, known: PartitionFacts, facts: EmergencyFacts) -> int | Unknown:
-    """A partition's loss in offsets (some may be markers, or compacted away); UNKNOWN without a last seen end."""
-    end = facts.source_ends.get(place)
-    if end is None or known.map is None:
-        return UNKNOWN
-    return max(0, end - known.map.upstream_frontier)
-
-
-def records_lost(facts: EmergencyFacts) -> dict[TopicPartition, int]:
-    """The known loss of each partition in offsets, whichever groups read it."""
-    lost = {place: _lost(place, known, facts) for place, known in facts.partitions.items()}
-    return {place: number for place, number in lost.items() if number is not UNKNOWN}
-
-
 def may_lose(plan: FailoverPlan) -> bool:
     """Whether the plan may lose records or state, so that the operator has to accept that."""
-    lost = costs_of(plan).lost
-    return lost is UNKNOWN or lost > 0 or any(lag.is_at_risk for lag in plan.lags)
+    return costs_of(plan).lost.is_possible or any(lag.lost.is_possible for lag in plan.lags)
 
 
 def costs_of(plan: FailoverPlan) -> Costs:
     """The costs of a plan over all groups that it moves."""
-    lost: dict[TopicPartition, int | Unknown] = {}
-    for (_, place), risk in plan.risks.items():
-        before = lost.get(place, 0)
-        lost[place] = UNKNOWN if before is UNKNOWN or risk.lost is UNKNOWN else max(before, risk.lost)
+    lost = losses(plan.risks)
     ages = [risk.age_seconds for risk in plan.risks.values() if risk.age_seconds is not UNKNOWN]
     rereads = [risk.reread for risk in plan.risks.values() if risk.reread is not UNKNOWN]
-    numbers = [number for number in lost.values() if number is not UNKNOWN]
     return Costs(
-        sum(numbers) if len(numbers) == len(lost) else UNKNOWN,
+        total_loss(lost.values()),
         sum(rereads),
         max(ages, default=UNKNOWN),
         total_expected(plan.risks.values()),
-        tuple(sorted(place for place, number in lost.items() if number is UNKNOWN or number > 0)),
+        tuple(sorted(place for place, loss in lost.items() if loss.is_possible)),
     )
+
+
+def losses(risks: Mapping[tuple[str, TopicPartition], Risk]) -> dict[TopicPartition, Loss]:
+    """The loss in each partition: the largest one over the groups that read it."""
+    lost: dict[TopicPartition, Loss] = {}
+    for (_, place), risk in risks.items():
+        before, most = lost.get(place, risk.lost).most, risk.lost.most
+        larger = UNKNOWN if before is UNKNOWN or most is UNKNOWN else max(before, most)
+        lost[place] = replace(risk.lost, most=larger)
+    return lost
 
 
 def total_expected(risks: Iterable[Risk]) -> int | Unknown:
@@ -252,8 +243,8 @@ def total_expected(risks: Iterable[Risk]) -> int | Unknown:
     return sum(known) if len(known) == len(expected) else UNKNOWN
 
 
-def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknown = UNKNOWN) -> Iterable[str]:
-    """Yield the plan's costs as sentences, for the operator who confirms; ``silent_seconds`` as in `EmergencyFacts`."""
+def told_before(plan: FailoverPlan, names: Names, facts: EmergencyFacts) -> Iterable[str]:
+    """Yield the plan's costs as sentences, for the operator who confirms."""
     costs = costs_of(plan)
     left = {v.source for of in plan.groups for v in of.verdicts if v.refusal is Reason.SOURCE_UNREACHABLE}
     if left:
@@ -263,25 +254,27 @@ def told_before(plan: FailoverPlan, names: Names, silent_seconds: float | Unknow
             f" has no commit on {names.target} either, add --unknown earliest or --unknown latest"
         )
     at = costs.partitions_at_risk
-    if costs.lost is UNKNOWN:
-        yield (
-            f"the number of lost records is unknown: {names.target} does not store where partitions ended on"
-            f" {names.source}, or how far they were mirrored; records may be lost in {few(at)}"
-        )
-    elif costs.lost:
-        are, them = ("is", "it") if costs.lost == 1 else ("are", "them")
+    lost = costs.lost.most
+    if lost is UNKNOWN:
+        least = f", at least {costs.lost.least:,}" if costs.lost.least else ""
+        yield f"the number of lost records is unknown{least}: {_cause(names, facts)}; records may be lost in {few(at)}"
+    elif lost:
+        are, them = ("is", "it") if lost == 1 else ("are", "them")
         skipped = f", or the groups skip {them} because of --unknown latest" if _skips_unread(plan) else ""
         yield (
-            f"at most {counted(costs.lost, 'record')} {are} lost: {names.source} was last seen to hold"
+            f"at most {counted(lost, 'record')} {are} lost: {names.source} was last seen to hold"
             f" {them}, and {names.target} does not hold {them}{skipped} ({few(at)})"
-        )
-    if silent_seconds is not UNKNOWN and silent_seconds > _SHORT_SECONDS and costs.lost is not UNKNOWN:
-        yield (
-            f"{names.source} last answered {duration(silent_seconds)} ago, as far as {names.target} knows: records that"
-            f" were written to {names.source} since then are lost as well, and are not in the number of lost records"
         )
     if costs.oldest_seconds is not UNKNOWN:
         yield f"checkpoints are up to {duration(costs.oldest_seconds)} old: {_read_again(costs, names)}"
+
+
+def _cause(names: Names, facts: EmergencyFacts) -> str:
+    """Why the number of lost records is unknown: nothing has seen the source, or some partitions are not watched."""
+    if facts.seen_ms is UNKNOWN or facts.is_present(facts.seen_ms):
+        return f"{names.target} does not store where partitions end on {names.source}, or how far they were mirrored"
+    seen = last_seen(names.source, facts.seen_ms, facts.now_ms)
+    return f"{seen}, and {names.target} does not know what was written to {names.source} since then"
 
 
 def _skips_unread(plan: FailoverPlan) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mmtool.plan.failover.risks import Loss
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -12,7 +13,15 @@ if TYPE_CHECKING:
 
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+    from mmtool.translation.blocks import SeenOffset
+    from mmtool.translation.types import DownstreamOffset, TopicPartition
+
+
+REPORT_SECONDS = 5.0
+"""Workers report the source's end of each partition at least this often."""
+
+SEEN_GRACE_SECONDS = 5.0
+"""How long an end that was seen counts as the present one after the interval in which it is seen again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +47,40 @@ class EmergencyFacts:
         words: The last known offsets, by group and partition of the source.
         partitions: Every partition of the flow that the target knows, by its name on the source.
         source_ends: The last seen end offsets of the source.
+        look_seconds: How often the flow looks at the source: ``emit.checkpoints.interval.seconds``.
         born_there: Producers may have written to the flow's topics on the target (identical names, both directions):
             offset runs of one direction alone do not say which records a group has read.
         rates: Offsets per second that groups were last seen to commit, by group and partition of the source.
         now_ms: When these facts were read, in ms since 1970.
-        source_heard_ms: When the source last answered, as far as stored on the target; UNKNOWN where nothing is stored.
     """
 
     groups: tuple[GroupFacts, ...]
     unknown: tuple[str, ...]
     words: Mapping[tuple[str, TopicPartition], LastWord]
     partitions: Mapping[TopicPartition, PartitionFacts]
-    source_ends: Mapping[TopicPartition, UpstreamOffset]
+    source_ends: Mapping[TopicPartition, SeenOffset]
     now_ms: int
     born_there: bool = False
-    source_heard_ms: int | Unknown = UNKNOWN
+    look_seconds: float = REPORT_SECONDS
     rates: Mapping[tuple[str, TopicPartition], float] = field(default_factory=dict)
 
+    def loss(self, place: TopicPartition) -> Loss:
+        """The loss in a partition, in offsets: some may be markers, or compacted away."""
+        end, known = self.source_ends.get(place), self.partitions[place].map
+        if end is None or known is None:
+            return Loss()
+        least = max(0, end.offset - known.upstream_frontier)
+        return Loss(least if self.is_present(end.at_ms) else UNKNOWN, least, end.at_ms)
+
+    def is_present(self, seen_ms: int) -> bool:
+        """Whether what was seen then still counts as present: for one interval, and a few seconds of grace.
+
+        A time that is as far ahead of this host's clock says nothing either.
+        """
+        limit = max(self.look_seconds, REPORT_SECONDS) + SEEN_GRACE_SECONDS
+        return abs(self.now_ms - seen_ms) <= limit * 1000
+
     @property
-    def silent_seconds(self) -> float | Unknown:
-        """Seconds since the source last answered, as stored on the target; UNKNOWN where nothing is stored."""
-        if self.source_heard_ms is UNKNOWN:
-            return UNKNOWN
-        return max(0, self.now_ms - self.source_heard_ms) / 1000
+    def seen_ms(self) -> int | Unknown:
+        """When the end of any partition of the source was seen last, in ms since 1970; UNKNOWN where none was."""
+        return max((end.at_ms for end in self.source_ends.values()), default=UNKNOWN)

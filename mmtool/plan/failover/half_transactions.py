@@ -217,7 +217,7 @@ def transactions_on_target(
     behind = (
         place
         for place, known in maps.items()
-        if place.topic in topics and (place not in ends or ends[place] > known.upstream_frontier)
+        if place.topic in topics and (place not in ends or ends[place].offset > known.upstream_frontier)
     )
     return TransactionsOnTarget(tuple(sorted(topics)), tuple(sorted(behind)), has_runs=bool(maps))
 

@@ -5,10 +5,54 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from mmtool.plan.words import counted, moment
 from mmtool.translation.known import UNKNOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mmtool.translation.known import Unknown
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Records of the source that the target does not have, or that a group passes over, counted in offsets.
+
+    Attributes:
+        most: Up to the source's end now; UNKNOWN where the mirror has not seen that end within the last seconds.
+        least: Up to the source's last seen end.
+        seen_ms: When that end was seen, in ms since 1970; UNKNOWN where none was seen.
+    """
+
+    most: int | Unknown = UNKNOWN
+    least: int = 0
+    seen_ms: int | Unknown = UNKNOWN
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether records may be lost: their number is unknown or above 0."""
+        return self.most is UNKNOWN or self.most > 0
+
+    def words(self, source: str) -> str:
+        """The number of records, with what was seen of it where it is unknown."""
+        if self.most is not UNKNOWN:
+            return f"at most {counted(self.most, 'record')}" if self.most else "0 records"
+        least = f"at least {self.least:,}" if self.least else ""
+        seen = "" if self.seen_ms is UNKNOWN else f"{source} last seen at {moment(self.seen_ms)}"
+        known = ": ".join(filter(None, (least, seen)))
+        return f"an unknown number of records{known and f' ({known})'}"
+
+
+def total_loss(losses: Iterable[Loss]) -> Loss:
+    """The loss in several partitions; ``seen_ms`` is the latest one of those whose loss is unknown."""
+    of_all = list(losses)
+    numbers = [one.most for one in of_all if one.most is not UNKNOWN]
+    seen = [one.seen_ms for one in of_all if one.most is UNKNOWN and one.seen_ms is not UNKNOWN]
+    return Loss(
+        sum(numbers) if len(numbers) == len(of_all) else UNKNOWN,
+        sum(one.least for one in of_all),
+        max(seen, default=UNKNOWN),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,8 +60,7 @@ class Risk:
     """The costs of one partition of one group.
 
     Attributes:
-        lost: Records that the target does not have, or that the group passes over, at the most: up to the source's last
-            seen end. UNKNOWN where no end was seen.
+        lost: Records that are lost with the source, or that the group passes over.
         reread: Records that the group reads again, at the most: all that the target holds behind the translated offset,
             for the group may have read on after it was last seen.
         expected: How many of ``reread`` the group is expected to read again, by its commit rate; UNKNOWN where none was
@@ -25,16 +68,7 @@ class Risk:
         age_seconds: The age of the group's last known offset; UNKNOWN where there is none.
     """
 
-    lost: int | Unknown
+    lost: Loss
     reread: int | Unknown
     age_seconds: float | Unknown
     expected: int | Unknown = UNKNOWN
-
-    @property
-    def loses(self) -> bool:
-        """Whether records may be lost: the loss is unknown or above 0."""
-        return self.lost is UNKNOWN or self.lost > 0
-
-
-NO_RISK = Risk(0, 0, 0.0, 0)
-"""The risk of a planned failover: the source answers, and all its records are on the target."""

@@ -9,13 +9,15 @@ C  the costs of an emergency are the emergency plan's own figures: nothing of th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime  # noqa: TC003  # the schema is made of the annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.failover.failover_plan import drain_cures
+from mmtool.plan.failover.risks import Loss
 from mmtool.plan.flow.partition_rows import seconds_since
 from mmtool.plan.groups.applications import NO_STATE
-from mmtool.plan.words import joined
+from mmtool.plan.words import clock_time, joined
 from mmtool.translation.known import UNKNOWN, or_none
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition
@@ -45,7 +47,8 @@ class GroupRow(NamedTuple):
         target_committed: What is committed for the group on the target.
         reread_max: Records that the group would read again at most, if an emergency failover happened now.
         reread_expected: The expected number of these records, from the group's commit rate; None where that is unknown.
-        rpo_records: Offsets of the source partition that are not on the target now.
+        rpo_records: Offsets of the source partition that are not on the target now; null from a few seconds after the
+            source's end was last seen.
         checkpoint_age_seconds: The age of the group's offset as known on the target.
         ready: Whether a failover would accept the partition now.
         reason: Why it is not ready: a word of the list of refusals and a sentence; or a note on a ready partition.
@@ -53,6 +56,9 @@ class GroupRow(NamedTuple):
             0 where none is missing.
         blocks_group: Whether the partition keeps its group from being ready. False for a topic that the flow does not
             mirror: the group moves without it.
+        rpo_records_min: As ``rpo_records``, up to the source's last seen end.
+        source_seen_at: When that end was seen; None where none was.
+        moved: Whether a failover has moved the group to the target, so that no failover is left to be ready for.
     """
 
     source: str
@@ -72,6 +78,9 @@ class GroupRow(NamedTuple):
     reason: str = ""
     rpo_seconds: float | None = None
     blocks_group: bool = False
+    rpo_records_min: int | None = None
+    source_seen_at: datetime | None = None
+    moved: bool = False
 
     @property
     def place(self) -> TopicPartition | None:
@@ -92,7 +101,7 @@ class GroupKnowledge:
         partitions: Of the flow, by their names on the source.
         emergency: The emergency plan that the target alone would give now.
         state: The Kafka Streams applications among the groups.
-        not_on_target: How many of their offsets the mirror has not copied, by partition of the source.
+        not_on_target: The offsets that the mirror has not copied, by partition of the source.
         moved: Groups that now belong to the target.
     """
 
@@ -102,7 +111,7 @@ class GroupKnowledge:
     partitions: Mapping[TopicPartition, PartitionFacts]
     emergency: FailoverPlan
     state: AppState = NO_STATE
-    not_on_target: Mapping[TopicPartition, int] = field(default_factory=dict)
+    not_on_target: Mapping[TopicPartition, Loss] = field(default_factory=dict)
     moved: Mapping[str, MovedGroupRecord] = field(default_factory=dict)
 
 
@@ -159,6 +168,8 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
     verdict, place = views.either, views.either.source
     risk = None if place is None else known.emergency.risks.get((verdict.group, place))
     committed = views.verdict.commit.offset if views.verdict and views.verdict.commit else None
+    loss = known.not_on_target.get(place, Loss()) if place else Loss()
+    moved = verdict.group in known.moved
     judged = _with_move(known, verdict.group, _judged(known, views))
     return GroupRow(
         known.source,
@@ -171,11 +182,14 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
         target_committed=_target_committed(views, group),
         reread_max=None if risk is None else or_none(risk.reread),
         reread_expected=None if risk is None else or_none(risk.expected),
-        rpo_records=None if place is None else known.not_on_target.get(place),
+        rpo_records=or_none(loss.most),
         checkpoint_age_seconds=None if risk is None else or_none(risk.age_seconds),
-        ready=judged.ready,
+        ready=judged.ready and not moved,
         reason=judged.reason,
-        blocks_group=judged.blocks,
+        blocks_group=judged.blocks and not moved,
+        rpo_records_min=loss.least if place else None,
+        source_seen_at=None if loss.seen_ms is UNKNOWN else clock_time(loss.seen_ms),
+        moved=moved,
     )
 
 
@@ -291,11 +305,12 @@ class GroupSummary:
     """One row per group of a flow.
 
     Attributes:
-        ready: Whether a failover would accept it: none of its partitions blocks it.
+        ready: Whether a failover would accept it: none has moved it, and none of its partitions blocks it.
         lag_records: Over its partitions; None where none of them is known. So are the others.
         reread_max: Likewise.
         checkpoint_age_seconds: The oldest one.
         reason: Of the first partition that blocks it; or empty.
+        moved: Whether a failover has moved it to the target.
     """
 
     group: str
@@ -304,6 +319,7 @@ class GroupSummary:
     reread_max: int | None
     checkpoint_age_seconds: float | None
     reason: str = ""
+    moved: bool = False
 
 
 def summaries(rows: Iterable[GroupRow]) -> list[GroupSummary]:
@@ -316,11 +332,12 @@ def _summary(group: str, rows: Sequence[GroupRow]) -> GroupSummary:
     ages = [row.checkpoint_age_seconds for row in rows if row.checkpoint_age_seconds is not None]
     return GroupSummary(
         group,
-        not blocking,
+        not blocking and not rows[0].moved,
         _total(row.lag_records for row in rows),
         _total(row.reread_max for row in rows),
         max(ages, default=None),
         blocking[0].reason if blocking else "",
+        rows[0].moved,
     )
 
 

@@ -260,6 +260,7 @@ class PositionRecord(Document):
         upstream_position: Next offset to fetch; everything below is on the target or known to be absent.
         downstream_position: The lowest target offset that the next mirrored record can get.
         source_end: The end that can be mirrored (last stable offset under read_committed), as last seen.
+        source_seen_ms: When that was the end, by the worker's clock; 0 where its round has not seen it.
         records, mirrored_bytes: Mirrored since ``owner`` acquired the flow.
         observed_ms: When this was true, by the worker's clock, for display only.
         behind_since_ms: Since when workers have seen ``upstream_position`` below the end; 0 when it is not.
@@ -302,6 +303,7 @@ class PositionRecord(Document):
     gaps_end: int = 0
     executor: str = ""
     round: int = 0
+    source_seen_ms: int = 0
     latency: tuple[int, ...] = ()
     latency_ms: int = 0
 

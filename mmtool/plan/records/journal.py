@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
-from mmtool.plan.failover.risks import Risk
+from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records.documents import Document
@@ -117,6 +117,7 @@ class GroupBody(TypedDict):
         verdicts: Its partitions.
         risks: Topic, partition, records lost at most, records read again at most, age of the offset in seconds.
         expected: Topic, partition, the expected number of records read again.
+        seen: Topic, partition, records lost at least, when the source's end was last seen in ms since 1970.
     """
 
     group: str
@@ -124,23 +125,25 @@ class GroupBody(TypedDict):
     verdicts: list[VerdictBody]
     risks: list[tuple[str, int, int | None, int | None, float | None]]
     expected: list[tuple[str, int, int]]
+    seen: list[tuple[str, int, int, int]]
 
 
 def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]) -> GroupBody:
     """A group's plan and risks as JSON values: enough to commit, show and undo the plan from the journal alone."""
+    ours = [(place, risk) for (group, place), risk in risks.items() if group == plan.group]
     return {
         "group": plan.group,
         "direction": plan.direction,
         "verdicts": [_verdict_row(verdict) for verdict in plan.verdicts],
         "risks": [
-            (*place, or_none(risk.lost), or_none(risk.reread), or_none(risk.age_seconds))
-            for (group, place), risk in risks.items()
-            if group == plan.group
+            (*place, or_none(risk.lost.most), or_none(risk.reread), or_none(risk.age_seconds))
+            for place, risk in ours
         ],
-        "expected": [
-            (*place, risk.expected)
-            for (group, place), risk in risks.items()
-            if group == plan.group and risk.expected is not UNKNOWN
+        "expected": [(*place, risk.expected) for place, risk in ours if risk.expected is not UNKNOWN],
+        "seen": [
+            (*place, risk.lost.least, risk.lost.seen_ms)
+            for place, risk in ours
+            if risk.lost.seen_ms is not UNKNOWN
         ],
     }
 
@@ -155,9 +158,13 @@ def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
     verdicts = tuple(_verdict(name, row) for row in body["verdicts"])
     # an older mmtool wrote none of these
     expected = {(topic, partition): number for topic, partition, number in body.get("expected", ())}
+    seen = {(topic, partition): of for topic, partition, *of in body.get("seen", ())}
     risks = {
         (name, made(TopicPartition, topic, partition)): Risk(
-            _unknown(lost), _unknown(reread), _unknown(age), expected.get((topic, partition), UNKNOWN)
+            Loss(_unknown(lost), *seen.get((topic, partition), (lost or 0,))),
+            _unknown(reread),
+            _unknown(age),
+            expected.get((topic, partition), UNKNOWN),
         )
         for topic, partition, lost, reread, age in body["risks"]
     }

@@ -134,11 +134,8 @@ def _costs(runbook: Runbook) -> Iterator[str]:
     here, there = runbook.hands.here.alias, runbook.hands.there.alias
     if saved.plan.mode is Mode.EMERGENCY:
         costs = costs_of(saved.plan)
-        lost = (
-            "unknown" if costs.lost is UNKNOWN else f"at most {costs.lost:,} of those that {there} knows of"
-        )
         age = "unknown" if costs.oldest_seconds is UNKNOWN else duration(costs.oldest_seconds)
-        yield f"- Records lost: {lost}"
+        yield f"- Records lost: {costs.lost.words(here)}"
         expected = "" if costs.expected is UNKNOWN else f"{costs.expected:,} expected, "
         yield f"- Records read again: {expected}at most {costs.reread:,}"
         yield f"- Age of the oldest checkpoint: {age}"

@@ -103,7 +103,7 @@ class PartitionMirror:
         self.records, self.bytes, self.dead_letters, *_ = assignment.tally
         self.gaps = Gaps.of(assignment.tally.gaps, assignment.tally.gaps_end)
         self.latencies = LatencyCounter(Latency(assignment.tally.latency, assignment.tally.latency_ms))
-        self.source_end = self.log_start = self.high_watermark = 0
+        self.source_end = self.log_start = self.high_watermark = self._seen_ms = 0
         self.behind_since_ms, self.at_end_ms = assignment.behind_since_ms, assignment.at_end_ms
         self._ends = deque[SeenOffset]()  # of the source, above the frontier, with the last time of each
         self._acknowledged_ms, self._now_ms, self._renumbered = NO_TIME, 0, set[InFlightBatch]()
@@ -126,7 +126,7 @@ class PartitionMirror:
                 source_cut(fetched.diverging, self.frontier, self.fetch_position, a.place, a.flow_options)
             )
             return self.held_bytes - before
-        self._heard = True
+        self._heard, self._seen_ms = True, now_ms
         self.log_start = fetched.log_start_offset
         self.high_watermark = fetched.high_watermark
         self.source_end = fetched.last_stable_offset if self._read_committed else fetched.high_watermark
@@ -197,6 +197,14 @@ class PartitionMirror:
         """Continue at ``position``: the source deleted the records below before they were read."""
         self._epochs.coming([(position - 1, UNKNOWN)])
         self._pass_over(position)
+
+    def end_seen_ms(self, heard_ms: int) -> int:
+        """When ``source_end`` was last known, in ms since 1970; 0 before the first answer.
+
+        ``heard_ms`` for a partition that is being fetched at its end: an answer tells of every new record.
+        """
+        at_end = self._heard and not self.held_bytes and self.fetch_position >= self.source_end
+        return heard_ms if at_end else min(heard_ms, self._seen_ms)
 
     def note_lag(self, now_ms: int) -> None:
         """Update the state, and up to when the mirror has everything that the source had."""

@@ -12,6 +12,7 @@ from mmtool.kafka.state.own_log import append, refused
 from mmtool.kafka.state.own_records import own_batches
 from mmtool.kafka.wire.codes import FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
+from mmtool.plan.failover.emergency_facts import REPORT_SECONDS
 from mmtool.plan.records.documents import PositionRecord
 from mmtool.plan.records.identity import runs_partition_of
 from mmtool.replication.pump.errors import FencedError, InDoubtError
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from mmtool.replication.spark.assignment import FlowAssignment, ShardAssignment
     from mmtool.translation.blocks import Block, BlockKey
 
-_REPEAT_POSITIONS_SECONDS = 10.0
 _PATIENCE_SECONDS = 45.0
 """How long a write is retried, which is longer than one request waits.
 
@@ -193,7 +193,7 @@ class PositionWriter:
         now = time.monotonic()
         everything = now >= self._repeat_at
         if everything:
-            self._repeat_at = now + _REPEAT_POSITIONS_SECONDS
+            self._repeat_at = now + REPORT_SECONDS
         use = self._pace.use()
         records = [] if use is None else [(use.key, use.encode())]
         told: list[tuple[Gaps, int]] = []
@@ -227,6 +227,7 @@ class PositionWriter:
             upstream_position=mirror.frontier,
             downstream_position=mirror.downstream_end,
             source_end=mirror.source_end,
+            source_seen_ms=mirror.end_seen_ms(observed_ms),
             source_log_start=mirror.log_start,
             records=tally.records,
             mirrored_bytes=tally.bytes,

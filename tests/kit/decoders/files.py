@@ -28,7 +28,7 @@ from mmtool.lab.state import BrokerState, LabState, StateDirectory
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.principal_map import read_principal_map
-from mmtool.plan.failover.risks import Risk
+from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.failover.steps import Mode, steps_of
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.groups.reset_csv import parse_groups_csv, parse_reset_csv
@@ -139,7 +139,7 @@ def as_file(data: bytes, name: str = "file") -> Path:
 def plans() -> list[bytes]:
     """A saved plan with something in each of its parts."""
     names, group = Names("east", "west"), group_plan()
-    risks = {("app", PLACE): Risk(UNKNOWN, 4, 1.5, 2)}
+    risks = {("app", PLACE): Risk(Loss(UNKNOWN, 3, 7), 4, 1.5, 2)}
     steps = steps_of(Mode.EMERGENCY, names, (group,))
     plan = FailoverPlan(
         "op-1", Mode.EMERGENCY, names.flow, (group,), steps, (Guard("code", "why"),), risks, ("orders",)

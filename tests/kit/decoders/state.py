@@ -14,7 +14,7 @@ from kit.decoders.table import Decoder, packed, parts
 from kit.runs import ORDERS
 from mmtool.errors import RefusedError
 from mmtool.failover.operation.records import recorded
-from mmtool.plan.failover.risks import Risk
+from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records import documents
@@ -202,7 +202,7 @@ def group_plan(group: str = "app") -> GroupPlan:
 
 def journal() -> list[Entry]:
     """The entries of an operation that has everything in it."""
-    group = group_body(group_plan(), {("app", PLACE): Risk(0, 0, 1.0, 3)})
+    group = group_body(group_plan(), {("app", PLACE): Risk(Loss(0, 0, 7), 0, 1.0, 3)})
     fence = {
         "kind": "acl", "topics": ["orders"], "denies": [], "own": [], "own_writes": [], "ends": [["orders", 3, 9]],
         "watch_seconds": 1.0, "stands": True,

@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 
 from kit.maps import position_of
-from kit.operations import KilledError, Killing, lines_of
+from kit.operations import lines_of
 from kit.scene import Scene
 from mmtool.errors import UnreachableError
 from mmtool.failover.modes.emergency import execute, rehearse
-from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.report.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.emergency import Unknowns
+from mmtool.plan.failover.emergency_facts import REPORT_SECONDS, SEEN_GRACE_SECONDS
 from mmtool.plan.failover.steps import ORDER, Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.records.documents import CommitRatesRecord, PauseRecord, State
@@ -150,17 +150,50 @@ def test_a_mirror_that_had_caught_up_puts_nothing_at_risk(scene):
     assert not rehearse(scene.side, APP).at_risk
 
 
-@pytest.mark.parametrize("silent", [151, 3])
-def test_a_mirror_that_had_died_before_the_source_says_that_it_knows_nothing_of_what_came_since(
-    scene, silent
-):
-    scene.state.marked(LookRecord(int(time.time() * 1000) - silent * 1000))
-    told = [warning for warning in rehearse(scene.side, APP).warnings if "east last answered" in warning]
-    assert bool(told) == (silent > 10)
-    assert all(
-        "2m 31s ago, as far as west knows: records that were written to east since then are lost" in warning
-        for warning in told
+def seen(scene, seconds_ago, ends=(100, 100)):
+    """The mirror holds 60 of orders-0, and saw the ends of both partitions that long ago."""
+    at_ms = int((time.time() - seconds_ago) * 1000)
+    for partition, (held, end) in enumerate(zip((60, 100), ends, strict=True)):
+        scene.mirrored("orders", partition, [(0, 0, held)], held, source_end=end, seen_ms=at_ms)
+
+
+LIMIT = REPORT_SECONDS + SEEN_GRACE_SECONDS
+
+
+@pytest.mark.parametrize("seconds", [LIMIT - 3, LIMIT + 1, -LIMIT - 3])
+def test_a_loss_is_known_only_while_the_source_s_end_was_seen_within_the_last_seconds(scene, seconds):
+    """A mirror that dies before the source does knows nothing of what came since."""
+    seen(scene, seconds)
+    rehearsal = rehearse(scene.side, APP)
+    row, known = rehearsed_row(rehearsal), 0 <= seconds < LIMIT
+    found = [(partition["lost_max"], partition["lost_min"]) for partition in partitions(row)]
+    assert found == ([(40, 40), (0, 0)] if known else [(None, 40), (None, 0)])
+    assert (row["lost_max"], row["lost_min"]) == ((40, 40) if known else (None, 40))
+    assert {partition["source_seen_at"] is None for partition in partitions(row)} == {False}
+
+
+def test_a_source_that_nobody_has_seen_for_long_puts_records_at_risk_though_all_were_mirrored(scene):
+    seen(scene, 82, (60, 100))
+    rehearsal = rehearse(scene.side, APP)
+    (told,) = [said for said in rehearsal.warnings if "the number of lost records" in said]
+    at = rehearsed_row(rehearsal)["source_seen_at"]
+    assert rehearsal.at_risk
+    assert told == (
+        f"the number of lost records is unknown: east last seen 82 s ago (at {at:%H:%M:%S}), and west does not know"
+        " what was written to east since then; records may be lost in orders-0, orders-1"
     )
+
+
+def test_the_loss_is_unknown_in_the_summary_and_in_the_journal_as_well(scene, ran):
+    seen(scene, 82)
+    ended = ran()
+    row = ended_row(ended)
+    assert (row["rpo_records"], row["lost_min"]) == (None, 40)
+    assert "an unknown number of records (at least 40: east last seen at " in summary(ended)
+    (found,) = recorded(scene.journal.entries())
+    assert {key: recorded_row(found)[key] for key in ("groups", "lost_min", "source_seen_at")} == {
+        key: row[key] for key in ("groups", "lost_min", "source_seen_at")
+    }
 
 
 def halted(scene):
@@ -178,7 +211,8 @@ def paused(scene):
 
 
 def left_behind(scene):
-    """Another emergency has marked the topic; its source lived on, and is heard of until now."""
+    """Another emergency has marked the topic a while ago; its source lived on, and is heard of until now."""
+    scene.mirrored("orders", 0, [(0, 0, 60)], 60, source_end=100, seen_ms=int(time.time() * 1000) - 60_000)
     scene.state.marked(
         FailedOverRecord("orders", True, "20260101T000000Z-abcdef", "bob@host-2", 1),
         LookRecord(int(time.time() * 1000)),
@@ -193,34 +227,13 @@ def test_where_a_mirror_was_halted_or_paused_or_left_behind_nobody_saw_how_far_t
     (told,) = [
         warning for warning in rehearsal.warnings if "the number of lost records is unknown" in warning
     ]
+    assert "west does not store where partitions end on east, or how far they were mirrored" in told
     assert "records may be lost in orders-0" in told
-
-
-def test_a_second_emergency_tells_what_the_first_one_told_while_the_source_is_silent(scene, ran):
-    scene.told("late", "orders", (60, 60), (100, 100))
-    scene.state.marked(LookRecord(0))  # when its ends were seen last
-    ran()
-    rehearsal = rehearse(scene.side, GroupSelection(("late",)))
-    assert [partition["lost_max"] for partition in partitions(rehearsed_row(rehearsal))] == [40, 0]
 
 
 def test_the_mark_that_an_emergency_has_just_set_leaves_its_loss_known(scene, ran):
     scene.state.marked(LookRecord(int(time.time() * 1000)))
     assert ended_row(ran())["rpo_records"] == 40
-
-
-def test_one_that_is_taken_up_again_does_not_know_how_far_a_source_went_on_behind_its_own_mark(scene):
-    rehearsal = rehearse(scene.side, APP)
-    context, journalist = scene.context(rehearsal)
-    with pytest.raises(KilledError):
-        execute(rehearsal, context, Both(journalist, Killing(6)))
-    scene.state.marked(LookRecord(int(time.time() * 1000)))
-    (found,) = recorded(scene.journal.entries())
-    again = rehearse(scene.side, APP, operation_id=found.operation_id)
-    context, journalist = scene.context(again, since=found)
-    ended = execute(again, context, journalist, since=found.operation.standing)
-    assert (again.at_risk, partitions(rehearsed_row(again))[0]["lost_max"]) == (True, None)
-    assert (ended.operation.error, ended_row(ended)["rpo_records"]) == (None, None)
 
 
 def test_where_some_group_has_read_to_the_source_went_at_least(scene):

@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.errors import RefusedError
 from mmtool.failover.operation.records import recorded
-from mmtool.plan.failover.risks import Risk
+from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records.journal import Entry, Kind, group_body
@@ -44,7 +44,9 @@ def plan_of(group, offset):
 
 def told(*of_groups):
     """An operation that was about to write these, and did."""
-    intents = [(Kind.GROUP, group_body(plan, {(plan.group, PLACE): Risk(0, 0, 1.0)})) for plan in of_groups]
+    intents = [
+        (Kind.GROUP, group_body(plan, {(plan.group, PLACE): Risk(Loss(0), 0, 1.0)})) for plan in of_groups
+    ]
     ended = (Kind.ENDED, {"sentence": "all is well", "figures": {"rto_seconds": 1.5}, "problem": ""})
     entries = [
         replace(BEGAN, number=number, kind=kind, body=body)

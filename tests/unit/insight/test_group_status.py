@@ -10,8 +10,11 @@ from kit.scene import Scene
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.failover.modes.emergency import rehearse
 from mmtool.failover.report.report import rehearsed_row
+from mmtool.insight.group_report import headline
 from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
+from mmtool.metrics.families import FAILOVER_READY
+from mmtool.metrics.samples import samples_of_groups
 from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.groups.status import GroupRow, GroupSummary, summaries
 from mmtool.plan.records.documents import CommitRatesRecord, PositionRecord, State
@@ -165,10 +168,20 @@ def test_a_group_that_a_failover_has_moved_to_the_target_need_not_be_stopped_or_
         scene.target.groups.members["app"] = (Member("app-1", "10.0.0.7"),)
     row = scene.row()
     word = "active_on_target" if running else "would_rewind"
+    assert (row.ready, row.moved, row.blocks_group) == (False, True, False)
     assert row.reason == (
         f"{word}: moved by ann@host-1 at 1970-01-01T00:00:00Z (operation op-1); nothing has to be done while the group"
         " stays on west"
     )
+
+
+def test_a_group_that_a_failover_has_moved_is_in_nobody_s_count_of_ready_groups(scene):
+    scene.state.marked(MovedGroupRecord("app", True, "op-1", "ann@host-1", 0))
+    found = scene.found()
+    assert headline(found) == "east->west: 0 of 1 group ready to fail over; moved by a failover: app"
+    (summary,) = summaries(found.rows)
+    (ready,) = [one.value for one in samples_of_groups({}, [summary]) if one.family is FAILOVER_READY]
+    assert (summary.ready, ready) == (False, 0)
 
 
 def test_a_group_without_a_checkpoint_is_not_ready_as_an_emergency_would_not_know_it(scene):

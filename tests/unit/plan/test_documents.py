@@ -231,7 +231,7 @@ def test_the_view_holds_the_marks_that_are_in_force():
 
 
 def test_when_the_commits_were_last_looked_at_is_unknown_until_somebody_says_so():
-    assert (view_of(FLOW).looked_ms, view_of(LOOK, replace(LOOK, looked_ms=7)).looked_ms) == (UNKNOWN, 7)
+    assert (view_of(FLOW).look, view_of(LOOK, replace(LOOK, looked_ms=7)).look.looked_ms) == (UNKNOWN, 7)
 
 
 def test_a_group_that_could_not_be_asked_in_the_last_look_is_known_as_of_the_one_before():

@@ -12,6 +12,7 @@ from mmtool.plan.failover.half_transactions import (
 )
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
+from mmtool.translation.blocks import SeenOffset
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -81,7 +82,7 @@ def on_target(**ends):
 def facts(maps, ends):
     partitions = {at: PartitionFacts(at, at, known, UNKNOWN, UNKNOWN) for at, known in maps.items()}
     return EmergencyFacts(
-        (), (), {}, partitions, {at: UpstreamOffset(end) for at, end in ends.items()}, now_ms=0
+        (), (), {}, partitions, {at: SeenOffset(UpstreamOffset(end), 0) for at, end in ends.items()}, now_ms=0
     )
 
 

@@ -19,6 +19,7 @@ from mmtool.plain_text import group_options
 from mmtool.plan.failover.divergence import TO_FILE, Replay, ToTopic
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.risks import Loss
 from mmtool.plan.failover.state_lag import StateLag
 from mmtool.plan.failover.steps import ORDER, Mode, StepName, steps_of
 from mmtool.plan.groups.applications import StateTopic
@@ -172,13 +173,13 @@ def test_in_an_emergency_no_command_goes_to_the_source(scene):
 def test_what_an_emergency_costs_is_told_and_has_to_be_accepted(scene):
     scene.mirrored("orders", 0, [(0, 0, 10), (11, 10, 10)], 21, source_end=1_021)
     page = page_of(scene, Mode.EMERGENCY)
-    assert "- Records lost: at most 1,000 of those that west knows of\n" in page
+    assert "- Records lost: at most 1,000 records\n" in page
     assert "--unknown leave --accept-data-loss --execute -c 'my file.properties'\n" in page
 
 
 def test_state_that_may_be_lost_has_to_be_accepted_though_no_record_is(scene):
     saved = saved_by(scene, Mode.EMERGENCY)
-    lag = StateLag(StateTopic("app", "app-counts-changelog", 1), 3, 0.0, 0.0)
+    lag = StateLag(StateTopic("app", "app-counts-changelog", 1), Loss(3, 3), 0.0, 0.0)
     pages = [
         render(runbook_of(one, scene.settings, "mm.properties", kept=None))
         for one in (saved, replace(saved, plan=replace(saved.plan, lags=(lag,))))
