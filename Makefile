@@ -38,9 +38,9 @@ unit: .venv/.stamp
 	$(PYTEST) --ignore=tests/integration --ignore=tests/chaos -m "not chaos and not long and not $(REAL)" -n 3 --dist worksteal --hypothesis-profile=quick -q
 
 # Spark starts some twenty times, in half the time once its class archive is there: made while other tests begin.
-# Three workers on two cores: about half of a test with brokers is waiting.
+# Three workers on two cores: about half of a test with brokers is waiting. Each has its files (tests/kit/file_scheduling.py).
 BESIDE_ARCHIVE = @$(BIN)/python -m mmtool.replication.spark.archive > /dev/null & \
-	  $(PYTEST) -m "$(1)" -n 3 --dist loadfile --no-loadscope-reorder --durations=15; \
+	  $(PYTEST) -m "$(1)" -n 3 --dist loadgroup --no-loadscope-reorder --durations=15; \
 	  status=$$?; wait; exit $$status
 
 test: .venv/.stamp

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from kit.file_scheduling import FileScheduling
 from kit.processes import Answer
+from kit.without_spark import without_spark
 from mmtool.commands.app import main
 from mmtool.lab.fleet import Fleet
 
@@ -23,6 +25,8 @@ _CLUSTERS = pytest.StashKey[Fleet]()
 _MEASURED = pytest.StashKey[list[str]]()
 _SLOW = ("chaos", "integration", "contract")
 _REAL = {"fleet": pytest.mark.kafka, "java_regex": pytest.mark.java}
+_LAST = ("test_clean_install.py", "test_ci_example.py", "test_documented.py", "test_house_wheel.py")
+_WITH_SPARK = ("spark", "promise", "chaos")
 _HERE = Path(__file__).parent
 _counter = itertools.count(1)
 
@@ -50,16 +54,27 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for fixture, marker in _REAL.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
-    items.sort(key=_slowness)
+    items.sort(key=_order)
+    sharing = {item.path for item in items if "secured" in getattr(item, "fixturenames", ())}
+    for item in items:
+        if item.path in sharing:  # one worker, so that they have the same clusters
+            item.add_marker(pytest.mark.xdist_group("secured"))
 
 
-def _slowness(item: pytest.Item) -> tuple[bool, bool]:
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling | None:
+    return FileScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+def _order(item: pytest.Item) -> tuple[bool, bool, bool]:
     """What takes long begins first: workers that share the files then end at about the same time.
 
-    Spark comes second: `make test` makes its class archive meanwhile.
+    Promises with Spark come second: `make test` makes its class archive meanwhile. What installs mmtool or starts a
+    lab of its own comes last: the other tests tell more, and sooner.
     """
     folder = item.path.relative_to(_HERE).parts[0]
-    return folder not in _SLOW, item.get_closest_marker("spark") is not None
+    with_spark = all(map(item.get_closest_marker, ("spark", "promise")))
+    return item.path.name in _LAST and folder != "cli", folder not in _SLOW, with_spark
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -86,6 +101,15 @@ def mmtool(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
         return Answer(int(caught.value.code or 0), captured.out, captured.err, time.monotonic() - began)
 
     return run
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Rounds are forked, without Spark, in tests on brokers that are neither about Spark nor promises."""
+    if item.get_closest_marker("kafka") and not any(map(item.get_closest_marker, _WITH_SPARK)):
+        with without_spark():
+            return (yield)
+    return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

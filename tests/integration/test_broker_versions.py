@@ -12,7 +12,7 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 PAIRS = (("3.9.1", "4.3.1"), ("4.3.1", "3.9.1"))
 _LOAD = Load("orders", 2_000, 2, 200, transactions=Transactions("orders", records=50, abort_every=3))

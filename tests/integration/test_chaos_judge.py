@@ -17,7 +17,7 @@ from mmtool.lab.topics import create_topic
 from mmtool.lab.wait import wait_until
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 RECORDS, READ = 300, 100
 

@@ -9,7 +9,7 @@ from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 TOPIC = "skewed"
 A_DAY_AHEAD = """

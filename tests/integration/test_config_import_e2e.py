@@ -10,16 +10,15 @@ import yaml
 
 from kit.lab_admin import compare_topics
 from kit.processes import run_mmtool
-from kit.secure_pairs import secure_pair
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import MMTOOL, SecurityKind
 from mmtool.lab.security.stores import StoreFormat
 from mmtool.lab.topics import create_topic, topics_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 PRIVATE_KEY = re.compile("(-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----)", re.DOTALL)
-TOPIC, LEFT = "parcels", "letters"
+TOPIC, LEFT = "pallets", "invoices"
 CONNECTOR = {
     "replication.factor": -1,
     "offset-syncs.topic.replication.factor": 1,
@@ -40,15 +39,15 @@ CHECKPOINT = {"checkpoints.topic.replication.factor": 1, "sync.group.offsets.ena
 
 
 @pytest.fixture(scope="module", params=[SecurityKind.SCRAM, SecurityKind.MTLS], ids=str)
-def pair(request, tmp_path_factory):
+def pair(request, secured):
     """Two clusters that require TLS and a login, two topics with records, and the rights of the flow."""
-    with secure_pair(request.param, tmp_path_factory.mktemp(request.param)) as started:
-        bootstrap = started.bench.fleet["source"].bootstrap
-        for topic in (TOPIC, LEFT):
-            create_topic(bootstrap, topic, 2)
-            produce(bootstrap, Load(topic, 1_000, 2, 100))
-        started.properties(TOPIC, **{"source->target.heartbeats.replication.enabled": "true"})
-        yield started
+    started = secured(request.param)
+    bootstrap = started.bench.fleet["source"].bootstrap
+    for topic in (TOPIC, LEFT):
+        create_topic(bootstrap, topic, 2)
+        produce(bootstrap, Load(topic, 1_000, 2, 100))
+    started.properties(TOPIC, **{"source->target.heartbeats.replication.enabled": "true"})
+    return started
 
 
 @pytest.fixture

@@ -302,7 +302,6 @@ def test_nothing_is_written_on_either_cluster(fleet, tmp_path, doctor, topic_nam
     assert answer.code == 0, answer.stdout
 
 
-@pytest.mark.spark
 def test_what_is_mirrored_already_is_no_problem_any_more(bench, topic_name, doctor):
     """Limits that came later: records before the frontier are on the target."""
     name, day = topic_name("mirrored"), str(DAY_MS)

@@ -15,7 +15,7 @@ from kit.lab_admin import delete_records
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
 
 PER_SIDE, READ, DELETED = 40, 50, 70
 WAYS = (("source", "target"), ("target", "source"))

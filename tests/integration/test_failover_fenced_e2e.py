@@ -24,7 +24,7 @@ from kit.fences import PASSWORD, guarded_cluster
 from kit.processes import run_mmtool
 from mmtool.lab.topics import create_topic, read_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 SECONDS = 30.0
 TOPIC, GROUP, PARTITIONS = "orders", "billing", 2

@@ -26,7 +26,7 @@ from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 SECONDS = 30.0
 TOPIC, GROUP = "orders", "billing"

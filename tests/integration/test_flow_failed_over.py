@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mmtool.config.settings import ClusterSettings
     from mmtool.plan.records.identity import FlowIdentity
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 PATIENCE_SECONDS = 60
 HOLD_SECONDS = 2.0

@@ -14,7 +14,7 @@ from kit.mirror_flow import Owner
 from mmtool.lab.topics import end_offsets
 from mmtool.lab.wait import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 PATIENCE_SECONDS = 60
 HOLD_SECONDS = 2.0

@@ -21,7 +21,7 @@ from mmtool.plain_text import printable
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 EVIL = "a\nrm -rf x\x1b[31m"
 OTHERS = ("$(reboot)'; rm -rf y; '`\u202e", "cut\0off")

@@ -7,14 +7,13 @@ from itertools import chain
 import pytest
 
 from kit.processes import run_mmtool
-from kit.secure_pairs import secure_pair
 from mmtool.config.jaas import parse_jaas
 from mmtool.config.properties import read_properties
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import ADMIN, SecurityKind
 from mmtool.lab.topics import create_topic, end_offsets
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 RECORDS = 500
 
@@ -90,12 +89,12 @@ def test_one_cluster_that_is_away_leaves_the_answers_of_the_other(addresses, tmp
 
 
 @pytest.mark.parametrize("kind", SecurityKind, ids=str)
-def test_its_file_logs_in_to_a_secured_cluster_with_secrets_from_elsewhere(kind, tmp_path):
-    with secure_pair(kind, tmp_path) as pair:
-        options, secrets = login_options(pair.login(ADMIN))
-        begun = init(tmp_path, pair.secured, *options, "-o", "json", **secrets)
-        config = ("-c", str(tmp_path / "mm2.properties"))
-        checked = run_mmtool(tmp_path, "config", "check", *config, environ=secrets)
+def test_its_file_logs_in_to_a_secured_cluster_with_secrets_from_elsewhere(secured, kind, tmp_path):
+    pair = secured(kind)
+    options, secrets = login_options(pair.login(ADMIN))
+    begun = init(tmp_path, pair.secured, *options, "-o", "json", **secrets)
+    config = ("-c", str(tmp_path / "mm2.properties"))
+    checked = run_mmtool(tmp_path, "config", "check", *config, environ=secrets)
     assert begun.code == 0, begun.stderr
     assert [(row["state"], row["message"]) for row in begun.rows] == [("answers", "")] * 2
     assert checked.code == 0, checked.stderr
@@ -103,11 +102,11 @@ def test_its_file_logs_in_to_a_secured_cluster_with_secrets_from_elsewhere(kind,
     assert [name for name, secret in secrets.items() if secret in text] == []
 
 
-def test_a_refused_login_costs_a_row_and_not_the_file(tmp_path):
-    with secure_pair(SecurityKind.SCRAM, tmp_path) as pair:
-        options, secrets = login_options(pair.login(ADMIN))
-        wrong = secrets | {"SOURCE_PASSWORD": "another-one"}
-        begun = init(tmp_path, pair.secured, *options, "--timeout", "5s", "-o", "json", **wrong)
+def test_a_refused_login_costs_a_row_and_not_the_file(secured, tmp_path):
+    pair = secured(SecurityKind.SCRAM)
+    options, secrets = login_options(pair.login(ADMIN))
+    wrong = secrets | {"SOURCE_PASSWORD": "another-one"}
+    begun = init(tmp_path, pair.secured, *options, "--timeout", "5s", "-o", "json", **wrong)
     assert (begun.code, [row["state"] for row in begun.rows][1]) == (0, "answers"), begun.stderr
     assert begun.rows[0]["state"] == "not_authorised"
     warning = json.loads(begun.stdout)["warnings"][0]

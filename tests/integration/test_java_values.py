@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 CONNECTING = {
     "receive.buffer.bytes": "134217728",

@@ -18,7 +18,7 @@ from mmtool.events import Event
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 AS_LOG = ("--log-format", "json")
 EXECUTOR = rf"{re.escape(socket.gethostname())}:\d+"
@@ -99,6 +99,7 @@ def test_what_a_worker_finds_is_logged_by_the_driver_with_partition_and_executor
     assert re.fullmatch(EXECUTOR, halted["executor"])
 
 
+@pytest.mark.spark
 def test_on_a_spark_cluster_a_worker_is_named_by_its_executor(bench, tmp_path):
     topic = written(bench, f"far-{time.monotonic_ns()}")
     with SparkCluster(tmp_path / "spark") as cluster:

@@ -17,7 +17,7 @@ from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 RECORDS, READ = 60, 40
 BLANK = "replication.policy.separator =\nsource.cluster.alias =\n"

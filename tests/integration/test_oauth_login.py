@@ -11,7 +11,6 @@ import pytest
 
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from kit.secure_pairs import secure_pair
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.security.token_endpoint import Failure
@@ -20,21 +19,21 @@ from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
-TOPIC = "parcels"
+TOPIC, GROUP = "crates", "crates-app"
 
 
 @pytest.fixture(scope="module")
-def pair(tmp_path_factory):
+def pair(secured):
     """Two clusters with OAUTHBEARER; a topic with records and a group that has read a part of it."""
-    with secure_pair(SecurityKind.OAUTH, tmp_path_factory.mktemp("oauth")) as started:
-        bootstrap = started.bench.fleet["source"].bootstrap
-        create_topic(bootstrap, TOPIC, 2)
-        produce(bootstrap, Load(TOPIC, 1_000, 2, 100))
-        places = {TopicPartition(TOPIC, number): Commit(20) for number in (0, 1)}
-        assert groups_of(bootstrap).alter("app", places) == {}
-        yield started
+    started = secured(SecurityKind.OAUTH)
+    bootstrap = started.bench.fleet["source"].bootstrap
+    create_topic(bootstrap, TOPIC, 2)
+    produce(bootstrap, Load(TOPIC, 1_000, 2, 100))
+    places = {TopicPartition(TOPIC, number): Commit(20) for number in (0, 1)}
+    assert groups_of(bootstrap).alter(GROUP, places) == {}
+    return started
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +62,7 @@ def test_every_command_logs_in_with_few_tokens(pair, path, endpoint, ask):
     after_round = len(endpoint.requests)
     status = ask("status", "-o", "json")
     of_status = len(endpoint.requests) - after_round
-    moved = ask("translate-offsets", "-g", "app", "--execute", "--yes", "-o", "json")
+    moved = ask("translate-offsets", "-g", GROUP, "--execute", "--yes", "-o", "json")
     codes = [answer.code for answer in (checked, mirrored, status, moved)]
     assert codes == [0, 0, 0, 0], [a.stderr for a in (checked, mirrored, status, moved)]
     assert {row["written"] for row in moved.rows} == {True}

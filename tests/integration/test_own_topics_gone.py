@@ -17,7 +17,7 @@ from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 FROM, TO = "target", "source"
 RECORDS, MORE = 200, 50

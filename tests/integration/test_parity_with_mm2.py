@@ -34,7 +34,7 @@ from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 PATIENCE_SECONDS = 90
 GROUP, GROUP_AT = "app", 60

@@ -29,7 +29,6 @@ from mmtool.lab.wait import wait_until
 
 pytestmark = [
     pytest.mark.kafka,
-    pytest.mark.spark,
     pytest.mark.timeout(600),
     pytest.mark.skipif(not has_apt(), reason="Prometheus comes from Debian's package"),
 ]

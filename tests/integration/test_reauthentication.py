@@ -14,7 +14,7 @@ from kit.secure_pairs import secure_pair
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.wait import patience
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 SESSION_MS = 5_000
 TOKEN_SECONDS = 20.0

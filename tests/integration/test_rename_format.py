@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from kit.processes import Answer
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 WAYS = (("east", "west"), ("west", "east"))
 TOPIC, GROUP = "orders", "app"

@@ -13,7 +13,7 @@ from kit.processes import run_mmtool
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 PATIENCE_SECONDS = 60
 THREE_HOURS_MS = 3 * 3_600_000

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 
 from mmtool.lab.topics import create_topic, end_offsets
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 _numbers = count(1)
 

@@ -19,7 +19,7 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.lab.wait import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 REFRESH_SECONDS = 2  # in the stage's properties file
 PATIENCE_SECONDS = 60
@@ -137,7 +137,10 @@ def test_a_target_topic_that_is_deleted_meanwhile_is_said_to_be_and_never_made_a
 
 @pytest.mark.parametrize(
     ("part", "signum", "code"),
-    [("jvm", signal.SIGTERM, 143), pytest.param("daemon", signal.SIGINT, 130, marks=pytest.mark.chaos)],
+    [
+        pytest.param("jvm", signal.SIGTERM, 143, marks=pytest.mark.spark),
+        pytest.param("daemon", signal.SIGINT, 130, marks=pytest.mark.chaos),
+    ],
 )
 def test_a_stop_during_the_start_is_clean_and_leaves_nothing_running(bench, part, signum, code):
     """While the JVM comes up and the flow is claimed, or while the first round begins."""

@@ -17,7 +17,7 @@ from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
 
 PATIENCE_SECONDS = 60
 RECORDS, PER_SECOND, MEASURED_SECONDS, UNSEEN_SECONDS = 20_000, 100, 8, 4

@@ -15,7 +15,7 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.wait import patience, wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 HERE = "127.0.0.1"
 SESSION_MS = 5_000

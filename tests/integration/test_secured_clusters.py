@@ -9,7 +9,6 @@ from confluent_kafka.admin import AdminClient
 from kit.kafka_tools import list_topics
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from kit.secure_pairs import secure_pair
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import ADMIN, GUEST, MMTOOL, SecurityKind
 from mmtool.lab.security.stores import StoreFormat
@@ -18,22 +17,22 @@ from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 TOPIC = "parcels"
 KINDS = tuple(SecurityKind)
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=str)
-def pair(request, tmp_path_factory):
+def pair(request, secured):
     """Two clusters; a topic with records and a group that has read a part of it."""
-    with secure_pair(request.param, tmp_path_factory.mktemp(request.param)) as started:
-        bootstrap = started.bench.fleet["source"].bootstrap
-        create_topic(bootstrap, TOPIC, 2)
-        produce(bootstrap, Load(TOPIC, 1_000, 2, 100))
-        places = {TopicPartition(TOPIC, number): Commit(20) for number in (0, 1)}
-        assert groups_of(bootstrap).alter("app", places) == {}
-        yield started
+    started = secured(request.param)
+    bootstrap = started.bench.fleet["source"].bootstrap
+    create_topic(bootstrap, TOPIC, 2)
+    produce(bootstrap, Load(TOPIC, 1_000, 2, 100))
+    places = {TopicPartition(TOPIC, number): Commit(20) for number in (0, 1)}
+    assert groups_of(bootstrap).alter("app", places) == {}
+    return started
 
 
 @pytest.fixture(scope="module")

@@ -97,7 +97,6 @@ def assert_names_the_emergency(mmtool, properties, group, measured, what):
     assert answer.seconds < patience(LOST_SECONDS)
 
 
-@pytest.mark.spark
 def test_what_a_failover_now_would_cost_is_what_the_emergency_s_rehearsal_says(bench, look, mmtool, measured):
     topic = f"glance-{os.getpid()}"
     app, late, source = f"{topic}-app", f"{topic}-late", bench.fleet["source"].bootstrap

@@ -18,7 +18,7 @@ from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 HERE = "127.0.0.1"
 TOPIC = "parcels"

@@ -18,7 +18,7 @@ from mmtool.lab.wait import wait_until
 from mmtool.plan.topics.configs import ResetConfig, SetConfig
 from mmtool.plan.topics.facts import CreateTopic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 PATIENCE_SECONDS = 60
 RECORDS = 20

@@ -13,7 +13,7 @@ from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 SECONDS = 10.0
 """More than any of these commands takes, and far less than the 30 s of ``--timeout``."""

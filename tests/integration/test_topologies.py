@@ -19,7 +19,7 @@ from mmtool.translation.answers import Exact, Refused
 from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 NAMES = ("a", "b", "c")
 _BYTES = dict(zip(NAMES, (200, 210, 220), strict=True))  # tells where a record was born

@@ -12,7 +12,7 @@ from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 MARK = f"verify-mm2-{os.getpid()}"
 DEFAULT = Variant(f"{MARK}-default", "source", "target", isolation="read_committed")

@@ -30,7 +30,7 @@ from mmtool.lab.topics import create_topic
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.runs import RunMap
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 COUNT = 2_000
 STEM = f"shape-{os.getpid()}"

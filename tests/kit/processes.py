@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from kit.schemas import check_output
+from kit.without_spark import FORKED, mmtool_command
 from mmtool.errors import GateError
 from mmtool.lab.wait import patience, wait_until
 
@@ -90,7 +90,7 @@ class MmtoolProcess:
         self.started_at = time.monotonic()
         with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "mmtool", *arguments],
+                mmtool_command(*arguments),
                 cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -228,7 +228,8 @@ class MmtoolProcess:
             with suppress(OSError):
                 state, parent, session = _stat(folder)
                 if session == self.pid and state != "Z":
-                    found[int(folder.name)] = _role((folder / "cmdline").read_bytes(), parent)
+                    command = (folder / "cmdline").read_bytes()
+                    found[int(folder.name)] = _role(command, parent, driver=self.pid)
         return found
 
 
@@ -238,7 +239,9 @@ def _stat(folder: Path) -> tuple[str, int, int]:
     return fields[0], int(fields[1]), int(fields[3])
 
 
-def _role(command: bytes, parent: int) -> Role:
+def _role(command: bytes, parent: int, *, driver: int) -> Role:
+    if FORKED.encode() in command:
+        return "daemon" if parent == driver else "worker"
     if b"CoarseGrainedExecutorBackend" in command:
         return "executor"
     if b"pyspark.daemon" not in command and b"pyspark/daemon" not in command:

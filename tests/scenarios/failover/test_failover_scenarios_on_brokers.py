@@ -30,7 +30,7 @@ from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
 FOLDERS = [
     path.parent
