@@ -222,7 +222,6 @@ def test_a_flow_that_mirror_maker_runs_is_told_from_its_own_topics(bench, look, 
     assert sum(row["rpo_records"] for row in look(properties, "--groups").rows) == 200
 
 
-@pytest.mark.spark
 def test_a_loss_is_unknown_once_nobody_sees_the_source_and_known_while_the_mirror_sees_it(
     bench, look, mmtool, measured
 ):
