@@ -57,7 +57,7 @@ COLUMNS = (
     Column("exactness", verdict=True, of_group=of.words),
     Column("reread_expected", essential=False, of_group=of.total(_moves)),
     Column("reread_max", essential=False, of_group=of.total(_moves)),
-    Column("lost_max", essential=False, human=human.or_unknown, of_group=of.total(_moves)),
+    Column("lost_max", essential=False, of_group=of.total(_moves)),
     Column("knowledge_age_seconds", title="AGE", essential=False, human=human.age, of_group=of.largest),
     Column("target_offset_before", essential=False),
     Column("written", of_group=_written),

@@ -107,7 +107,7 @@ _GROUP_COLUMNS = (
     Column("target_committed", essential=False),
     Column("reread_expected", of_group=of.total(_moves)),
     Column("reread_max", essential=False, of_group=of.total(_moves)),
-    Column("rpo_records", human=human.or_unknown, of_group=of.total(_moves)),
+    Column("rpo_records", of_group=of.total(_moves)),
     Column(
         "checkpoint_age_seconds",
         title="CHECKPOINT-AGE",

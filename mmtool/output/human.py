@@ -23,11 +23,6 @@ def count(number: float | None) -> str:
     return f"{number:.0f}"
 
 
-def or_unknown(value: object) -> str:
-    """A value of which it matters that it is unknown, and not 0."""
-    return "unknown" if value is None else str(value)
-
-
 def records(number: int) -> str:
     """A number of records as `count` writes it, with its noun: ``1 record``, ``12.3k records``."""
     return f"{count(number)} {'record' if number == 1 else 'records'}"

@@ -33,6 +33,8 @@ PARTITION = {
     "reread_max",
     "reread_expected",
     "lost_max",
+    "lost_min",
+    "source_seen_at",
     "knowledge_age_seconds",
     "target_offset_before",
     "written",

@@ -251,7 +251,7 @@ def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
         return {
             "reread_max": reread_max(verdict),
             "reread_expected": reread_expected(verdict),
-            **_loss(Loss(0)),
+            **_loss(Loss(0) if verdict.refusal is None else Loss()),
             # commits are asked of the living source, by the same run that writes them
             "knowledge_age_seconds": None if verdict.commit is None else 0,
         }
