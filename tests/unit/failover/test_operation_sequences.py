@@ -29,6 +29,7 @@ pytestmark = pytest.mark.long
 IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
 TOPIC = "orders"
 UNDONE = "failback undone"
+UNDONE_UNREAD = "failback undone of groups that read nothing on the target"
 
 
 @dataclass
@@ -123,9 +124,12 @@ class World:
             )
 
         take_back(rehearse, context, log)
-        undone = [(UNDONE, one.group_names, one.operation_id)] if home else []
         at = [name for _, _, name in self.stands].index(one.operation_id)
-        self.stands[at : at + 1] = undone
+        _, moved = model(self.stands[:at])
+        unknown = any(not moved[group] for group in one.group_names)
+        read = TOPIC in one.head.plan.released
+        undone = (UNDONE if read else UNDONE_UNREAD, one.group_names, one.operation_id if unknown else "")
+        self.stands[at : at + 1] = [undone] if home else []
         return True
 
     def _rehearsal(self, mode, groups):
@@ -164,10 +168,10 @@ def model(stands):
     for mode, groups, name in stands:
         if mode == "release":
             holding = []
-        elif mode == UNDONE:
+        elif mode in {UNDONE, UNDONE_UNREAD}:
             for group in groups:
-                moved[group] = moved[group] or [name]
-                holding = holding or [(group, moved[group][0])]
+                moved[group] = moved[group] or [name][: bool(name)]
+                holding = holding or [(group, by) for by in moved[group][:1] if mode == UNDONE]
         elif mode is Mode.FAILBACK:
             for group in groups:
                 moved[group] = []
