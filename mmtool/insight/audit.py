@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, RefusedError, with_remedy
 from mmtool.insight.flow_now import outages
 from mmtool.insight.partitions import partition_facts, passed_over
+from mmtool.insight.target_only import TargetSide, identity_on_target
 from mmtool.insight.translation import look, plans_by, read_groups, topics_of
 from mmtool.plain_text import duration
 from mmtool.plan.groups.audit import (
@@ -18,9 +19,11 @@ from mmtool.plan.groups.audit import (
     audit_by_checkpoints,
     audit_group,
     audit_without_target,
+    with_removed,
 )
 from mmtool.plan.groups.facts import select_groups, told_of_others
 from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
+from mmtool.plan.records.marks import RemovedRecord
 from mmtool.plan.words import counted, named_topics
 from mmtool.translation.refusals import Reason
 
@@ -97,19 +100,21 @@ def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
     warnings += told_of_others(chosen)
     groups = read_groups(flow, chosen.known, Direction.FORWARD)
     partitions = partition_facts(flow, Direction.FORWARD, warnings, topics=topics_of(groups))
-    moved = flow.clusters.state.control(flow.identity).moved
+    control = flow.clusters.state.control(flow.identity)
     ages = _ages(flow.clusters.target, [group.group for group in groups if group.before], now_ms)
     rows = [
-        _moved(_with_age(row), moved)
+        _moved(_with_age(row), control.moved)
         for group, plan in zip(groups, plans_by(flow, groups, partitions, Rules()), strict=True)
         for row in audit_group(
             plan, group.there, ages, excluded=_excluded(settings, group.group), unmirrored=settings.unmirrored
         )
     ]
     ran = ever_ran(partitions.values())
+    removed = select_groups(selection, control.removed, lambda _: True).known
+    gone = {name: control.removed[name] for name in removed}
     return Audit(
         settings,
-        tuple(rows),
+        tuple(with_removed(rows, gone, settings.source.alias)),
         tuple(warnings),
         _error(settings, chosen, flow.topics if flow.narrowed else (), ran=ran),
     )
@@ -179,16 +184,21 @@ def _without_source(
     """Rows from the checkpoints on the target, mmtool's or MM2's: the source's state when it last answered."""
     assert clusters.synced is not None
     found = clusters.synced.checkpoints()
+    side = TargetSide(clusters.settings, clusters.target, clusters.state, clusters.synced)
+    removed, none = identity_on_target(side)[1].removed, RemovedRecord("")
     held = {
-        name: {at: told.pair for at, told in of_group.items()} for name, of_group in found.checkpoints.items()
+        name: {at: told.pair for at, told in of_group.items() if not removed.get(name, none).has(at)}
+        for name, of_group in found.checkpoints.items()
     }
     warnings += passed_over(found.unreadable)
     names = select_groups(selection, held, lambda _: True).known
     committed = clusters.target.groups.commits_each(names)
     yield from _not_told(committed.failed)
     remote, alias = clusters.settings.remote_topic, clusters.target.alias
+    source = clusters.settings.source.alias
     for name in committed:
-        yield from audit_by_checkpoints(name, held[name], committed[name], remote, now_ms, alias)
+        rows = audit_by_checkpoints(name, held[name], committed[name], remote, now_ms, alias)
+        yield from with_removed(rows, {name: removed.get(name, none)}, source)
 
 
 def _without_target(clusters: FlowClusters, selection: GroupSelection) -> Iterable[AuditRow]:

@@ -23,7 +23,7 @@ from mmtool.insight.mirror_maker_progress import mirror_maker_progress
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.per_cluster import FlowFailures, ask_each, worst
 from mmtool.insight.status import written_times
-from mmtool.insight.target_only import look_at_target
+from mmtool.insight.target_only import look_at_target, removed_groups
 from mmtool.insight.translation import (
     look,
     plans_by,
@@ -121,7 +121,8 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
     warnings = list(selection_warnings(selected))
     groups = read_groups(now, selected.known, Direction.FORWARD)
     ends, now_ms = _source_ends(now, topics_of(groups)), _now_ms()
-    alone = look_at_target(flow.target_side, GroupSelection(selected.known), _now_ms())
+    alone = look_at_target(flow.target_side, selection, _now_ms())
+    warnings += removed_groups(sorted({*alone.left_behind} - {*selected.known}), _names(flow).source)
     partitions = partition_facts(now, Direction.FORWARD, warnings, topics=topics_of(groups))
     sides = now.sides(Direction.FORWARD)
     planned = [

@@ -15,12 +15,13 @@ from mmtool.plan.failover.emergency_facts import EmergencyFacts, LastWord
 from mmtool.plan.groups.facts import Commit, GroupFacts, select_groups
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.records.identity import FlowIdentity
+from mmtool.plan.words import few
 from mmtool.translation.blocks import SeenOffset
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import ClusterId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, StoredCheckpoint, StoredCheckpoints, SyncedPort
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.known import Unknown
     from mmtool.translation.partition_map import PartitionMap
+
+    Checkpoints = Mapping[str, Mapping[TopicPartition, StoredCheckpoint]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class TargetNow:
         facts: For the plan.
         topics: Of the target, by name.
         read_by: The topics of the source that each group with checkpoints on the target has committed in.
+        left_behind: Groups that would be selected, and that the source no longer has.
         warnings: Sentences for the operator.
     """
 
@@ -66,6 +70,7 @@ class TargetNow:
     facts: EmergencyFacts
     topics: Mapping[str, TopicFacts]
     read_by: Mapping[str, frozenset[str]]
+    left_behind: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
 
@@ -83,23 +88,27 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
     """
     identity, control = identity_on_target(side)
     held = side.synced.checkpoints()
-    selected = select_groups(selection, held.checkpoints, side.settings.groups.accepts)
+    current = current_checkpoints(held.checkpoints, control, selection.names)
+    accepts = side.settings.groups.accepts
+    selected = select_groups(selection, current, accepts)
+    left_behind = select_groups(selection, held.checkpoints.keys() - current.keys(), accepts).known
     topics = side.target.topics()
     maps = _maps(side, identity, topics) if control.flow is not None else {}
     partitions = _partitions(side, topics, maps, held)
-    groups = _groups(side, selected, held)
+    groups = _groups(side, selected, current)
     facts = EmergencyFacts(
         groups,
         selected.unknown,
-        _words(selected, held, control),
+        _words(selected, current, control),
         partitions,
         _source_ends(maps, control, held),
         now_ms,
         born_there=side.settings.keeps_names and side.settings.way_back is not None,
         look_seconds=side.settings.emit_checkpoints_interval_seconds,
-        rates=_rates(selected, held, control),
+        rates=_rates(selected, current, control),
+        removed=_removed(selected, held, current, control, side.settings.source.alias),
     )
-    return TargetNow(
+    now = TargetNow(
         side,
         identity.target_id,
         UNKNOWN if control.flow is None else identity.source_id,
@@ -107,9 +116,10 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
         control,
         facts,
         topics,
-        {name: frozenset(place.topic for place in of) for name, of in held.checkpoints.items()},
-        tuple(_warnings(side, selected, held)),
+        {name: frozenset(place.topic for place in of) for name, of in current.items()},
+        left_behind,
     )
+    return replace(now, warnings=tuple(_warnings(side, selected, held, now)))
 
 
 def identity_on_target(side: TargetSide) -> tuple[FlowIdentity, ControlView]:
@@ -205,7 +215,37 @@ def _target(
     return TopicPartition(name, place.partition)
 
 
-def _groups(side: TargetSide, selected: SelectedGroups, held: StoredCheckpoints) -> tuple[GroupFacts, ...]:
+def current_checkpoints(
+    held: Checkpoints, control: ControlView, named: Collection[str]
+) -> dict[str, Mapping[TopicPartition, StoredCheckpoint]]:
+    """The checkpoints of the commits that groups still had on the source when it last answered.
+
+    A named group that the source no longer has keeps all of its checkpoints.
+    """
+    found: dict[str, Mapping[TopicPartition, StoredCheckpoint]] = {}
+    for group, of_group in held.items():
+        gone = control.removed.get(group)
+        current = of_group if gone is None else {at: of for at, of in of_group.items() if not gone.has(at)}
+        if current or group in named:
+            found[group] = current or of_group
+    return found
+
+
+def _removed(
+    selected: SelectedGroups, held: StoredCheckpoints, current: Checkpoints, control: ControlView, source: str
+) -> dict[str, dict[TopicPartition, str]]:
+    """Why each checkpoint that was left out of a selected group does not count."""
+    return {
+        name: {
+            at: control.removed[name].sentence(source, at)
+            for at in held.checkpoints[name].keys() - current[name].keys()
+        }
+        for name in selected.known
+        if name in control.removed
+    }
+
+
+def _groups(side: TargetSide, selected: SelectedGroups, held: Checkpoints) -> tuple[GroupFacts, ...]:
     names = selected.known
     standing, before = side.target.groups.describe_each(names), side.target.groups.commits_each(names)
     failed = before.failed | standing.failed
@@ -216,7 +256,7 @@ def _groups(side: TargetSide, selected: SelectedGroups, held: StoredCheckpoints)
         if name in failed
         else GroupFacts(
             name,
-            {at: Commit(told.pair.upstream, told.metadata) for at, told in held.checkpoints[name].items()},
+            {at: Commit(told.pair.upstream, told.metadata) for at, told in held[name].items()},
             before[name],
             there=standing[name],
         )
@@ -225,26 +265,30 @@ def _groups(side: TargetSide, selected: SelectedGroups, held: StoredCheckpoints)
 
 
 def _words(
-    selected: SelectedGroups, held: StoredCheckpoints, control: ControlView
+    selected: SelectedGroups, held: Checkpoints, control: ControlView
 ) -> dict[tuple[str, TopicPartition], LastWord]:
     """The last known commit of each group and partition, with the time at which it was known.
 
-    For mmtool's checkpoints that is the owner's last look at the group; for MM2's, only the checkpoint's own time.
+    For mmtool's checkpoints that is the owner's last look at the group; for a commit that the source no longer has, the
+    last look that found it; for MM2's, only the checkpoint's own time.
     """
 
-    def known_ms(name: str, told: StoredCheckpoint) -> int:
+    def known_ms(name: str, at: TopicPartition, told: StoredCheckpoint) -> int:
+        removed = control.removed.get(name)
+        if removed is not None and removed.has(at):
+            return removed.last_ms(at) or told.pair.timestamp_ms
         asked_ms = control.asked_ms(name) if told.is_ours else UNKNOWN
         return told.pair.timestamp_ms if asked_ms is UNKNOWN else max(told.pair.timestamp_ms, asked_ms)
 
     return {
-        (name, at): LastWord(told.pair.downstream, known_ms(name, told))
+        (name, at): LastWord(told.pair.downstream, known_ms(name, at, told))
         for name in selected.known
-        for at, told in held.checkpoints[name].items()
+        for at, told in held[name].items()
     }
 
 
 def _rates(
-    selected: SelectedGroups, held: StoredCheckpoints, control: ControlView
+    selected: SelectedGroups, held: Checkpoints, control: ControlView
 ) -> dict[tuple[str, TopicPartition], float]:
     """The read rates that the flow's owner measured last, by group and partition; none for MM2's checkpoints."""
     known = {record.group: record for record in control.rates.values()}
@@ -252,7 +296,7 @@ def _rates(
         (name, at): known[name].rate(*at)
         for name in selected.known
         if name in known
-        for at, told in held.checkpoints[name].items()
+        for at, told in held[name].items()
         if told.is_ours
     }
     return {key: rate for key, rate in found.items() if rate is not None}
@@ -288,8 +332,24 @@ def _furthest_read(held: StoredCheckpoints) -> dict[TopicPartition, UpstreamOffs
     return found
 
 
-def _warnings(side: TargetSide, selected: SelectedGroups, held: StoredCheckpoints) -> Iterable[str]:
+def removed_groups(names: Sequence[str], source: str) -> Iterable[str]:
+    """Yield the sentence about groups that the source no longer has, and that were not selected by name."""
+    if names:
+        yield (
+            f"left out: {few(names)}, because {source} no longer has their offsets (the groups were deleted, or their"
+            " offsets expired); add -g NAME to include one"
+        )
+
+
+def _warnings(
+    side: TargetSide, selected: SelectedGroups, held: StoredCheckpoints, now: TargetNow
+) -> Iterable[str]:
     yield from passed_over(held.unreadable)
+    yield from removed_groups(now.left_behind, side.settings.source.alias)
+    for name in selected.known:
+        record, at = now.control.removed.get(name), min(held.checkpoints[name])
+        if record is not None and all(map(record.has, held.checkpoints[name])):
+            yield f"group {name} is included by its name: {record.sentence(side.settings.source.alias, at)}"
     if selected.excluded:
         yield left_out(selected.excluded)
     if not selected.known and not selected.unknown:

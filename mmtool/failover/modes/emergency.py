@@ -23,7 +23,7 @@ from mmtool.failover.operation.states import START
 from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.seen import seen_of_target
 from mmtool.insight.applications import app_state_on_target
-from mmtool.insight.target_only import identity_on_target, look_at_target
+from mmtool.insight.target_only import identity_on_target, look_at_target, removed_groups
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
 from mmtool.plan.failover.emergency import Unknowns, costs_of, may_lose, plan_emergency, told_before
 from mmtool.plan.failover.failover_plan import active_guards
@@ -35,7 +35,9 @@ from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.commit_metadata import position_map_warnings
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.units import dependencies
+from mmtool.plan.words import joined
 from mmtool.translation.known import or_none
+from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -99,7 +101,7 @@ def rehearse(
     now = look_at_target(side, selection, int(time.time() * 1000))
     refuse_changed_on_target(now, operation_id)
     if not now.facts.groups and not now.facts.unknown and now.facts.partitions:
-        raise _without_checkpoint(side.target.alias)
+        raise _without_checkpoint(now)
     names = names_of(side.settings)
     state = app_state_on_target(now, without=without_state)
     lags = tuple(state_lags(state, now.facts))
@@ -125,7 +127,11 @@ def rehearse(
     )
 
 
-def _without_checkpoint(alias: str) -> RefusedError:
+def _without_checkpoint(now: TargetNow) -> RefusedError:
+    alias = now.side.target.alias
+    if now.left_behind:
+        left = removed_groups(now.left_behind, now.side.settings.source.alias)
+        return RefusedError("no group matches", remedy=joined(*left), code=Reason.UNKNOWN_GROUP)
     return RefusedError(
         f"no group matches: {alias} has no checkpoint of a selected group",
         remedy="check -g and --groups, and the keys groups and groups.exclude of the properties file; a group"

@@ -45,7 +45,7 @@ class Mm2Topics:
         held: dict[TopicPartition, list[OffsetPair]] = defaultdict(list)
         records = _of_mm2(self._flow.target, self._checkpoints_topic)
         for last, record in self._checkpoints(records, unreadable):
-            at = self._on_source(last.topic_partition)
+            at = self._flow.source_partition(last.topic_partition)
             held[at].append(OffsetPair(last.upstream, last.downstream, record.timestamp_ms))
         once = self._flow.mm2_exactly_once
         found = {
@@ -63,7 +63,7 @@ class Mm2Topics:
         records = read_log(self._flow.target, self._checkpoints_topic)
         for last, record in self._checkpoints(records, unreadable):
             pair = OffsetPair(last.upstream, last.downstream, record.timestamp_ms)
-            at = self._on_source(last.topic_partition)
+            at = self._flow.source_partition(last.topic_partition)
             found[last.group][at] = StoredCheckpoint(pair, last.metadata, record.is_ours)
         return StoredCheckpoints(dict(found), dict(unreadable))
 
@@ -94,11 +94,6 @@ class Mm2Topics:
                 yield checkpoint, record
             else:
                 unreadable[self._checkpoints_topic] += 1
-
-    def _on_source(self, remote: TopicPartition) -> TopicPartition:
-        """The source partition of a mirror's partition, by the topic's name on the source."""
-        topic = self._flow.source_topic(remote.topic)
-        return remote if topic is None else remote._replace(topic=topic)
 
 
 def _of_mm2(cluster: ClusterSettings, topic: str) -> Iterator[LogRecord]:

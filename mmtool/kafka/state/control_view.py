@@ -26,6 +26,7 @@ from mmtool.plan.records.marks import (
     FailedOverRecord,
     LookRecord,
     MovedGroupRecord,
+    RemovedRecord,
     VerifiedRecord,
     note_move,
 )
@@ -52,6 +53,7 @@ class ControlView:
         refusals: The topics that owners refused to mirror, by key, those of earlier owners included.
         moved: Groups that now belong to the target; only marks in force.
         rates: The last measured commit rate of each group on the source, by the key of its record.
+        removed: Commits that groups no longer have on the source; an empty record for a group that has them again.
         verified: The offsets up to which both sides of a partition were found the same, by topic id and number.
         look: When the owner last read the source's commits and had written what followed from them.
         end: The topic's end offset when it was read: later records are at or after it.
@@ -66,6 +68,7 @@ class ControlView:
     refusals: dict[bytes, RefusedRecord] = field(default_factory=dict)
     moved: dict[str, MovedGroupRecord] = field(default_factory=dict)
     rates: dict[bytes, CommitRatesRecord] = field(default_factory=dict)
+    removed: dict[str, RemovedRecord] = field(default_factory=dict)
     verified: dict[tuple[str, int], VerifiedRecord] = field(default_factory=dict)
     look: LookRecord | Unknown = UNKNOWN
     end: int = 0
@@ -167,5 +170,7 @@ class ControlView:
             note_move(self.moved, document)
         elif isinstance(document, VerifiedRecord):
             self.verified[document.topic_id, document.partition] = document
+        elif isinstance(document, RemovedRecord):
+            self.removed[document.group] = document
         elif isinstance(document, LookRecord):
             self.look = document

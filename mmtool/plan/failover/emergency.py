@@ -133,6 +133,12 @@ def _never_ran(facts: EmergencyFacts, names: Names) -> tuple[Guard, ...]:
 
 def _group(group: GroupFacts, facts: EmergencyFacts, unknowns: Unknowns) -> GroupPlan:
     plan = plan_group(group, facts.partitions, _RULES)
+    listed = {verdict.source for verdict in plan.verdicts}
+    removed = [
+        Verdict(group.group, place, facts.partitions[place].target, refusal=Reason.NO_COMMIT)
+        for place in sorted(facts.removed.get(group.group, {}).keys() - listed)
+    ]
+    plan = replace(plan, verdicts=(*plan.verdicts, *removed))
     verdicts = [_settled(group, verdict, facts, unknowns) for verdict in plan.verdicts]
     return replace(plan, verdicts=tuple(verdicts))
 
@@ -143,7 +149,7 @@ def _settled(group: GroupFacts, verdict: Verdict, facts: EmergencyFacts, unknown
     if known is None or verdict.source is None:
         return verdict
     if verdict.commit is None:
-        return _without_word(group, verdict, known, unknowns)
+        return _without_word(group, verdict, known, facts, unknowns)
     word = facts.words.get((group.group, verdict.source))
     if known.target_log is UNKNOWN or word is None:
         return verdict
@@ -154,13 +160,18 @@ def _settled(group: GroupFacts, verdict: Verdict, facts: EmergencyFacts, unknown
     return _answered(group, verdict, known, answer, Knowledge.CHECKPOINTS)
 
 
-def _without_word(group: GroupFacts, verdict: Verdict, known: PartitionFacts, unknowns: Unknowns) -> Verdict:
+def _without_word(
+    group: GroupFacts, verdict: Verdict, known: PartitionFacts, facts: EmergencyFacts, unknowns: Unknowns
+) -> Verdict:
     """The verdict where the group's offset is unknown: a commit on the target stays, else ``unknowns`` decides.
 
     The start positions of ``unknowns`` need the target's log.
     """
     before, log = group.before.get(known.other(_RULES.direction)), known.target_log
     if unknowns is Unknowns.LEAVE or before is not None:
+        why = facts.removed.get(group.group, {}).get(known.source)
+        if why is not None:
+            return replace(verdict, refusal=Reason.NO_COMMIT, before=before, detail=why)
         return replace(verdict, refusal=Reason.SOURCE_UNREACHABLE, before=before)
     if known.problems:
         why = known.problems

@@ -51,6 +51,7 @@ class EmergencyFacts:
         born_there: Producers may have written to the flow's topics on the target (identical names, both directions):
             offset runs of one direction alone do not say which records a group has read.
         rates: Offsets per second that groups were last seen to commit, by group and partition of the source.
+        removed: Commits that the source no longer has of a group that it has, each with a sentence.
         now_ms: When these facts were read, in ms since 1970.
     """
 
@@ -63,6 +64,7 @@ class EmergencyFacts:
     born_there: bool = False
     look_seconds: float = REPORT_SECONDS
     rates: Mapping[tuple[str, TopicPartition], float] = field(default_factory=dict)
+    removed: Mapping[str, Mapping[TopicPartition, str]] = field(default_factory=dict)
 
     def loss(self, place: TopicPartition) -> Loss:
         """The loss in a partition, in offsets: some may be markers, or compacted away."""

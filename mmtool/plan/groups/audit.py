@@ -7,7 +7,7 @@ B  synced means: the commit is the right one, or within the bounds of what is kn
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -15,14 +15,15 @@ from mmtool.plain_text import duration
 from mmtool.plan.words import counted
 from mmtool.translation.answers import Bounded, Refused
 from mmtool.translation.refusals import FORWARD, Reason
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mmtool.plan.groups.facts import Commit, GroupStanding
     from mmtool.plan.groups.offsets import GroupPlan, Verdict
+    from mmtool.plan.records.marks import RemovedRecord
     from mmtool.translation.sync_map import OffsetPair
-    from mmtool.translation.types import TopicPartition
 
 
 class AuditState(StrEnum):
@@ -216,6 +217,31 @@ def audit_by_checkpoints(
         offsets = (checkpoint.upstream, checkpoint.downstream, None if before is None else before.offset)
         rows.append(AuditRow(group, *place, standing, reason, *offsets))
     return rows
+
+
+def with_removed(
+    rows: Iterable[AuditRow], removed: Mapping[str, RemovedRecord], source: str
+) -> Iterator[AuditRow]:
+    """The rows, and a row ``no_commit`` for each commit that a group no longer has on the source.
+
+    Args:
+        rows: Those of the commits that the groups have.
+        removed: The removed commits, by group.
+        source: The source's name in sentences.
+    """
+    listed = set()
+    for row in rows:
+        at = None if row.topic is None or row.partition is None else TopicPartition(row.topic, row.partition)
+        listed.add((row.group, at))
+        record = removed.get(row.group) if row.verdict is AuditState.NO_COMMIT else None
+        if record is not None and at is not None and record.has(at):
+            yield replace(row, reason=record.sentence(source, at))
+        else:
+            yield row
+    for group, record in removed.items():
+        for at in record.places:
+            if (group, at) not in listed:
+                yield AuditRow(group, *at, AuditState.NO_COMMIT, record.sentence(source, at))
 
 
 def audit_without_target(group: str, commits: Mapping[TopicPartition, Commit], target: str) -> list[AuditRow]:

@@ -75,7 +75,9 @@ def is_news(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
         checkpoint: The current checkpoint.
         last: The last one written for this group and partition; None before the first.
     """
-    return last is None or checkpoint.upstream < last.upstream or checkpoint.downstream > last.downstream
+    if last is None or last.topic_partition != checkpoint.topic_partition:  # the mirror had another name
+        return True
+    return checkpoint.upstream < last.upstream or checkpoint.downstream > last.downstream
 
 
 def plan_group_sync(

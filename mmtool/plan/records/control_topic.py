@@ -17,7 +17,13 @@ from mmtool.plan.records.documents import (
     SharesRecord,
     UseRecord,
 )
-from mmtool.plan.records.marks import FailedOverRecord, LookRecord, MovedGroupRecord, VerifiedRecord
+from mmtool.plan.records.marks import (
+    FailedOverRecord,
+    LookRecord,
+    MovedGroupRecord,
+    RemovedRecord,
+    VerifiedRecord,
+)
 
 if TYPE_CHECKING:
     from mmtool.plan.records.documents import Document
@@ -37,6 +43,7 @@ CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
     MovedGroupRecord,
     LookRecord,
     CommitRatesRecord,
+    RemovedRecord,
     VerifiedRecord,
 )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from mmtool.plan.records.documents import Document
 from mmtool.plan.words import moment
 from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import TopicPartition
 
 FAILED_OVER_REMEDY = (
     "`mmtool failover failback -c FILE -g GROUP --execute` moves a group back; if the groups stay on the target,"
@@ -107,6 +108,47 @@ class LookRecord(Document):
         """When the source last reported the group's commits, in ms of the owner's clock; UNKNOWN where it never did."""
         last = self.untold.get(group, self.looked_ms)
         return UNKNOWN if last is None else last
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedRecord(Document):
+    """Commits that a group no longer has on the source, while the target still has their checkpoints.
+
+    The group was deleted, its offsets expired, or some of them were deleted. The checkpoints themselves stay as they
+    are: clients of MM2 that read their topic stop at a tombstone.
+
+    Attributes:
+        seen_ms: By topic on the source and the partition's number in digits: the last time, by the owner's clock, at
+            which the source still had the commit; None where no owner saw it there.
+    """
+
+    PREFIX = "removed/"
+
+    group: str
+    seen_ms: dict[str, dict[str, int | None]] = field(default_factory=dict)
+
+    @property
+    def key(self) -> bytes:
+        return f"removed/{self.group}".encode()
+
+    @property
+    def places(self) -> list[TopicPartition]:
+        """The partitions whose commits the source no longer has, by their topics' names on the source."""
+        return [TopicPartition(topic, int(n)) for topic, of_topic in self.seen_ms.items() for n in of_topic]
+
+    def has(self, place: TopicPartition) -> bool:
+        """Whether the source no longer has the group's commit of a partition."""
+        return str(place.partition) in self.seen_ms.get(place.topic, {})
+
+    def last_ms(self, place: TopicPartition) -> int | None:
+        """When the source last had the commit of a partition; None where that is unknown."""
+        return self.seen_ms.get(place.topic, {}).get(str(place.partition))
+
+    def sentence(self, source: str, place: TopicPartition) -> str:
+        """Why the commit of a partition counts no more, and when the source last had it."""
+        last = self.last_ms(place)
+        seen = "" if last is None else f", where it was last seen at {moment(last)}"
+        return f"the group no longer has this commit on {source}{seen}"
 
 
 @dataclass(frozen=True, slots=True)

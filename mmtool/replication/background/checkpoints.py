@@ -16,7 +16,7 @@ from mmtool.kafka.state.own_log import append_records
 from mmtool.kafka.state.own_records import MARK
 from mmtool.plan.groups.checkpoints import checkpoint_of, is_news, is_settled
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.records.marks import LookRecord
+from mmtool.plan.records.marks import LookRecord, RemovedRecord
 from mmtool.plan.words import counted
 from mmtool.replication.background.commit_rates import CommitRates
 from mmtool.replication.background.group_list import GroupList
@@ -47,7 +47,7 @@ class Checkpoints:
 
     When it did is written in each turn, behind the checkpoints, with the groups that could not be asked: while no
     checkpoint is new, only that tells how old the knowledge is. How fast each group commits is written when that has
-    changed.
+    changed, and so are the commits that the source no longer has.
 
     Attributes:
         flow: The flow as it is now, with the topics that are mirrored.
@@ -70,6 +70,8 @@ class Checkpoints:
     _shown: ShownCommits = field(default_factory=ShownCommits)
     _last: LookRecord | Unknown = UNKNOWN
     _rates: CommitRates = field(default_factory=CommitRates)
+    _removed: dict[str, RemovedRecord] = field(default_factory=dict)
+    _removals: dict[str, RemovedRecord] = field(default_factory=dict)
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     async def perform(self) -> None:
@@ -87,9 +89,11 @@ class Checkpoints:
             looked_ms = int(time.time() * 1000)
             await in_thread(self._look, flow)
             untold = dict(self._shown.denied)
+            excluded = {group for group, _ in self._written if not _accepts(flow, group)}
             await self._write(topic)
+            await self._write_removals(flow.identity.control_topic)
             await self._write_rates(flow.identity.control_topic)
-            await self._write_look(flow.identity.control_topic, looked_ms, untold)
+            await self._write_look(flow.identity.control_topic, looked_ms, untold.keys() | excluded)
         except BaseException:
             self._is_there = False  # deleted, perhaps: the next turn makes it again
             raise
@@ -113,9 +117,10 @@ class Checkpoints:
         for record in read_log(settings.target, topic):
             found = decode_checkpoint(record.key, record.value)
             if isinstance(found, Checkpoint):
-                self._written[found.group, found.topic_partition] = found
+                self._written[found.group, settings.source_partition(found.topic_partition)] = found
         control = flow.clusters.state.control(flow.identity)
         self._rates.take_over(control.rates.values())
+        self._removed = dict(control.removed)
         self._last = control.look
 
     def _look(self, flow: FlowNow) -> None:
@@ -125,7 +130,7 @@ class Checkpoints:
 
     def _take_in(self, flow: FlowNow) -> None:
         looked_ms = int(time.time() * 1000)
-        commits = self._shown.of(flow.clusters.source, self._groups.names(flow))
+        commits = self._shown.of(flow.clusters.source, self._followed(flow))
         ours = {
             (group, place): commit
             for group, of_group in commits.items()
@@ -134,12 +139,36 @@ class Checkpoints:
         }
         untold = self._shown.denied
         self._rates.look(ours, looked_ms, untold)
+        self._removals = self._removals_by(commits)
         for gone in [key for key in self.current if key not in ours and key[0] not in untold]:
             del self.current[gone]
         self._settled = {
             key: commit for key, commit in self._settled.items() if key in ours or key[0] in untold
         }
         self._translate(flow, {key: c for key, c in ours.items() if self._settled.get(key) != c})
+
+    def _followed(self, flow: FlowNow) -> list[str]:
+        """The listed groups, and others with checkpoints, until they are known to have been removed."""
+        listed, removed = self._groups.names(flow), self._removed
+        held = {g for g, place in self._written if g not in removed or not removed[g].has(place)}
+        return [*listed, *sorted(g for g in held.difference(listed) if _accepts(flow, g))]
+
+    def _removals_by(self, commits: Commits) -> dict[str, RemovedRecord]:
+        """The records of removed commits that have changed, by group; a group that did not answer has none."""
+        found: dict[str, dict[str, dict[str, int | None]]] = {group: {} for group in commits}
+        for group, place in self._written:
+            if group in commits and place not in commits[group]:
+                before = self._removed.get(group)
+                is_known = before is not None and before.has(place)
+                last = before.last_ms(place) if before and is_known else or_none(self._asked_ms(group))
+                found[group].setdefault(place.topic, {})[str(place.partition)] = last
+        now = {group: RemovedRecord(group, of) for group, of in found.items()}
+        return {
+            group: of for group, of in now.items() if of != self._removed.get(group, RemovedRecord(group))
+        }
+
+    def _asked_ms(self, group: str) -> int | Unknown:
+        return UNKNOWN if self._last is UNKNOWN else self._last.asked_ms(group)
 
     def _translate(self, flow: FlowNow, commits: Mapping[Key, Commit]) -> None:
         if not commits:
@@ -156,17 +185,18 @@ class Checkpoints:
                 self._settled[key] = commit
 
     async def _write(self, topic: str) -> None:
-        news = [
-            c for c in self.current.values() if is_news(c, self._written.get((c.group, c.topic_partition)))
-        ]
-        await append_records(self.target, topic, [(c.key(), c.value()) for c in news], MARK)
-        self._written |= {(c.group, c.topic_partition): c for c in news}
+        news = {key: c for key, c in self.current.items() if is_news(c, self._written.get(key))}
+        await append_records(self.target, topic, [(c.key(), c.value()) for c in news.values()], MARK)
+        self._written |= news
+
+    async def _write_removals(self, topic: str) -> None:
+        """Record which commits the source no longer has; the record of a group that has them all again is empty."""
+        await append_records(self.target, topic, [(of.key, of.encode()) for of in self._removals.values()])
+        self._removed |= self._removals
 
     async def _write_look(self, topic: str, looked_ms: int, untold: Iterable[str]) -> None:
         """Record when the groups were read; a group that could not be read keeps its older time."""
-        before = self._last
-        asked = {group: UNKNOWN if before is UNKNOWN else before.asked_ms(group) for group in untold}
-        look = LookRecord(looked_ms, {group: or_none(ms) for group, ms in asked.items()})
+        look = LookRecord(looked_ms, {group: or_none(self._asked_ms(group)) for group in untold})
         await append_records(self.target, topic, [(look.key, look.encode())])
         self._last = look
 
@@ -181,3 +211,7 @@ class Checkpoints:
             news, gone = self._rates.news(), self._rates.gone()
         values: list[tuple[bytes, bytes | None]] = [(record.key, record.encode()) for record in news]
         return news, gone, values + [(record.key, None) for record in gone]
+
+
+def _accepts(flow: FlowNow, group: str) -> bool:
+    return flow.clusters.settings.groups.accepts(group)

@@ -11,6 +11,7 @@ import pytest
 
 from kit.clusters import FakeCluster
 from kit.scene import half_read
+from mmtool.config.names import NameFilter
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import Bounds
@@ -438,3 +439,80 @@ def test_a_group_whose_coordinator_is_away_for_one_look_keeps_its_checkpoints_an
     duty._look(look(scene.clusters))
     assert {group for group, _ in duty.current} == {"app"}
     assert [record.group for record in duty._rates.gone()] == ["late"]
+
+
+@pytest.fixture
+def removing(tmp_path, monkeypatch):
+    """A duty over ``app``, whose removed commits are written into the scene's control topic."""
+    scene = half_read(tmp_path)
+
+    async def append(_, __, records, *___):
+        for offset, (key, value) in enumerate(records):
+            if key.startswith((b"removed/", b"looked")):
+                scene.state.view.apply(key, value, offset)
+
+    monkeypatch.setattr("mmtool.replication.background.checkpoints.append_records", append)
+    duty = Checkpoints(lambda: look(scene.clusters), None, 5.0)
+    duty._is_there = True
+    turn(duty)
+    return scene, duty
+
+
+def removed(scene):
+    return {(group, at.partition) for group, of in scene.state.view.removed.items() for at in of.places}
+
+
+def new_list(duty):
+    duty._groups._due_at = 0.0
+    turn(duty)
+
+
+def test_a_group_that_the_source_no_longer_has_is_noted_with_the_time_of_the_last_look_that_found_it(
+    removing,
+):
+    scene, duty = removing
+    last = scene.state.view.look.looked_ms
+    commits = scene.source.groups.committed.pop("app")
+    for _ in range(2):
+        new_list(duty)
+    assert removed(scene) == {("app", 0), ("app", 1)}
+    assert scene.state.view.removed["app"].last_ms(TopicPartition("orders", 0)) == last
+    scene.source.groups.committed["app"] = {TopicPartition("orders", 0): commits[TopicPartition("orders", 0)]}
+    new_list(duty)
+    assert removed(scene) == {("app", 1)}
+
+
+def test_a_group_that_does_not_answer_is_not_removed(removing):
+    scene, duty = removing
+    scene.commits("other", "orders", 15)
+    scene.source.groups.hidden["app"] = UnreachableError("the coordinator of app does not answer")
+    with pytest.raises(MmtoolError, match="the coordinator of app does not answer"):
+        new_list(duty)
+    assert removed(scene) == set()
+
+
+def test_a_new_owner_notes_what_was_removed_while_no_owner_ran(removing):
+    scene, before = removing
+    scene.source.groups.committed.pop("app")
+    duty = Checkpoints(lambda: look(scene.clusters), None, 5.0)
+    duty._is_there, duty._written, duty._last = True, before._written, before._last
+    turn(duty)
+    assert removed(scene) == {("app", 0), ("app", 1)}
+    commits_each, asked = scene.source.groups.commits_each, []
+    scene.source.groups.commits_each = lambda groups, **how: (
+        asked.extend(groups) or commits_each(groups, **how)
+    )
+    turn(duty)
+    assert asked == []
+
+
+def test_a_group_that_the_filters_exclude_now_is_not_removed_and_keeps_the_time_of_its_last_look(removing):
+    scene, before = removing
+    last = scene.state.view.look.looked_ms
+    scene.settings = scene.settings.model_copy(update={"groups": NameFilter((".*",), ("app",))})
+    scene.source.groups.committed.pop("app")
+    duty = Checkpoints(lambda: look(scene.clusters), None, 5.0)
+    duty._is_there, duty._written, duty._last = True, before._written, before._last
+    turn(duty)
+    assert removed(scene) == set()
+    assert scene.state.view.look.untold == {"app": last}
