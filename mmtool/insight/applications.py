@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import partition_facts
-from mmtool.plan.groups.applications import AppState, StateLoss, StateTopic, internal_topics
+from mmtool.plan.groups.applications import AppState, StateLoss, StateTopic, internal_topics, is_application
 from mmtool.plan.groups.commit_metadata import is_of_streams
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _MIRROR_BACK = (
-    "let the reverse flow mirror {group}-.*-(changelog|repartition) and the application's input topics with"
+    "let the reverse flow mirror {group}-.*-(changelog|repartition|topic) and the application's input topics with"
     " IdentityReplicationPolicy: check `enabled` and `topics` of the reverse flow, and keep `mmtool replicate`"
     " running for it"
 )
@@ -61,8 +61,13 @@ def app_state_on_target(now: TargetNow, *, without: bool) -> AppState:
 
     A group that committed as Kafka Streams does, and has no internal topic on the target, may have state on the source.
     """
-    groups, copies = [group.group for group in now.facts.groups], _copies(now)
-    found = internal_topics(groups, copies, now.read_by)
+    copies = _copies(now)
+    named = internal_topics([group.group for group in now.facts.groups], copies, now.read_by)
+    found = {
+        group.group: named[group.group]
+        for group in now.facts.groups
+        if group.group in named and is_application(group, named[group.group])
+    }
     topics = [
         StateTopic(
             group,
@@ -128,7 +133,14 @@ def _internal(
     if not internal_topics(groups, topics, ()):
         return {}, topics
     listed = cluster.groups.listing()
-    return internal_topics(groups, topics, {*listed.consumers, *listed.others}), topics
+    named = internal_topics(groups, topics, {*listed.consumers, *listed.others})
+    standing, commits = cluster.groups.describe_each(named), cluster.groups.commits_each(named)
+    unread = {*standing.failed, *commits.failed}
+    return {
+        name: of
+        for name, of in named.items()
+        if name in unread or is_application(GroupFacts(name, commits[name], here=standing[name]), of)
+    }, topics
 
 
 def _state(

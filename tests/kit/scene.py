@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -209,10 +210,19 @@ class Scene:
         seen = [Seen(offset, content.encode(), 0) for offset, content in records]
         cluster.contents[TopicPartition(topic, 0)] = seen
 
-    def commits(self, group: str, topic: str, *offsets: int, cluster: FakeCluster | None = None) -> None:
+    def commits(
+        self, group: str, topic: str, *offsets: int, cluster: FakeCluster | None = None, metadata: str = ""
+    ) -> None:
         """A group has committed on the source (or ``cluster``), one offset for each partition from 0."""
-        places = {TopicPartition(topic, n): Commit(offset) for n, offset in enumerate(offsets)}
+        places = {TopicPartition(topic, n): Commit(offset, metadata) for n, offset in enumerate(offsets)}
         (cluster or self.source).groups.committed.setdefault(group, {}).update(places)
+
+    def runs_streams(self, group: str) -> None:
+        """The group's commits on both clusters carry a stream time, as those of Kafka Streams do."""
+        stream_time = base64.b64encode(b"\x01" + bytes(8)).decode()
+        for cluster in (self.source, self.target):
+            commits = cluster.groups.committed.get(group, {})
+            commits |= {place: Commit(commit.offset, stream_time) for place, commit in commits.items()}
 
     def drain(
         self,

@@ -1,14 +1,18 @@
 """Kafka Streams applications among consumer groups, and whether their state moves with them.
 
-S  the state of an application is in its changelogs and repartition topics: it moves with them, or the move is refused
+S  the state of an application is in its internal topics, changelogs and others: it moves with them, or the move is
+   refused
+A  a group is an application by what it does itself, its commits and its members, and not by the names of topics
 N  Kafka Streams finds these topics by name: a copy under another name is no state
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.plan.groups.commit_metadata import is_of_streams
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.words import AGAIN, few, joined
 from mmtool.translation.refusals import Reason
@@ -17,18 +21,22 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
+    from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.words import Names
 
-_SUFFIXES = ("-changelog", "-repartition")
+_CHANGELOG = "-changelog"
+_INTERNAL = re.compile(r"(-changelog|-repartition|(?i:-subscription-(registration|response))(-\d+)?-topic)$")
+"""The ends of the names that Kafka Streams gives; the last one to topics of foreign-key joins (KIP-213)."""
 _NAMED = 3
 
 
 def internal_topics(
     groups: Collection[str], topics: Iterable[str], known_groups: Iterable[str]
 ) -> dict[str, tuple[str, ...]]:
-    """The internal topics of each of ``groups`` that is a Kafka Streams application, in alphabetical order.
+    """The topics, in alphabetical order, that are named like internal topics of each of ``groups``.
 
-    ``app-two-counts-changelog`` belongs to group ``app-two`` where there is one, and not to ``app``.
+    ``app-two-counts-changelog`` belongs to group ``app-two`` where there is one, and not to ``app``. A name alone does
+    not say that the group is an application: see `is_application`.
 
     Args:
         groups: The groups to look up.
@@ -37,18 +45,32 @@ def internal_topics(
     """
     longest_first = sorted({*groups, *known_groups}, key=len, reverse=True)
     found: dict[str, list[str]] = {}
-    for topic in sorted(topic for topic in topics if topic.endswith(_SUFFIXES)):
-        owner = next((group for group in longest_first if is_internal_topic(group, topic)), None)
+    for topic in sorted(topics):
+        end = _INTERNAL.search(topic)
+        if end is None:
+            continue
+        begin = topic[: end.start()]
+        owner = next((group for group in longest_first if begin.startswith(f"{group}-")), None)
         if owner in groups and owner is not None:
             found.setdefault(owner, []).append(topic)
     return {group: tuple(of_group) for group, of_group in found.items()}
 
 
-def is_internal_topic(application: str, topic: str) -> bool:
-    """Whether Kafka Streams would give that name to a changelog or repartition topic of the application."""
-    begins, rest = f"{application}-", topic[len(application) + 1 :]
-    return topic.startswith(begins) and any(
-        rest.endswith(suffix) and len(rest) > len(suffix) for suffix in _SUFFIXES
+def is_application(group: GroupFacts, topics: Collection[str]) -> bool:
+    """Whether a group is a Kafka Streams application, by its commits, or by its members where it runs.
+
+    Args:
+        group: The group.
+        topics: The topics that are named like its internal topics. An application reads all of them but its changelogs
+            as a member of its group, and so commits there.
+    """
+    return (
+        group.here.kind == "streams"
+        or any(member.is_of_streams for member in group.here.members)
+        or any(
+            is_of_streams(commit.metadata) or (at.topic in topics and not at.topic.endswith(_CHANGELOG))
+            for at, commit in group.commits.items()
+        )
     )
 
 
@@ -62,8 +84,8 @@ class StateLoss(NamedTuple):
 
     why: str
     remedy: str = (
-        "mirror {group}-.*-(changelog|repartition) and the application's input topics with IdentityReplicationPolicy,"
-        " and let `topics` match them"
+        "mirror {group}-.*-(changelog|repartition|topic) and the application's input topics with"
+        " IdentityReplicationPolicy, and let `topics` match them"
     )
 
 

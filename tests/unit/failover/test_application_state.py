@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import re
 import struct
 
 import pytest
@@ -40,7 +41,7 @@ def made(directory, extra):
     scene.source.add_topic(CHANGELOG, "id-changelog", 9)
     if scene.settings.mirrors_topic(CHANGELOG):
         scene.has(CHANGELOG, 9)
-    scene.commits("app", "orders", 30)
+    scene.commits("app", "orders", 30, metadata=STREAM_TIME)
     return scene
 
 
@@ -143,6 +144,57 @@ def test_topics_of_a_group_with_a_longer_name_are_not_taken_for_its_own():
     assert internal_topics(["app-two"], topics, ["app", "app-two"]) == {
         "app-two": ("app-two-by-key-repartition", "app-two-counts-changelog")
     }
+
+
+JOIN = [
+    "app-KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-0000000004-topic",
+    "app-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-0000000012-topic",
+    "app-by-owner-subscription-registration-topic",
+    "app-by-owner-subscription-response-topic",
+]
+
+
+def test_the_topics_of_foreign_key_joins_are_internal_topics_under_both_kinds_of_names():
+    others = ["app-topic", "app-orders-topic", "app-subscription-registration", "app-x-subscription-topic"]
+    assert internal_topics(["app"], [*others, *JOIN], ["app"]) == {"app": tuple(sorted(JOIN))}
+
+
+@pytest.mark.parametrize("topic", JOIN)
+def test_a_foreign_key_join_whose_topics_are_not_mirrored_is_refused(tmp_path, topic):
+    scene = made(tmp_path, IDENTITY + "east->west.topics = orders.*, app-.*-(changelog|repartition)\n")
+    scene.mirrored(CHANGELOG, 0, [(0, 0, 9)], 9)
+    scene.source.add_topic(topic, "id-join", 3)
+    error = planned_mode.rehearse(scene.look(), APP).refusal
+    assert error.code == "state_not_mirrored"
+    assert topic in error.message
+    pattern = re.search(r"mirror (app-\S+)", error.remedy).group(1)
+    assert all(re.fullmatch(pattern, name) for name in (*JOIN, CHANGELOG, "app-x-repartition"))
+
+
+def is_refused(scene):
+    refusal = planned_mode.rehearse(scene.look(), APP).refusal
+    return refusal is not None and refusal.code == "state_not_mirrored"
+
+
+def test_a_plain_consumer_is_no_application_because_of_a_topic_that_is_named_after_it(tmp_path):
+    scene = made(tmp_path, "")
+    scene.commits("app", "orders", 30, metadata="host-1")
+    assert not is_refused(scene)
+    scene.commits("app", CHANGELOG, 5)  # it reads the topic, as no application does
+    assert not is_refused(scene)
+
+
+def test_a_group_is_an_application_by_its_own_repartition_topic_or_its_members(tmp_path):
+    scene = made(tmp_path, "")
+    scene.commits("app", "orders", 30)
+    scene.source.groups.members["app"] = (Member("app-1f-StreamThread-1-consumer", "/10.0.0.7"),)
+    (verdict, *_) = planned_mode.rehearse(scene.look(), APP).state.topics
+    assert verdict.name == CHANGELOG
+    scene.source.groups.members.clear()
+    assert not is_refused(scene)
+    scene.source.add_topic("app-by-key-repartition", "id-by-key", 3)
+    scene.commits("app", "app-by-key-repartition", 3)
+    assert is_refused(scene)
 
 
 def test_who_is_active_is_told_that_streams_members_stay_after_a_clean_close(scene):
@@ -319,7 +371,7 @@ def test_an_emergency_marks_the_changelog_as_failed_over(lost):
 def test_an_emergency_refuses_a_changelog_under_another_name(tmp_path):
     scene = made(tmp_path, ALL)
     scene.mirrored(CHANGELOG, 0, [(0, 0, 9)], 9, source_end=9)
-    scene.told("app", "orders", (30, 30))
+    scene.told("app", "orders", (30, 30), metadata=STREAM_TIME)
     error = emergency.rehearse(scene.side, APP).refusal
     assert error.code == "state_not_mirrored"
     assert f"mirrored as east.{CHANGELOG}" in error.message
@@ -359,7 +411,7 @@ def test_an_emergency_refuses_state_whose_copy_the_target_has_lost(lost, lose):
 def test_an_emergency_does_not_take_the_target_s_own_state_for_a_mirror(tmp_path):
     """It has run on west once, and its changelog of that time is still there."""
     scene = made(tmp_path, IDENTITY)
-    scene.told("app", "orders", (30, 30))
+    scene.told("app", "orders", (30, 30), metadata=STREAM_TIME)
     scene.target.add_topic(CHANGELOG, "id-of-its-own", 4)
     error = emergency.rehearse(scene.side, APP).refusal
     assert error.code == "state_not_mirrored"
@@ -372,6 +424,7 @@ def test_an_emergency_does_not_take_the_target_s_own_state_for_a_mirror(tmp_path
 def test_a_failback_refuses_state_that_would_come_back_under_another_name(tmp_path):
     scene = ThereAndBack(tmp_path)
     scene.target.add_topic(CHANGELOG, "id-changelog-there", 4)
+    scene.runs_streams("app")
     rehearsal = failback.rehearse(scene.both, APP)
     assert rehearsal.refusal.code == "state_not_mirrored"
     assert (
@@ -389,6 +442,7 @@ def one_name(tmp_path):
     scene.mirrored(CHANGELOG, 0, [(0, 0, 3)], 3, source_end=5)
     scene.home.logs[TopicPartition(CHANGELOG, 0)] = data(0, 3) + data(3, 2)
     scene.state.marked(FailedOverRecord(CHANGELOG, True, "op-away", "ann@host-1", 0))
+    scene.runs_streams("app")
     return scene
 
 

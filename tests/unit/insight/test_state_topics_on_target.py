@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,8 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.insight.applications import app_state_on_target
+from mmtool.plan.groups.facts import Commit, GroupFacts
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +27,8 @@ CHANGELOG = "app-store-changelog"
 
 def looked_at(settings, *topics):
     """What the target has answered, of a flow that MirrorMaker 2 runs: mmtool has no record of it."""
-    group = SimpleNamespace(group="app", commits={})
+    stream_time = base64.b64encode(b"\x01" + bytes(8)).decode()
+    group = GroupFacts("app", {TopicPartition("orders", 0): Commit(1, stream_time)})
     return SimpleNamespace(
         side=SimpleNamespace(settings=settings, target=SimpleNamespace(alias="B")),
         topics={name: SimpleNamespace(partitions=2) for name in topics},
