@@ -360,5 +360,5 @@ def test_whoever_is_at_work_on_the_target_by_then_is_left_alone(move, scene, mon
     monkeypatch.setattr(scene.target.groups, "missing_rights", meanwhile)
     ended = move()
     assert (ended.code, REMOTE[1] in committed(scene)) == (3, False)
-    said = "commits for it" if somebody == "commits" else "now has members on west: Stable: app-1"
+    said = "commits for it" if somebody == "commits" else "is active on west (Stable: app-1"
     assert said in ended.stderr

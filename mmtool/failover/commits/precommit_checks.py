@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.plan.groups.facts import ABSENT, make_room, occupied
-from mmtool.plan.words import few
+from mmtool.plan.words import AGAIN, few
 from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
@@ -122,12 +122,9 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
     standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
     for plan in writing:
         there = standing.get(plan.group, ABSENT)
-        if there.kind:
-            taken = occupied(plan.group, cluster.alias, there)
-            raise _at_work(taken, make_room(plan.group, cluster.alias, there.kind))
         if not there.idle:
-            by_now = f"group {plan.group} now has members on {cluster.alias}: {there.sentence}"
-            raise _at_work(by_now, f"stop its consumers on {cluster.alias}, then run the same command again")
+            by_now = occupied(plan.group, cluster.alias, there)
+            raise _at_work(by_now, f"{make_room(plan.group, cluster.alias, there)}; then {AGAIN}")
         before = plan.before()
         moved = sorted(at for at in plan.to_write() if now[plan.group].get(at) != before.get(at))
         if moved:

@@ -183,7 +183,7 @@ class KafkaGroups:
         if described.error_code in _DEAD:
             return ABSENT
         self._check(described.error_code, "describing group", group)
-        members = tuple(Member(m.client_id, m.host) for m in described.members)
+        members = tuple(Member(m.client_id, m.host, m.instance_id, m.has_closed) for m in described.members)
         kind = described.protocol_type if described.protocol_type in OTHER_KINDS else ""
         return GroupStanding(described.state, members, kind)
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 _COUNTED = 6
+_CLOSED_EPOCH = -2
 _WITH_INSTANCE = 4  # of DescribeGroups: the member's group instance id (KIP-345), and rights
 _WITH_STATES = 4  # of ListGroups (KIP-518)
 _WITH_TYPES = 5  # of ListGroups (KIP-848)
@@ -115,11 +116,16 @@ class GroupMember(NamedTuple):
 
     Attributes:
         assignment: The assignment by its leader, in the protocol's own format; empty while the group rebalances.
+        instance_id: Its ``group.instance.id``, if it is a static member.
+        has_closed: Whether it has left until it joins again. Only the new protocol tells (KIP-848): a static member
+            that closes commits the epoch -2.
     """
 
     client_id: str
     host: str
     assignment: bytes
+    instance_id: str = ""
+    has_closed: bool = False
 
     @property
     def holds_partitions(self) -> bool:
@@ -179,11 +185,10 @@ def _group(version: int, cursor: Cursor) -> DescribedGroup:
 
 def _member(version: int, cursor: Cursor) -> GroupMember:
     cursor.string()  # member id
-    if version >= _WITH_INSTANCE:
-        cursor.string()
+    instance_id = (cursor.string() or "") if version >= _WITH_INSTANCE else ""
     client_id, host = cursor.string() or "", cursor.string() or ""
     cursor.records()  # its subscription
-    return GroupMember(client_id, host, bytes(cursor.records() or b""))
+    return GroupMember(client_id, host, bytes(cursor.records() or b""), instance_id)
 
 
 class ListedGroup(NamedTuple):
@@ -298,16 +303,15 @@ def _consumer_group(cursor: Cursor) -> DescribedGroup:
 
 
 def _consumer(cursor: Cursor) -> GroupMember:
-    for _ in range(3):
-        cursor.compact_string()  # member id, instance id, rack
-    cursor.int32()  # its epoch
+    _member_id, instance_id, _rack = (cursor.compact_string() or "" for _ in range(3))
+    epoch = cursor.int32()
     client_id, host = cursor.compact_string() or "", cursor.compact_string() or ""
     cursor.compact_array(cursor.compact_string), cursor.compact_string()  # what it subscribes to
     for _ in range(2):  # what it has, and what it shall have
         cursor.compact_array(lambda: _assigned(cursor))
         cursor.tags()
     cursor.tags()
-    return GroupMember(client_id, host, b"")
+    return GroupMember(client_id, host, b"", instance_id, epoch == _CLOSED_EPOCH)
 
 
 def _assigned(cursor: Cursor) -> None:

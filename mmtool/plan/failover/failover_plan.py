@@ -160,12 +160,7 @@ def name_guards(groups: Iterable[GroupFacts], cluster: str) -> tuple[Guard, ...]
 
 
 def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Guard:
-    remedy = (
-        make_room(group, cluster, standing.kind)
-        if standing.kind
-        else f"stop the group's consumers on {cluster}, and wait until their sessions end (session.timeout.ms)"
-    )
-    return Guard(code, occupied(group, cluster, standing), remedy)
+    return Guard(code, occupied(group, cluster, standing), make_room(group, cluster, standing))
 
 
 def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[Guard, ...]:

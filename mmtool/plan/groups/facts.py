@@ -20,6 +20,7 @@ OWN_GROUP_PREFIX = "mmtool."
 _NOBODY = frozenset({"Empty", "Dead"})
 _NAMED = 3
 _STREAMS_STAY = "Kafka Streams members stay until session.timeout.ms after a clean close"
+_STATIC_STAY = "a static member that has closed stays until its session times out"
 _NONE: Mapping[str, str] = MappingProxyType({})
 
 
@@ -43,10 +44,19 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a group: the client's own name, and the host that it connects from."""
+    """A member of a group.
+
+    Attributes:
+        client_id: The client's own name.
+        host: The host that it connects from.
+        instance_id: Its ``group.instance.id``, if it is a static member.
+        has_closed: Whether the broker says that this static member has closed.
+    """
 
     client_id: str
     host: str
+    instance_id: str = field(default="", compare=False)
+    has_closed: bool = field(default=False, compare=False)
 
     @property
     def is_of_streams(self) -> bool:
@@ -54,7 +64,10 @@ class Member:
         return "-StreamThread-" in self.client_id
 
     def __str__(self) -> str:
-        return f"{self.client_id} on {self.host.removeprefix('/')}"
+        static = f" (group.instance.id {self.instance_id}{', closed' * self.has_closed})" * bool(
+            self.instance_id
+        )
+        return f"{self.client_id} on {self.host.removeprefix('/')}{static}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +97,14 @@ class GroupStanding:
             return f"a {self.kind} group, which has no consumer offsets"
         who = few(self.members, _NAMED)
         stay = f"; {_STREAMS_STAY}" if any(member.is_of_streams for member in self.members) else ""
-        return f"{self.state}: {who}{stay}" if who else self.state
+        static = f"; {_STATIC_STAY}" if self.static else ""
+        return f"{self.state}: {who}{stay}{static}" if who else self.state
+
+    @property
+    def static(self) -> tuple[str, ...]:
+        """The ``group.instance.id`` of each static member, those that are known to have closed first."""
+        members = sorted(self.members, key=lambda member: not member.has_closed)
+        return tuple(member.instance_id for member in members if member.instance_id)
 
 
 ABSENT = GroupStanding("Dead")
@@ -98,9 +118,17 @@ def occupied(group: str, cluster: str, standing: GroupStanding) -> str:
     return f"group {group} is active on {cluster} ({standing.sentence})"
 
 
-def make_room(group: str, cluster: str, kind: str) -> str:
-    """The remedy where a share or streams group has the name of a consumer group."""
-    return f"delete {kind} group {group} on {cluster}, or give the consumer group another name"
+def make_room(group: str, cluster: str, standing: GroupStanding) -> str:
+    """The remedy for a group that has members, or that is a share or streams group."""
+    if standing.kind:
+        return f"delete {standing.kind} group {group} on {cluster}, or give the consumer group another name"
+    stop = f"stop the group's consumers on {cluster}, and wait until their sessions end (session.timeout.ms)"
+    if not standing.static:
+        return stop
+    return (
+        f"{stop}; to remove a static member that has closed before that, call"
+        f" Admin.removeMembersFromConsumerGroup for group {group} with group.instance.id {few(standing.static, _NAMED)}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
