@@ -10,6 +10,7 @@ from mmtool.doctor.finding import Check, Finding, problem, warning
 from mmtool.doctor.flow_view import now_ms
 from mmtool.insight.applications import app_state
 from mmtool.plain_text import shell_word
+from mmtool.plan.groups.outside_offsets import sinks_by_kind
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ _RECENT_MS = 60_000
 _SIMPLE_RECENT_MS = 3_600_000
 _IDLE = frozenset({"Empty", "Dead"})
 _NAMED = 3
-_SINKS = "connect-"
 
 
 # --- assign_group -----------------------------------------------------------------------------------------
@@ -199,17 +199,16 @@ def check_connect_group(flow: ExaminedFlow) -> Iterator[Finding]:
     view, settings = flow.view, flow.settings
     mm2 = _mm2_workers(flow)
     workers = [group for group in _accepted_others(view, "connect") if group not in mm2]
-    sinks = [group for group in view.accepted_groups() if group.startswith(_SINKS)]
-    yield from judge_connect(settings, workers, sinks)
+    yield from judge_connect(settings, workers, view.accepted_groups())
 
 
-def judge_connect(settings: FlowSettings, workers: Iterable[str], sinks: Iterable[str]) -> Iterator[Finding]:
-    """Findings about groups of Kafka Connect that ``groups`` and ``groups.exclude`` accept.
+def judge_connect(settings: FlowSettings, workers: Iterable[str], groups: Iterable[str]) -> Iterator[Finding]:
+    """Findings about groups of Kafka Connect, and of sinks that keep offsets elsewhere, which the filters accept.
 
     Args:
         settings: The flow's settings.
         workers: Groups of Connect's workers.
-        sinks: Groups of sink connectors.
+        groups: Consumer groups.
     """
     source, target = settings.source.alias, settings.target.alias
     for group in sorted(workers):
@@ -222,15 +221,11 @@ def judge_connect(settings: FlowSettings, workers: Iterable[str], sinks: Iterabl
             f"add {group} to groups.exclude of {settings.name}; before a source connector starts on {target}, set its"
             " offsets with Connect's REST API (PATCH /connectors/NAME/offsets)",
         )
-    for group in sorted(sinks):
-        yield warning(
-            Check.CONNECT_GROUP,
-            source,
-            group,
-            f"{group} is the group of a sink connector: on {target} only a sink connector of the same name uses its"
-            " offsets",
-            f"to move it, create connector {group.removeprefix(_SINKS)} on {target} and keep it stopped until the"
-            f" failover; otherwise add {group} to groups.exclude of {settings.name}",
+    for kind, names in sinks_by_kind(groups).items():
+        keeps, remedy = kind.between(source, target)
+        remedy = f"{remedy}; or add it to groups.exclude of {settings.name}"
+        yield from (
+            warning(Check.CONNECT_GROUP, source, group, f"{group}: {keeps}", remedy) for group in names
         )
 
 

@@ -23,6 +23,7 @@ from mmtool.plan.groups.audit import (
 )
 from mmtool.plan.groups.facts import select_groups, told_of_others
 from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
+from mmtool.plan.groups.outside_offsets import sink_warnings
 from mmtool.plan.records.marks import RemovedRecord
 from mmtool.plan.words import counted, named_topics
 from mmtool.translation.refusals import Reason
@@ -91,6 +92,7 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
         else _without_source(clusters, selection, now_ms, warnings)
     )
     told = tuple(row for row in rows if not topics or row.topic in topics)
+    warnings += sink_warnings({row.group for row in told}, clusters.source.alias, clusters.target.alias)
     return Audit(clusters.settings, told, tuple(warnings))
 
 
@@ -109,6 +111,7 @@ def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
             plan, group.there, ages, excluded=_excluded(settings, group.group), unmirrored=settings.unmirrored
         )
     ]
+    warnings += sink_warnings(chosen.known, settings.source.alias, settings.target.alias)
     ran = ever_ran(partitions.values())
     removed = select_groups(selection, control.removed, lambda _: True).known
     gone = {name: control.removed[name] for name in removed}

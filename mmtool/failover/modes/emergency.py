@@ -34,6 +34,7 @@ from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.commit_metadata import position_map_warnings
 from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.outside_offsets import sink_warnings
 from mmtool.plan.groups.units import dependencies
 from mmtool.plan.words import joined
 from mmtool.translation.known import or_none
@@ -144,6 +145,7 @@ def _warnings(now: TargetNow, plan: FailoverPlan, state: AppState, names: Names)
     yield from now.warnings
     yield from names_warnings(now)
     yield from position_map_warnings(now.facts.groups, names.source, names.target)
+    yield from sink_warnings((group.group for group in now.facts.groups), names.source, names.target)
     yield from state_warnings(state, names.target)
     yield from (lag.sentence(names) for lag in plan.lags)
     yield from plan.promotion.warned

@@ -51,10 +51,12 @@ def test_groups_of_other_kinds_are_warnings_with_what_to_do(flow):
     found = [
         judge_share(flow(), "fans"),
         judge_streams_protocol(flow(), "words"),
-        *judge_connect(flow(), ["workers"], ["connect-sink"]),
+        *judge_connect(flow(), ["workers"], ["connect-sink", "app", "cg-control-orders"]),
     ]
     assert {one.severity for one in found} == {Severity.WARNING}
-    assert [one.subject for one in found] == ["fans", "words", "workers", "connect-sink"]
+    assert [one.subject for one in found] == ["fans", "words", "workers", "cg-control-orders", "connect-sink"]
+    assert "give it an iceberg.control.topic with a new name" in found[3].remedy
+    assert found[4].remedy.startswith("to move a sink that keeps no offsets of its own, create its connector")
     assert "--entity-type groups --entity-name fans --add-config share.auto.offset.reset" in found[0].remedy
 
 
