@@ -26,7 +26,6 @@ from mmtool.translation.names import (
     RenamePolicy,
     TopicAliases,
 )
-from mmtool.translation.types import TopicPartition
 
 OWN_TOPIC_PREFIX = "mmtool-"
 """The prefix of mmtool's internal topics, which are never mirrored, except the canary (`CANARY_TOPIC`)."""
@@ -459,10 +458,6 @@ class FlowSettings(_Frozen):
     def source_topic(self, remote: str) -> str | None:
         """The source topic of a mirror by its name; None where no source topic has such a mirror."""
         return self.policy.source_topic(self.topic_aliases.source, remote)
-
-    def source_partition(self, remote: TopicPartition) -> TopicPartition:
-        """The source partition of a mirror's partition; the same one where no source topic has such a mirror."""
-        return remote._replace(topic=self.source_topic(remote.topic) or remote.topic)
 
     @property
     def checkpoints_topic(self) -> str:

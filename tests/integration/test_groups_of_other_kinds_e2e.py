@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 
 import pytest
+from confluent_kafka import Consumer
 
 from kit.consumers import consume
+from kit.java_source import java_source
 from kit.kafka_tools import join_share_group
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner
 from kit.streams_app import counting_by_key
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
+from mmtool.lab.wait import wait_until
 
 RECORDS = 20
+PATIENCE_SECONDS = 60
 
 
 async def mirror(settings):
@@ -87,3 +92,40 @@ def test_a_sync_passes_both_over_and_keeps_the_others_ready(mmtool, taken):
         6,
         {"fans": ("active_on_target", 0), "words": ("active_on_target", 0), "app": ("synced", 1)},
     ), answer
+
+
+def leave_a_static_member(bootstrap, group, protocol):
+    """A consumer reads the topic, commits, and closes."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "group.instance.id": "host-1",
+            "group.protocol": protocol,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe(["kinds"])
+    wait_until(lambda: consumer.poll(1.0) is not None, "a record", PATIENCE_SECONDS)
+    consumer.commit(asynchronous=False)
+    consumer.close()
+
+
+@pytest.mark.parametrize(("protocol", "closed"), [("classic", ""), ("consumer", ", closed")])
+def test_a_static_member_that_has_closed_is_named_and_can_be_removed(mmtool, flow, bench, protocol, closed):
+    source, group = bench.fleet["source"].bootstrap, f"static-{protocol}"
+    leave_a_static_member(source, group, protocol)
+    line = ("failover", "planned", "-c", flow, "-g", group, "-o", "json")
+    refused = mmtool(*line)
+    (error,) = json.loads(refused.stdout)["errors"]
+    assert (refused.code, error["code"]) == (3, "active_on_source"), refused
+    assert f"(group.instance.id host-1{closed})" in error["message"]
+    assert "a static member that has closed stays until its session times out" in error["message"]
+    assert (
+        f"removeMembersFromConsumerGroup for group {group} with group.instance.id host-1" in error["remedy"]
+    )
+    with java_source("RemoveStaticMember", source, group, "host-1") as command:
+        subprocess.run(command, check=True, capture_output=True)
+    answer = mmtool(*line)
+    assert answer.code == 0, answer

@@ -20,7 +20,12 @@ _CLOSE_SECONDS = 40
 
 @contextmanager
 def counting_by_key(
-    bootstrap: str, application: str, topics: tuple[str, str], folder: Path, protocol: str = "classic"
+    bootstrap: str,
+    application: str,
+    topics: tuple[str, str],
+    folder: Path,
+    protocol: str = "classic",
+    *more: str,
 ) -> Iterator[None]:
     """An application that runs until the context ends, and is closed cleanly then.
 
@@ -32,13 +37,14 @@ def counting_by_key(
         topics: What it reads, and where it writes each count.
         folder: For its log and its state directory; a new one begins without local state.
         protocol: ``classic``, or ``streams`` (KIP-1071).
+        more: ``join``: it joins by foreign key as well.
 
     Raises:
         GateError: It did not start, or not close; its last lines are in the message.
     """
     folder.mkdir(parents=True)
     log, state = folder / "application.log", folder / "state"
-    program = ("CountByKey", bootstrap, application, *topics, str(state), protocol)
+    program = ("CountByKey", bootstrap, application, *topics, str(state), protocol, *more)
     with (
         log.open("w") as told,
         java_source(*program, bundle="streams") as command,

@@ -45,7 +45,7 @@ class Mm2Topics:
         held: dict[TopicPartition, list[OffsetPair]] = defaultdict(list)
         records = _of_mm2(self._flow.target, self._checkpoints_topic)
         for last, record in self._checkpoints(records, unreadable):
-            at = self._flow.source_partition(last.topic_partition)
+            at = source_partition(self._flow, last.topic_partition)
             held[at].append(OffsetPair(last.upstream, last.downstream, record.timestamp_ms))
         once = self._flow.mm2_exactly_once
         found = {
@@ -63,7 +63,7 @@ class Mm2Topics:
         records = read_log(self._flow.target, self._checkpoints_topic)
         for last, record in self._checkpoints(records, unreadable):
             pair = OffsetPair(last.upstream, last.downstream, record.timestamp_ms)
-            at = self._flow.source_partition(last.topic_partition)
+            at = source_partition(self._flow, last.topic_partition)
             found[last.group][at] = StoredCheckpoint(pair, last.metadata, record.is_ours)
         return StoredCheckpoints(dict(found), dict(unreadable))
 
@@ -98,3 +98,8 @@ class Mm2Topics:
 
 def _of_mm2(cluster: ClusterSettings, topic: str) -> Iterator[LogRecord]:
     return (record for record in read_log(cluster, topic) if not record.is_ours)
+
+
+def source_partition(flow: FlowSettings, remote: TopicPartition) -> TopicPartition:
+    """The source partition of a mirror's partition; the same one where no source topic has such a mirror."""
+    return remote._replace(topic=flow.source_topic(remote.topic) or remote.topic)

@@ -57,12 +57,12 @@ def position_map_warnings(groups: Iterable[GroupFacts], read_at: str, written_at
 
 
 def is_of_streams(metadata: str) -> bool:
-    """Whether Kafka Streams wrote a commit's metadata: its version, the stream time, and from version 2 on more."""
+    """Whether Kafka Streams wrote a commit's metadata: its version, the stream time, and what processors add to it."""
     try:
         data = base64.b64decode(metadata, validate=True)
     except (binascii.Error, ValueError):
         return False
-    return (data[:1] == b"\x01" and len(data) == _TIMED) or (data[:1] == b"\x02" and len(data) > _TIMED)
+    return (data[:1] == b"\x01" and len(data) == _TIMED) or (data[:1] == b"\x02" and len(data) >= _TIMED)
 
 
 def is_position_map(metadata: str) -> bool:

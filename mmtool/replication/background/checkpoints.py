@@ -11,6 +11,7 @@ from mmtool.errors import MmtoolError
 from mmtool.insight.group_lookup import ShownCommits
 from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.mm2.topics import source_partition
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.kafka.state.own_log import append_records
 from mmtool.kafka.state.own_records import MARK
@@ -117,7 +118,7 @@ class Checkpoints:
         for record in read_log(settings.target, topic):
             found = decode_checkpoint(record.key, record.value)
             if isinstance(found, Checkpoint):
-                self._written[found.group, settings.source_partition(found.topic_partition)] = found
+                self._written[found.group, source_partition(settings, found.topic_partition)] = found
         control = flow.clusters.state.control(flow.identity)
         self._rates.take_over(control.rates.values())
         self._removed = dict(control.removed)

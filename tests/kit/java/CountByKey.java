@@ -11,12 +11,15 @@ import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.state.Stores;
 
 /**
- * Counts records by key, exactly once, until stdin ends: CountByKey BOOTSTRAP APPLICATION INPUT OUTPUT STATE_DIR PROTOCOL.
+ * Counts records by key, exactly once, until stdin ends: CountByKey BOOTSTRAP APPLICATION INPUT OUTPUT STATE_DIR PROTOCOL [join].
+ * With join, the counts are joined by foreign key twice: with a name of its own, and with one that Kafka Streams gives.
  * The output topic has the count of a key after each of its records, as text. The state is in memory and in the changelog.
  */
 public class CountByKey {
@@ -36,10 +39,14 @@ public class CountByKey {
             settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG), 1500);
         }
         StreamsBuilder builder = new StreamsBuilder();
-        builder.stream(arguments[2], Consumed.with(Serdes.String(), Serdes.String()))
+        KTable<String, Long> counts = builder.stream(arguments[2], Consumed.with(Serdes.String(), Serdes.String()))
                 .groupByKey(Grouped.with(Serdes.String(), Serdes.String()))
-                .count(Materialized.<String, Long>as(Stores.inMemoryKeyValueStore("counts")))
-                .toStream()
+                .count(Materialized.<String, Long>as(Stores.inMemoryKeyValueStore("counts")));
+        if (arguments.length > 6) {
+            counts.leftJoin(counts, String::valueOf, (left, right) -> left, TableJoined.as("by-count"));
+            counts.leftJoin(counts, String::valueOf, (left, right) -> left);
+        }
+        counts.toStream()
                 .mapValues(String::valueOf)
                 .to(arguments[3], Produced.with(Serdes.String(), Serdes.String()));
         CountDownLatch running = new CountDownLatch(1);

@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from mmtool.plan.groups.commit_metadata import is_position_map, position_map_warnings
+from mmtool.plan.groups.commit_metadata import is_of_streams, is_position_map, position_map_warnings
 from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.translation.types import TopicPartition
 
@@ -30,6 +30,7 @@ OTHERS = {
     "nothing": "",
     "Kafka Streams": base64.b64encode(b"\x01" + struct.pack(">q", 1_700_000_000_000)).decode(),
     "Kafka Streams, version 2": base64.b64encode(b"\x02" + struct.pack(">qi", 1_700_000_000_000, 0)).decode(),
+    "Kafka Streams 4.4, without metadata of processors": "AgAAAYvP5WgA",
     "a host": "worker01",
     "words that are Base64 as well": "bookings",
     "longer ones": "bookings-done/eu",
@@ -59,3 +60,8 @@ def test_a_group_is_warned_of_once():
         "group app: the commit metadata of orders-0, orders-1, orders-2 and 2 more looks like"
     )
     assert "offsets of east" in told
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_metadata_of_kafka_streams_is_recognised(name):
+    assert is_of_streams(OTHERS[name]) is name.startswith("Kafka Streams")
