@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mmtool.config.draft import Draft, DraftCluster
     from mmtool.config.report import Finding
     from mmtool.config.scopes import Side
-    from mmtool.doctor.first_contact import Answer
+    from mmtool.doctor.examination import Answer
     from mmtool.errors import CheckFailedError
     from mmtool.runtime.new_file import NewFile
 
@@ -123,7 +123,7 @@ def _named(finding: Finding, file: NewFile) -> Finding:
 
 def _ask(settings: Settings, timeout: timedelta) -> Mapping[str, Answer | MmtoolError]:
     from mmtool.commands._connections import examined_clusters
-    from mmtool.doctor.first_contact import ask_each
+    from mmtool.doctor.examination import ask_each
 
     for secret in settings.secrets():
         hide(secret)

@@ -14,9 +14,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from mmtool.doctor.entrances import judge_away
+from mmtool.doctor.entrances import LOGIN_STAGES, judge_away
 from mmtool.doctor.finding import Check, Finding, by_severity, ok, problem, warning
-from mmtool.errors import GateError, MmtoolError, UnreachableError
+from mmtool.errors import GateError, MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.admin.details import ClusterDetailsPort
     from mmtool.kafka.ports import ClusterPort, FlowWatchPort
+
 
 _AT_ONCE = 32
 _MOST_ROWS = 3
@@ -240,3 +241,36 @@ def _reach(cluster: ExaminedCluster) -> Finding:
     except MmtoolError as error:
         return problem(Check.CLUSTER_ID, alias, "", f"{error.message}{skipped}", error.remedy)
     return ok(Check.REACHABILITY, alias, f"cluster {alias} answers, with id {found}")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A cluster that answered, and lets mmtool in.
+
+    Attributes:
+        cluster_id: The id that its brokers report.
+        brokers: How many are alive.
+    """
+
+    cluster_id: str
+    brokers: int
+
+
+def ask_each(clusters: Sequence[ExaminedCluster]) -> dict[str, Answer | MmtoolError]:
+    """Ask all clusters at the same time; by alias, the answer or the reason why there is none."""
+    with ThreadPoolExecutor(max(1, len(clusters))) as pool:
+        answers = pool.map(_ask, clusters)
+        return {cluster.alias: answer for cluster, answer in zip(clusters, answers, strict=True)}
+
+
+def _ask(cluster: ExaminedCluster) -> Answer | MmtoolError:
+    """Listeners are probed first: a client retries an unreachable listener until its time is up."""
+    listeners = cluster.details.listeners()
+    away = judge_away(cluster.alias, listeners)
+    if away is not None:
+        kind = NotAuthorisedError if listeners[0].failed in LOGIN_STAGES else UnreachableError
+        return kind(away.message, remedy=away.remedy)
+    try:
+        return Answer(cluster.port.probe(), len(cluster.details.brokers()))
+    except MmtoolError as error:
+        return error

@@ -19,7 +19,7 @@ ELSEWHERE = {
     "mmtool.commands._promotion": "hands the lines to mmtool.plan.failover.principal_map",
     "mmtool.commands.evidence": "hands the page to mmtool.evidence.signature",
     "mmtool.commands.lab": "shows a file of the lab's as it is",
-    "mmtool.doctor.host": "reads counters of the kernel",
+    "mmtool.doctor.spark": "reads counters of the kernel",
     "mmtool.evidence.page": "reads the style sheet of the package",
     "mmtool.insight.smoke_canary": "reads its own records; what is not one of them is shown as ?",
     "mmtool.insight.verify.prints": "makes a number of its own digest",

@@ -17,7 +17,7 @@ from kit.lookups import groups_of
 from kit.mirror_flow import Owner
 from kit.processes import run_mmtool
 from kit.streams_app import counting_by_key
-from mmtool.doctor.flow_checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
+from mmtool.doctor.checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, topics_of

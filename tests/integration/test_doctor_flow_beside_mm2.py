@@ -6,7 +6,7 @@ import pytest
 
 from kit.consumers import consume
 from kit.real_mirror_maker import MirrorMaker
-from mmtool.doctor.flow_checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
+from mmtool.doctor.checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
 from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce

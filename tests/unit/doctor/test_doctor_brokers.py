@@ -4,10 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.doctor.disks import CopyFacts, judge_copy, judge_disks, largest_sizes
-from mmtool.doctor.host import master_addresses
-from mmtool.doctor.replicas import Factor, ReplicaFacts, judge_replicas
-from mmtool.doctor.spark import SparkFacts, judge_spark
+from mmtool.doctor.broker_checks import (
+    CopyFacts,
+    Factor,
+    ReplicaFacts,
+    judge_copy,
+    judge_disks,
+    judge_replicas,
+    largest_sizes,
+)
+from mmtool.doctor.spark import SparkFacts, judge_spark, master_addresses
 from mmtool.kafka.admin.details import LogDir, Replicas, TopicDetails
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition

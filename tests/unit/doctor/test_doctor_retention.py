@@ -3,9 +3,9 @@
 import pytest
 
 from mmtool.doctor.finding import Severity
-from mmtool.doctor.mirror_lag import PartitionLag
 from mmtool.doctor.retention import (
     HOUR_MS,
+    PartitionLag,
     TopicPair,
     judge_lag,
     judge_offsets_retention,

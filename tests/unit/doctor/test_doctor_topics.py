@@ -3,8 +3,16 @@
 import pytest
 
 from mmtool.doctor.finding import Severity
-from mmtool.doctor.loops import judge_file, judge_identity, judge_topics, known_aliases
-from mmtool.doctor.topics import judge_names, judge_partitions, judge_schemas, judge_unknown_mirror
+from mmtool.doctor.topics import (
+    judge_file,
+    judge_identity,
+    judge_names,
+    judge_partitions,
+    judge_schemas,
+    judge_topics,
+    judge_unknown_mirror,
+    known_aliases,
+)
 from mmtool.plan.topics.facts import TopicFacts
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.names import DefaultPolicy

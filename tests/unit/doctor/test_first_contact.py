@@ -5,8 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.config.settings import Security
-from mmtool.doctor.examination import ExaminedCluster
-from mmtool.doctor.first_contact import ask_each
+from mmtool.doctor.examination import ExaminedCluster, ask_each
 from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
 
 
