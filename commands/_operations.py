@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.report.rows import Row
+    from mmtool.output.result import Rows
     from mmtool.plan.records.journal import Entry
 
 Why = Annotated[
@@ -43,7 +44,7 @@ def _moves(row: Mapping[str, object]) -> bool:
     return row["exactness"] != "refused"
 
 
-def _written(rows: of.Rows, key: str) -> object:
+def _written(rows: Rows, key: str) -> object:
     return of.flag([row for row in rows if _moves(row)] or rows, key)
 
 

@@ -7,15 +7,13 @@ Columns without one are shown only with ``--partitions``. JSON and CSV always ha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mmtool.output.result import Column, Result
+    from collections.abc import Callable, Mapping
 
-Rows: TypeAlias = Sequence[Mapping[str, object]]
-OfGroup: TypeAlias = Callable[[Rows, str], object]
+    from mmtool.output.result import Column, OfGroup, Result, Rows
 
 _IDENTITY = ("source", "target", "group")
 _MOST_NAMED = 3

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
-    from mmtool.output.group_rows import OfGroup
 
 SCHEMA_VERSION = 1
+
+Rows: TypeAlias = Sequence[Mapping[str, object]]
+OfGroup: TypeAlias = Callable[[Rows, str], object]
+"""What a column shows of the rows of one group: called with the rows and the column's key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,8 +143,8 @@ def test_checkpoints_that_cannot_be_read_are_counted_with_the_source_away_as_wel
     assert (ended.code, len(ended.rows)) == (0, 1)
     assert json.loads(ended.stdout)["warnings"] == [
         (
-            "east does not answer; if east is lost, `mmtool failover emergency -c FILE -s east -t west --all-groups`"
-            " shows how its groups can move to west"
+            f"east does not answer; if east is lost, `mmtool failover emergency -c {scene.config} -s east -t west"
+            " --all-groups` shows how its groups can move to west"
         ),
         "east.checkpoints.internal: skipped 3 records that MirrorMaker 2 cannot have written; mmtool uses the others",
     ]

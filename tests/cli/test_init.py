@@ -8,7 +8,7 @@ import pytest
 from kit.terminal import on_a_terminal
 
 CLOSED = "127.0.0.1:1"
-BOTH = ("-s", "east", "--source-servers", CLOSED, "-t", "west", "--target-servers", CLOSED)
+BOTH = ("-s", "east", "--source-servers", CLOSED, "-t", "west", "--target-servers", "127.0.0.1:2")
 LOGIN = ("--source-protocol", "SASL_PLAINTEXT", "--source-user", "mmtool")
 
 

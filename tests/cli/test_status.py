@@ -439,8 +439,8 @@ def test_with_a_lost_source_the_rows_are_what_the_target_knows(status, scene):
     (error,) = document["errors"]
     assert (ended.code, error["code"]) == (9, "unreachable")
     assert error["remedy"] == (
-        "check the network; if east is lost, `mmtool failover emergency -c FILE -s east -t west --all-groups` shows how"
-        " its groups can move to west"
+        f"check the network; if east is lost, `mmtool failover emergency -c {scene.config} -s east -t west"
+        " --all-groups` shows how its groups can move to west"
     )
     rows = document["data"]
     assert [(row["upstream_position"], row["lag_records"], row["lag_seconds"]) for row in rows] == [

@@ -178,7 +178,7 @@ def test_a_log_that_cannot_be_read_leaves_its_positions_bounded_and_others_refin
 def test_only_commits_of_the_source_can_be_refined(mmtool, scene):
     ended = mmtool("translate-offsets", "-c", scene.config, "--refine", "--reverse")
     assert ended.code == 2
-    assert "--refine only translates from source to target" in ended.stderr
+    assert "--refine and --reverse exclude each other" in ended.stderr
 
 
 def test_a_partition_that_nobody_tells_of_was_never_mirrored(rows, scene):

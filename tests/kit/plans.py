@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToTopic
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.guards import Guard
-from mmtool.plan.failover.risks import Risk
+from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.failover.steps import Mode, steps_of
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
@@ -83,7 +83,9 @@ _GROUP_PLANS = _NAMES.flatmap(
 )
 _RISKS = st.builds(
     Risk,
-    _UNKNOWN_OR(_OFFSETS),
+    st.builds(Loss)
+    | _OFFSETS.map(lambda number: Loss(number, number))
+    | st.builds(Loss, _UNKNOWN_OR(_OFFSETS), _OFFSETS, _OFFSETS),
     _UNKNOWN_OR(_OFFSETS),
     _UNKNOWN_OR(st.floats(0, 1e9)),
 )

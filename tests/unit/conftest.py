@@ -4,6 +4,14 @@ import subprocess
 
 import pytest
 
+from mmtool.output import console
+
+
+@pytest.fixture(autouse=True)
+def no_file_of_another_command():
+    """A command that ran before in this process has named its properties file."""
+    console.switches.start_over()
+
 
 @pytest.fixture(scope="session")
 def pem(tmp_path_factory):

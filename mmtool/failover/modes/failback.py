@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.ports import BatchesPort
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.failover.divergence import Diverged
     from mmtool.plan.failover.failback import Homecoming
     from mmtool.plan.failover.failback_facts import HomeFacts
@@ -152,10 +153,7 @@ def rehearse(
     groups = read_groups(both.flow, selected.known, Direction.REVERSE)
     state = app_state_back(both.flow, both.back, selected.known, without=without_state)
     looked = HomeLook(both, groups, state)
-    _refuse_changed_names(both, looked)
-    control = both.flow.clusters.state.control(both.flow.identity)
-    if not (ever_ran(looked.mirrored.values()) or control.failed_over or control.moved):
-        raise _never_left(both.flow.clusters.settings)
+    control = _control_of(both, looked)
     tails = looked.tails()
     settings, identity = both.flow.clusters.settings, both.flow.identity
     name, names = operation_id or new_operation_id(), names_of(settings)
@@ -169,17 +167,13 @@ def rehearse(
         *metadata_warnings(both.flow, groups, Direction.REVERSE),
         *state_warnings(homecoming.state, names.source),
     )
-    still_mirrored = set(facts.topics).difference(facts.held)
+    warnings = (*selection_said, *_warnings(tails, homecoming, facts, names, at_the_rehearsal=True))
     return FailbackRehearsal(
         settings,
         identity.source_id,
         identity.target_id,
         homecoming.plan,
-        (
-            *selection_said,
-            *_warnings(tails, homecoming, facts, names, still_mirrored),
-            *at_home_already(homecoming.plan.groups, control.moved, names),
-        ),
+        (*warnings, *at_home_already(homecoming.plan.groups, control.moved, names)),
         state=state,
         selection_said=selection_said,
         seen=seen_of_flow(both.flow, groups, homecoming.plan.groups),
@@ -202,16 +196,21 @@ def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
     return selected
 
 
-def _refuse_changed_names(both: BothWays, looked: HomeLook) -> None:
-    """Raise if mirrors' names have changed in the flow or its reverse flow, as far as the engine runs them."""
+def _control_of(both: BothWays, looked: HomeLook) -> ControlView:
+    """The flow's control topic as it is now.
+
+    Raises:
+        RefusedError: Mirrors' names have changed in a flow that has topics, or no group can have left the source.
+    """
     for flow, read in ((both.flow, looked.topics), (both.back, looked.read)):
         if flow.topics:
             refuse_changed_names(flow, read, _only(flow.clusters.settings, read))
-
-
-def _never_left(settings: FlowSettings) -> RefusedError:
+    control = both.flow.clusters.state.control(both.flow.identity)
+    if ever_ran(looked.mirrored.values()) or control.failed_over or control.moved:
+        return control
+    settings = both.flow.clusters.settings
     here, there = settings.source.alias, settings.target.alias
-    return RefusedError(
+    raise RefusedError(
         f"flow {settings.name} never ran and moved no group: there is nothing to fail back to {here}",
         remedy=f"name the flow of the earlier failover; if that failover moved the groups to {here}, the flow is"
         f" -s {there} -t {here}",
@@ -224,8 +223,10 @@ def _warnings(
     homecoming: Homecoming,
     facts: HomeFacts,
     names: Names,
-    still_mirrored: Collection[str] = (),
+    *,
+    at_the_rehearsal: bool = False,
 ) -> tuple[str, ...]:
+    still_mirrored = set(facts.topics).difference(facts.held) if at_the_rehearsal else ()
     return (*told(tails, homecoming, names, still_mirrored), *stay(facts, names))
 
 

@@ -22,6 +22,7 @@ from mmtool.errors import CheckFailedError, GateError, RefusedError
 from mmtool.events import Event, Notice
 from mmtool.failover.operation.operation import Operation
 from mmtool.output import talk
+from mmtool.output.values import plain
 from mmtool.plain_text import printable, shell_word
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.guards import Guard
@@ -122,7 +123,7 @@ class Hooks:
         executable = self.executables[step.name]
         undoes = " called to undo the step," if told.get("MMTOOL_ACTION") == _UNDO else ""
         what = f"the hook of step {step.name}, {executable},{undoes}"
-        row = json.dumps(about, ensure_ascii=False).encode()
+        row = json.dumps(about, ensure_ascii=False, default=plain).encode()
         called = _Called(f"hook {step.name}", executable, self.say)
         try:
             code = called.run({**os.environ, **self.about, **told}, row, self.seconds)

@@ -52,7 +52,7 @@ class Range:
         ends: Where both logs end.
         is_last: It ends where the mirror does.
         whole_to: As `Expectations.whole_to`; of earlier copies, where the mirror ends.
-        is_earlier: It is of the target alone: what the topic held before the flow began, or began again, to mirror it.
+        is_earlier: It is of the target alone: what the topic held before the flow started or restarted to mirror it.
             ``start.upstream`` is the source's first offset, and ``stop.upstream`` the mirror's.
         gaps: As `Expectations.gaps`.
     """
@@ -149,7 +149,7 @@ def plan_ranges(partition: ComparedPartition, size: int = RANGE_RECORDS) -> list
 
 
 def began_at(known: PartitionMap) -> Joint:
-    """Where mmtool began, or began again after a seek or forget; both logs' beginnings where nothing was before."""
+    """Where mmtool started, or restarted after a seek or forget; both logs' beginnings where nothing was before."""
     start = known.mirror_start
     return Joint(start.upstream, start.downstream)
 

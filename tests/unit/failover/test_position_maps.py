@@ -37,7 +37,7 @@ def test_a_position_map_is_warned_of_once(tmp_path, command):
     scene.source.groups.committed["app"] = {TopicPartition("orders", 0): Commit(50, MAP)}
     scene.told("app", "orders", (50, 50), metadata=MAP)
     (told,) = maps_told(COMMANDS[command](scene))
-    assert told.startswith("group app: ")
+    assert told.startswith("the commit metadata of app (orders-0) looks like")
     assert "offsets of east" in told
 
 

@@ -131,7 +131,7 @@ from mmtool.replication.driver.run_options import RunOptions
 
 class Engine:
     def __init__(self, flows, options, stop, tick, say, heartbeats_only):
-        self.stop, self.say, self.ready = stop, say, asyncio.Event()
+        self.stop, self.say, self.options, self.ready = stop, say, options, asyncio.Event()
 
     async def run(self):
         for _ in range(2):

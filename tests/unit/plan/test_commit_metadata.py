@@ -56,9 +56,7 @@ def test_a_group_is_warned_of_once():
     commits = {TopicPartition("orders", n): Commit(n, MAPS["run lengths"]) for n in range(5)}
     plain = GroupFacts("plain", {TopicPartition("orders", 0): Commit(1, "host-1")})
     (told,) = position_map_warnings([GroupFacts("app", commits), plain], "east", "west")
-    assert told.startswith(
-        "group app: the commit metadata of orders-0, orders-1, orders-2 and 2 more looks like"
-    )
+    assert told.startswith("the commit metadata of app (orders-0, orders-1, orders-2 and 2 more) looks like")
     assert "offsets of east" in told
 
 
