@@ -14,6 +14,7 @@ from mmtool.errors import UsageError
 from mmtool.events import flow_fields
 from mmtool.output import bind, hide, warn
 from mmtool.output.console import switches
+from mmtool.plain_text import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -275,20 +276,17 @@ def unit_of(settings: FlowSettings, name: str | None) -> ChosenUnit | None:
     Raises:
         UsageError: No such unit.
     """
-    from difflib import get_close_matches
-
     from mmtool.plan.groups.units import ChosenUnit
 
     if name is None:
         return None
     unit = settings.units.get(name)
     if unit is None:
-        close = get_close_matches(name, settings.units, n=1)
         known = ", ".join(settings.units)
         define = f"with mmtool.unit.{name}.topics and mmtool.unit.{name}.groups"
         raise UsageError(
             f"--unit {name}: the configuration of {settings.name} has no unit {name}"
-            + (f"; did you mean {close[0]}?" if close else ""),
+            + did_you_mean([nearest(name, settings.units)]),
             remedy=f"name a unit of the properties file ({known}), or define {name} {define}"
             if known
             else f"define {name} in the properties file {define}",

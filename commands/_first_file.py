@@ -85,9 +85,9 @@ def write_first_file(file: NewFile, draft: Draft, timeout: timedelta | None) -> 
         checked = _check(file, draft)
     file.publish()
     talk(f"{file.path} was written")
-    if checked.good_for:
-        talk(f"{file.path} {checked.good_for}")
     away = [with_remedy(answer) for answer in answers.values() if isinstance(answer, MmtoolError)]
+    if checked.good_for and not away:
+        talk(f"{file.path} {checked.good_for}")
     found = [finding.sentence for finding in checked.findings if finding.severity == "warning"]
     rows = [_row(file.path, side, cluster, answers) for side, cluster in draft.sides.items()]
     return WrittenFile(rows, (*away, *found, *checked.exposed), _unusable(file.path, checked))

@@ -21,6 +21,7 @@ from mmtool.commands._options import COMMON, Debug, LogFormatOption, NoColor, Qu
 from mmtool.errors import RefusedError, StoppedError, UsageError
 from mmtool.output import LogFormat, write
 from mmtool.output.console import switches
+from mmtool.plain_text import did_you_mean
 
 
 class _Helpful:
@@ -87,7 +88,7 @@ class MmtoolGroup(_Helpful, TyperGroup):
         if ctx.resilient_parsing or word.startswith("-") or self.get_command(ctx, word) is not None:
             return super().resolve_command(ctx, args)
         meant = suggested_commands(self, ctx.command_path, word)
-        question = f"; did you mean {' or '.join(f'`{one}`' for one in meant)}?" if meant else ""
+        question = did_you_mean(f"`{one}`" for one in meant)
         shown = meant[0] if len(meant) == 1 else ctx.command_path
         raise UsageError(f"no such command '{word}'{question}", remedy=f"see `{shown} --help`")
 

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from mmtool.plain_text import nearest
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
-
-
-def nearest(word: str, known: Collection[str]) -> str | None:
-    """The most similar of the known words; None where none is similar."""
-    by_lower = {one.lower(): one for one in known}
-    found = get_close_matches(word.lower(), by_lower, n=1)
-    return by_lower[found[0]] if found else None
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 def suggested_commands(group: Any, path: str, word: str) -> list[str]:
@@ -25,18 +19,21 @@ def suggested_commands(group: Any, path: str, word: str) -> list[str]:
         word: What was typed.
     """
     elsewhere = [one for one, _ in _every_command(group, path) if one.split()[-1] == word.lower()]
-    verb = nearest(word, list(group.commands))
+    verb = nearest(word, group.commands)
     return elsewhere or ([] if verb is None else [f"{path} {verb}"])
 
 
-def command_with(group: Any, path: str, option: str) -> str | None:
-    """The first command of a group that has an option, as it is typed; None where none has it."""
-    commands = _every_command(group, path)
-    return next((one for one, command in commands if _has_option(command, option)), None)
-
-
-def _has_option(command: Any, option: str) -> bool:
-    return any(option in parameter.opts for parameter in command.params)
+def with_options_last(command: Any, arguments: Iterable[str], option: str) -> list[str] | None:
+    """The words of a command line with the options behind the command; None where the command lacks the option."""
+    names, others = [], []
+    for word in arguments:
+        if word in getattr(command, "commands", ()):
+            command = command.commands[word]
+            names.append(word)
+        else:
+            others.append(word)
+    has_option = any(option in parameter.opts for parameter in command.params)
+    return [*names, *others] if has_option else None
 
 
 def _every_command(group: Any, path: str) -> Iterator[tuple[str, Any]]:

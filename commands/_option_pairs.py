@@ -7,16 +7,17 @@ from typing import Any
 from mmtool.errors import UsageError
 
 NEEDS = {
-    "yes": "execute",
-    "report": "execute",
-    "fence_watch": "fence",
-    "principal_map": "promote_acls",
-    "sign": "html",
-    "metrics_address": "metrics_port",
-    "metrics_level": "metrics_port",
-    "every": "watching",
+    "yes": ("execute",),
+    "report": ("execute",),
+    "fence_watch": ("fence",),
+    "principal_map": ("promote_acls",),
+    "sign": ("html",),
+    "metrics_address": ("metrics_port",),
+    "metrics_level": ("metrics_port",),
+    "every": ("watching",),
+    "partitions": ("by_group", "group"),
 }
-"""Options that have an effect only if another one is not at its default, in commands that have both."""
+"""Options that have an effect only if one of others is not at its default, in commands that have them all."""
 
 EXCLUDE = (
     ("all_groups", "group"),
@@ -24,7 +25,7 @@ EXCLUDE = (
     ("all_groups", "unit"),
     ("once", "every"),
     ("max_lag_seconds", "watching"),
-    ("max_lag_seconds", "groups"),
+    ("max_lag_seconds", "by_group"),
     ("max_lag_seconds", "group"),
     ("refine", "reverse"),
     ("strimzi", "connect"),
@@ -51,10 +52,12 @@ def check_pairs(ctx: Any) -> None:
         return str(max(known[name].opts, key=len))
 
     for name, needed in NEEDS.items():
-        if name in given and needed in known and ctx.params[needed] == known[needed].get_default(ctx):
+        if name not in given or not known.keys() >= set(needed):
+            continue
+        if all((ctx.params[one] or None) == (known[one].get_default(ctx) or None) for one in needed):
             raise UsageError(
-                f"{said(name)} has no effect without {said(needed)}",
-                remedy=f"add {said(needed)}, or leave out {said(name)}",
+                f"{said(name)} has no effect without {said(needed[0])}",
+                remedy=f"add {said(needed[0])}, or leave out {said(name)}",
             )
     for one, other in EXCLUDE:
         if {one, other} <= given:

@@ -57,6 +57,7 @@ def asked(said: Mapping[str, str]) -> PrincipalMap | None:
         UsageError: The file cannot be read, or a line of it is wrong.
     """
     from mmtool.plan.failover.principal_map import SAME_NAMES, read_principal_map
+    from mmtool.runtime.paths import did_you_mean_file
 
     if _PROMOTES not in said:
         return None
@@ -68,7 +69,7 @@ def asked(said: Mapping[str, str]) -> PrincipalMap | None:
     except OSError as error:
         raise _unusable(
             path,
-            error.strerror or str(error),
+            f"{error.strerror or error}{did_you_mean_file(path)}",
             "put a readable file at this path; or, without --plan, name another file with --principal-map",
         ) from error
     except UnicodeDecodeError as error:

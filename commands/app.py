@@ -16,11 +16,12 @@ from typer.core import TyperCommand
 from mmtool import __version__
 from mmtool.commands._completion import VARIABLE, quietly
 from mmtool.commands._help import MmtoolGroup, write_options
-from mmtool.commands._nearest import command_with
+from mmtool.commands._nearest import with_options_last
 from mmtool.commands._options import LOG_FORMAT_VARIABLE
 from mmtool.commands._registry import CommandTable, Entry
 from mmtool.errors import UsageError
 from mmtool.output import LogFormat, OutputFormat, handle_failures, write
+from mmtool.plain_text import did_you_mean, shell_line
 
 MOVE = "Replicate and fail over"
 SET_UP = "Set up"
@@ -176,21 +177,20 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         ended = command.main(args=list(arguments), prog_name="mmtool", standalone_mode=False)
     except typer.TyperException as error:
-        raise _usage_error(error) from None
+        raise _usage_error(error, command, arguments) from None
     return ended if isinstance(ended, int) else 0
 
 
-def _usage_error(error: typer.TyperException) -> UsageError:
+def _usage_error(error: typer.TyperException, root: Any, arguments: Sequence[str]) -> UsageError:
     message = _plainly(" ".join(error.format_message().split()).rstrip("."))
     context: Any = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "mmtool"
     remedy = f"see `{path} --help`"
     if (option := getattr(error, "option_name", None)) is not None and hasattr(error, "possibilities"):
         message = f"no such option: {option}"
-        if error.possibilities:
-            message += f"; did you mean {error.possibilities[0]}?"  # the most similar one is the first
-        elif context is not None and (owner := command_with(context.command, path, option)):
-            remedy = f"write options after the command, as in `{owner} {option}`"
+        message += did_you_mean((error.possibilities or ())[:1])  # the most similar one is the first
+        if not error.possibilities and (words := with_options_last(root, arguments, option)):
+            remedy = f"write options after the command: `{shell_line(['mmtool', *words])}`"
     return UsageError(message[:1].lower() + message[1:], remedy=remedy)
 
 

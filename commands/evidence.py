@@ -103,9 +103,12 @@ def _error(file: Path, error: PageError) -> DifferencesError:
 
 
 def _read(file: Path) -> bytes:
+    from mmtool.runtime.paths import did_you_mean_file
+
     try:
         return file.read_bytes()
     except OSError as error:
         raise UsageError(
-            f"{file}: {error.strerror or error}", remedy="name a readable evidence page that --html wrote"
+            f"{file}: {error.strerror or error}{did_you_mean_file(file)}",
+            remedy="name a readable evidence page that --html wrote",
         ) from error

@@ -127,7 +127,7 @@ def status(
     config: options.Config = None,
     source: options.OnlySource = None,
     target: options.OnlyTarget = None,
-    groups: ByGroup = False,
+    by_group: ByGroup = False,
     group: Group = None,
     topic: options.Topic = None,
     partitions: options.Partitions = False,
@@ -140,10 +140,9 @@ def status(
     """Show the flows, with state and lag of each partition, or with --groups whether groups can fail over."""
     from mmtool.commands._connections import selection, watched_flows
 
-    by_group = groups or group is not None
     chosen = selection(group, None, all_groups=False)
     flows = watched_flows(config, source, target, topic, timeout)
-    if by_group:
+    if by_group or group is not None:
         show = partial(_of_groups, output=output, per_group=not partitions)
         _show_groups(config, flows, chosen, show, output, every if watching else None)
     else:

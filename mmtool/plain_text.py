@@ -17,6 +17,9 @@ _ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\"}
 _BYTES_IN_QUOTES = "'!"
 """Printable characters written as bytes in ``$'...'``: bash's history expansion does not know this kind of quote."""
 
+_SIMILAR = 0.75
+"""How similar a word is to the nearest one, at least, from 0 to 1."""
+
 _NO_ARGUMENT = "\0"
 _SYMBOL_FOR_NUL = "\u2400"
 _LONE_BYTES = range(0xDC80, 0xDD00)
@@ -87,6 +90,21 @@ def _in_quotes(character: str) -> str:
         return character
     errors = "surrogateescape" if ord(character) in _LONE_BYTES else "surrogatepass"
     return "".join(f"\\x{byte:02x}" for byte in character.encode(errors=errors))
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The most similar of the known words, whatever its case; None where none is similar."""
+    from difflib import get_close_matches
+
+    by_lower = {one.lower(): one for one in known}
+    found = get_close_matches(word.lower(), by_lower, n=1, cutoff=_SIMILAR)
+    return by_lower[found[0]] if found else None
+
+
+def did_you_mean(words: Iterable[str | None]) -> str:
+    """The question at the end of an error about an unknown word; empty where no word is near."""
+    near = [printable(word) for word in dict.fromkeys(words) if word is not None]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def duration(seconds: float | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from itertools import permutations
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,7 @@ from mmtool.config.clientkeys import (
 from mmtool.config.keys import BLACKLISTS, CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
 from mmtool.config.scopes import ROLES, part_of_key
 from mmtool.config.values import java_parse_boolean
+from mmtool.plain_text import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -251,20 +251,20 @@ class _Adviser:
         names = [name for scope, name, _ in readings if scope == "alias"]
         if any(name in CLIENT_KEYS for name in names):
             return True
-        says_role = any(get_close_matches(name.partition(".")[0], ROLES, n=1) for name in names)
-        return bool(names) and not (says_role and self._closest(key)) and not self._is_misspelt_own(key)
+        says_role = any(nearest(name.partition(".")[0], ROLES) for name in names)
+        return (
+            bool(names)
+            and not (says_role and nearest(key, self._known_keys()))
+            and not self._is_misspelt_own(key)
+        )
 
     def _is_misspelt_own(self, key: str) -> bool:
         """Whether the nearest known key is one directly under an alias, without a client role."""
-        close = self._closest(key)
+        close = nearest(key, self._known_keys()) or ""
         under_alias = any(close.startswith(f"{alias}.") for alias in self.aliases)
         return under_alias and not any(
             close.startswith(f"{a}.{role}.") for a in self.aliases for role in ROLES
         )
-
-    def _closest(self, key: str) -> str:
-        """The known key that a misspelt one most likely is; empty when none is near."""
-        return next(iter(get_close_matches(key, list(self._known_keys()), n=1, cutoff=0.75)), "")
 
     def _is_no_pair(self, key: str) -> bool:
         """Whether the key is a flow's key for clusters that the file does not name."""
@@ -280,8 +280,7 @@ class _Adviser:
                 f"has no effect: the key names no pair of the clusters {', '.join(self.aliases)}; correct its aliases,"
                 " or add the missing one to `clusters`"
             )
-        close = self._closest(key)
-        return "is unknown and has no effect" + (f": did you mean {close}?" if close else "")
+        return "is unknown and has no effect" + did_you_mean([nearest(key, self._known_keys())])
 
     def _known_keys(self) -> Iterator[str]:
         yield from ("clusters", *FLOW_KEYS, *SECURITY_KEYS)

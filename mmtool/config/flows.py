@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from mmtool.config.aliases import alias_keys, topic_aliases
@@ -27,7 +26,7 @@ from mmtool.config.values import (
     parse_start,
     split_list,
 )
-from mmtool.plain_text import shell_word
+from mmtool.plain_text import did_you_mean, nearest, shell_word
 from mmtool.plan.failover.steps import HOOKABLE
 
 if TYPE_CHECKING:
@@ -310,9 +309,9 @@ class FlowReader:
         found = self._free("mmtool.hook.")
         for name, entry in found.items():
             if name not in HOOKABLE:
-                close = get_close_matches(name, HOOKABLE, n=1, cutoff=0.5)
-                meant = f"did you mean {close[0]}?" if close else f"these steps exist: {', '.join(HOOKABLE)}"
-                self.report.refused(entry, f"{name} is no step that a hook can follow; {meant}")
+                close = did_you_mean([nearest(name, HOOKABLE)])
+                meant = close or f"; these steps exist: {', '.join(HOOKABLE)}"
+                self.report.refused(entry, f"{name} is no step that a hook can follow{meant}")
         return found
 
     def _units(self) -> dict[str, Unit]:

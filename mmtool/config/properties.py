@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import javaproperties
 
 from mmtool.errors import ConfigError
+from mmtool.plain_text import shell_word
+from mmtool.runtime.paths import did_you_mean_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,13 +61,13 @@ def read_properties(path: Path) -> PropertiesFile:
     r"""Read a Java properties file.
 
     UTF-8 with or without a byte order mark; bytes that are not UTF-8 are read as Latin-1, which is what Java
-    itself assumes.
+    itself assumes. UTF-16 is refused.
 
     Raises:
-        ConfigError: The file cannot be read, or has a broken ``\u`` escape, half of a surrogate pair or an endless
-            key.
+        ConfigError: The file cannot be read, is UTF-16, or has a broken ``\u`` escape, half of a surrogate pair or an
+            endless key.
     """
-    text = _decode(_read_bytes(path))
+    text = _decode(path, _read_bytes(path))
     parsed = [_entry(path, number, line) for number, line in _logical_lines(text) if line]
     entries: dict[str, Entry] = {}
     duplicates = []
@@ -88,7 +91,7 @@ def _read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError:
         raise ConfigError(
-            f"{path}: no such file",
+            f"{path}: no such file{did_you_mean_file(path)}",
             remedy="name MirrorMaker 2's properties file with -c/--config or MMTOOL_CONFIG",
         ) from None
     except OSError as error:
@@ -98,9 +101,15 @@ def _read_bytes(path: Path) -> bytes:
         raise ConfigError(f"{str(path)!r} is not a path: it has a null character") from None
 
 
-def _decode(content: bytes) -> str:
+def _decode(path: Path, content: bytes) -> str:
+    if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) or b"\0" in content[:2]:
+        raise ConfigError(
+            f"{path}: the file is UTF-16 text, not UTF-8",
+            remedy=f"convert it: `iconv -f UTF-16 -t UTF-8 {shell_word(str(path))} > utf8.properties`",
+        )
+    content = content.removeprefix(BOM_UTF8)
     try:
-        return content.decode("utf-8-sig")
+        return content.decode()
     except UnicodeDecodeError:
         return content.decode("latin-1")
 

@@ -14,6 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
+from mmtool.runtime.paths import did_you_mean_file
 from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
@@ -207,5 +208,6 @@ def _read(option: str, path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise UsageError(
-            f"{option} {path}: {error.strerror or error}", remedy="name a PEM file that can be read"
+            f"{option} {path}: {error.strerror or error}{did_you_mean_file(path)}",
+            remedy="name a PEM file that can be read",
         ) from error

@@ -14,6 +14,7 @@ from mmtool.importers.core.properties_text import properties_text
 from mmtool.importers.core.secret_values import Mounts, SecretPlacement
 from mmtool.importers.core.strimzi import strimzi_deployment
 from mmtool.importers.core.yaml_documents import yaml_documents
+from mmtool.runtime.paths import did_you_mean_file
 from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
@@ -125,7 +126,9 @@ def _content(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", remedy="name a file that can be read") from None
+        raise UsageError(
+            f"{path}: {error.strerror}{did_you_mean_file(path)}", remedy="name a file that can be read"
+        ) from None
     if len(content) > _MOST_BYTES:
         raise UsageError(
             f"{path}: more than {_MOST_BYTES >> 20} MiB",

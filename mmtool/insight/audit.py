@@ -11,7 +11,7 @@ from mmtool.insight.flow_now import outages
 from mmtool.insight.partitions import partition_facts, passed_over
 from mmtool.insight.target_only import TargetSide, identity_on_target
 from mmtool.insight.translation import look, plans_by, read_groups, topics_of
-from mmtool.plain_text import duration
+from mmtool.plain_text import did_you_mean, duration
 from mmtool.plan.groups.audit import (
     AuditRow,
     AuditState,
@@ -173,7 +173,8 @@ def _error(
         )
     if chosen.unknown:
         return RefusedError(
-            f"{settings.source.alias} has no group {', '.join(chosen.unknown)}",
+            f"{settings.source.alias} has no group {', '.join(chosen.unknown)}"
+            + did_you_mean(chosen.unknown.values()),
             remedy=f"list the groups: `mmtool groups audit -c FILE -s {settings.source.alias}"
             f" -t {settings.target.alias}`",
             code=Reason.UNKNOWN_GROUP,

@@ -13,7 +13,7 @@ While the source does not answer, the rows are what an emergency failover would 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError, UnreachableError
@@ -32,11 +32,12 @@ from mmtool.insight.translation import (
     selection_warnings,
     topics_of,
 )
+from mmtool.plain_text import did_you_mean
 from mmtool.plan.failover.emergency import plan_emergency
 from mmtool.plan.failover.risks import Loss
 from mmtool.plan.flow.partition_rows import waiting_since
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection
-from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
+from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.groups.status import GroupKnowledge, GroupRow, group_rows, with_ages
 from mmtool.plan.words import Names, have
 from mmtool.translation.blocks import SeenOffset
@@ -67,7 +68,7 @@ class GroupsFound:
         rows: By group, topic and partition.
         warnings: Sentences beside them.
         unasked: Why the source did not answer: the rows are then what the target alone knows.
-        unknown: Requested names that no group has.
+        unknown: Requested names that no group has, with the nearest name of one that exists.
         now_ms: When the target was read, in ms since 1970.
     """
 
@@ -76,7 +77,7 @@ class GroupsFound:
     now_ms: int
     warnings: tuple[str, ...] = ()
     unasked: tuple[MmtoolError, ...] = ()
-    unknown: tuple[str, ...] = ()
+    unknown: Mapping[str, str | None] = field(default_factory=dict)
 
 
 def group_status(flow: WatchedFlow, selection: GroupSelection = _EVERY_GROUP) -> GroupsFound:
@@ -128,8 +129,8 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
     planned = [
         *zip(groups, plans_by(now, groups, partitions, _RULES), strict=True),
         *(
-            (GroupFacts(name, {}), unknown_group(name, Direction.FORWARD, sides=sides))
-            for name in selected.unknown
+            (GroupFacts(plan.group, {}), plan)
+            for plan in unknown_groups(selected.unknown, Direction.FORWARD, sides)
         ),
     ]
     seen = {place: SeenOffset(end, now_ms) for place, end in ends.items()}
@@ -259,7 +260,8 @@ class GroupsStatus:
             return None
         return RefusedError(
             f"{', '.join(flow.flow for flow in self.flows)} {have(len(self.flows))} no group named"
-            f" {' or '.join(sorted(unknown))}",
+            f" {' or '.join(sorted(unknown))}"
+            + did_you_mean(flow.unknown[name] for name in sorted(unknown) for flow in self.flows),
             remedy="list the groups: `mmtool status -c FILE --groups`",
             code=Reason.UNKNOWN_GROUP,
         )

@@ -20,6 +20,7 @@ from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.refinement import refined
 from mmtool.insight.standstill import standstill
+from mmtool.plain_text import did_you_mean, nearest
 from mmtool.plan.groups.commit_metadata import position_map_warnings
 from mmtool.plan.groups.facts import (
     GroupFacts,
@@ -35,7 +36,7 @@ from mmtool.plan.groups.offsets import (
     Rules,
     ever_ran,
     plan_group,
-    unknown_group,
+    unknown_groups,
 )
 from mmtool.plan.groups.outside_offsets import sink_warnings
 from mmtool.plan.records.identity import CANARY_TOPIC, FlowIdentity, is_runs_topic
@@ -218,7 +219,8 @@ def _mirrored(
         )
     if missing:
         raise UsageError(
-            f"{flow.name} does not mirror {', '.join(missing)}",
+            f"{flow.name} does not mirror {', '.join(missing)}"
+            + did_you_mean(nearest(name, {*ours, *known}) for name in missing),
             remedy=f"name topics that exist on {flow.source.alias} and that `topics` and `topics.exclude` of"
             f" {flow.name} allow",
         )
@@ -269,7 +271,7 @@ def translate_groups(
     )
     warnings += standstill(flow, plans)
     sides = flow.sides(rules.direction)
-    plans += [unknown_group(name, rules.direction, sides=sides) for name in selected.unknown]
+    plans += unknown_groups(selected.unknown, rules.direction, sides)
     known = ever_ran(partitions.values())
     ordered = tuple(sorted(plans, key=lambda plan: plan.group))
     return Translation(flow, rules, ordered, tuple(warnings), known or flow.narrowed or flow.then is not None)

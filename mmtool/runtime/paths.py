@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
+from mmtool.plain_text import did_you_mean, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,6 +23,15 @@ def cache_root() -> Path:
 def state_root() -> Path:
     """The folder for state, which is not replaceable: ``$XDG_STATE_HOME/mmtool``, default below ``~/.local/state``."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "mmtool"
+
+
+def did_you_mean_file(path: Path) -> str:
+    """The question about a file that does not exist: the nearest name in its folder; empty where none is near."""
+    with contextlib.suppress(OSError):
+        if not path.exists():
+            name = nearest(path.name, (one.name for one in path.parent.iterdir() if one.is_file()))
+            return did_you_mean([name and str(path.with_name(name))])
+    return ""
 
 
 @contextlib.contextmanager

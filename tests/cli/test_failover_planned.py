@@ -189,9 +189,10 @@ def test_an_active_group_is_three_and_its_members_are_named(planned, scene):
     )
 
 
-def test_an_unknown_group_is_three(planned):
-    ended = planned("-g", "typo")
+def test_an_unknown_group_is_three_and_gets_the_nearest_name(planned):
+    ended = planned("-g", "ap")
     assert (ended.code, row_of(ended)["groups"][0]["partitions"][0]["reason"]) == (3, "unknown_group")
+    assert json.loads(ended.stdout)["errors"][0]["message"].endswith("; did you mean app?")
 
 
 def test_a_drain_that_runs_out_of_time_is_four_with_nothing_written(planned, scene, monkeypatch):

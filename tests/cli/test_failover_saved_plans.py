@@ -100,6 +100,13 @@ def test_a_plan_that_was_rolled_back_is_not_executed_again(failover, saved, path
     assert (again.code, error_of(again)["code"]) == (3, "wrong_state")
 
 
+def test_a_mistyped_plan_gets_the_nearest_file(failover, saved, path):
+    mode, _ = saved
+    ended = failover(mode, "--plan", path.with_name(f"{path.name}x"))
+    assert ended.code == 2
+    assert error_of(ended)["message"].endswith(f"; did you mean {path}?")
+
+
 @pytest.mark.parametrize("how", [(), EXECUTE])
 def test_a_stale_plan_is_five_and_names_what_differs(failover, saved, path, scene, how):
     mode, _ = saved

@@ -158,9 +158,9 @@ def test_of_the_file_one_group_alone_can_be_put_back(undo, scene):
 
 
 def test_a_group_that_the_file_is_not_about_is_a_usage_error(undo, scene):
-    ended = undo("-g", "typo", "--execute", "--yes")()
+    ended = undo("-g", "apps", "--execute", "--yes")()
     assert (ended.code, committed(scene)[REMOTE[0]]) == (2, Commit(11))
-    assert "names no group typo" in ended.stderr
+    assert "names no group apps; did you mean app?" in ended.stderr
 
 
 @pytest.mark.parametrize("damage", [lambda kept: kept[:-9], lambda kept: kept.replace(b"11", b"12")])

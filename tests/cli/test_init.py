@@ -87,6 +87,7 @@ def test_a_cluster_that_is_away_costs_its_row_and_a_warning_not_the_file(mmtool,
         ("unreachable", None, None)
     ] * 2
     assert f"cluster east does not answer at {CLOSED}" in document["warnings"][0]
+    assert "can be used" not in ended.stderr
     assert ended.seconds < 20
 
 

@@ -22,9 +22,12 @@ import pytest
         ("failover planned --nothing-like-it", "no such option: --nothing-like-it",
          "see `mmtool failover planned --help`"),
         ("-c mm2.properties status", "no such option: -c",
-         "write options after the command, as in `mmtool replicate -c`"),
+         "write options after the command: `mmtool status -c mm2.properties`"),
+        ("-c mm2.properties failover -g app planned", "no such option: -c",
+         "write options after the command: `mmtool failover planned -c mm2.properties -g app`"),
+        ("-c mm2.properties", "no such option: -c", "see `mmtool --help`"),
         ("failover -g app planned", "no such option: -g",
-         "write options after the command, as in `mmtool failover planned -g`"),
+         "write options after the command: `mmtool failover planned -g app`"),
     ],
 )  # fmt: skip
 def test_it_is_one_line_and_one_remedy(mmtool, line, error, remedy):

@@ -17,6 +17,7 @@ from mmtool.plan.groups.imports import plan_import
 from mmtool.plan.groups.offsets import Rules
 from mmtool.plan.groups.reset_csv import parse_groups_csv
 from mmtool.plan.groups.spark_offsets import EARLIEST, parse_offset_log, starting_offsets
+from mmtool.runtime.paths import did_you_mean_file
 from mmtool.translation.refusals import Reason, Sides
 
 if TYPE_CHECKING:
@@ -242,7 +243,9 @@ def content_of(path: Path) -> bytes:
     try:
         return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", remedy="name a file that can be read") from error
+        raise UsageError(
+            f"{path}: {error.strerror}{did_you_mean_file(path)}", remedy="name a file that can be read"
+        ) from error
 
 
 def lines_in(name: object, content: bytes) -> list[str]:

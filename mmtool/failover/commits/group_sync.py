@@ -18,7 +18,7 @@ from mmtool.insight.translation import (
     selected_groups,
     selection_warnings,
 )
-from mmtool.plain_text import duration, shell_word
+from mmtool.plain_text import did_you_mean, duration, shell_word
 from mmtool.plan.groups.facts import GroupFacts
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.sync import SyncRow, SyncState, lead, percentile
@@ -160,7 +160,7 @@ class GroupSync:
         self._renew(stay, read_at)
         moved = {**moved, **self._moved}
         rows = [_moved(of, moved[name]) if name in moved else self._row(name, of) for name, of in led.items()]
-        rows += [_unknown(name, self.clusters.settings) for name in selected.unknown]
+        rows += [_unknown(*names, self.clusters.settings) for names in selected.unknown.items()]
         rows += [_not_shown(name, error) for name, error in self._shown.denied.items()]
         ages = sum((counts for _, counts in self._ages), Counter[float]())
         groups = [GroupFacts(name, of_group) for name, of_group in commits.items()]
@@ -218,9 +218,9 @@ class GroupSync:
         )
 
 
-def _unknown(name: str, flow: FlowSettings) -> SyncRow:
+def _unknown(name: str, near: str | None, flow: FlowSettings) -> SyncRow:
     reason = Reason.UNKNOWN_GROUP.said_of(Sides(flow.source.alias, flow.target.alias))
-    return SyncRow(name, SyncState.UNKNOWN_GROUP, 0, 0, 0, None, reason)
+    return SyncRow(name, SyncState.UNKNOWN_GROUP, 0, 0, 0, None, reason + did_you_mean([near]))
 
 
 def _not_shown(name: str, error: MmtoolError) -> SyncRow:

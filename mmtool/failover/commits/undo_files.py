@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from mmtool.errors import UsageError
+from mmtool.plain_text import did_you_mean, nearest
 from mmtool.plan.groups.undo import Undo
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.words import file_part
@@ -78,5 +79,8 @@ def read_undo(name: str, content: bytes, group: str | None = None) -> Undo:
         return kept
     of_group = tuple(one for one in kept.replaced if one.group == group)
     if not of_group:
-        raise UsageError(f"{name} names no group {group}", remedy="leave out -g to restore the whole file")
+        near = did_you_mean([nearest(group, (one.group for one in kept.replaced))])
+        raise UsageError(
+            f"{name} names no group {group}{near}", remedy="leave out -g to restore the whole file"
+        )
     return Undo(kept.cluster_id, of_group)

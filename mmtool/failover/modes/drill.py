@@ -51,7 +51,7 @@ from mmtool.plan.failover.failover_plan import drain_goal, name_guards
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
-from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
+from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.words import counted, then
 from mmtool.translation.known import UNKNOWN, or_none
 
@@ -135,7 +135,7 @@ def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = 
     shadows = _shadows(groups, operation_id)
     plans = plan_groups(flow, shadows, _RULES)
     sides = flow.sides(Direction.FORWARD)
-    plans += [unknown_group(name, Direction.FORWARD, sides=sides) for name in selected.unknown]
+    plans += unknown_groups(selected.unknown, Direction.FORWARD, sides)
     settings, identity = flow.clusters.settings, flow.identity
     state, names = app_state(flow, selected.known, without=without_state), names_of(settings)
     plan = plan_drill(operation_id, names, plans, groups, state)

@@ -76,7 +76,7 @@ class HomeLook:
         flow = self._both.flow.narrowed_to(self.topics)
         return find_tail(flow, source=self._both.home, target=self._both.away)
 
-    def facts(self, tails: FoundTails, unknown: Iterable[str] = ()) -> HomeFacts:
+    def facts(self, tails: FoundTails, unknown: Mapping[str, str | None] | None = None) -> HomeFacts:
         born = partition_facts(self._both.back, Direction.FORWARD, topics=self.read, complete=True)
         one_name = self._both.flow.clusters.settings.keeps_names
         found = {part.place: part.tail for part in tails.partitions}
@@ -85,7 +85,7 @@ class HomeLook:
         kept, unread = self.kept(control.moved)
         return HomeFacts(
             tuple(self._groups),
-            tuple(unknown),
+            unknown or {},
             self.mirrored,
             born,
             found,

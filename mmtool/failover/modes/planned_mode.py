@@ -58,7 +58,7 @@ from mmtool.plan.failover.fence_plan import NO_FENCE, topics_to_fence
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
-from mmtool.plan.groups.offsets import Direction, Rules, unknown_group
+from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.groups.units import dependencies
 from mmtool.plan.words import counted, few
 from mmtool.translation.types import UpstreamOffset
@@ -119,7 +119,7 @@ def rehearse(
     sides = flow.sides(Direction.FORWARD)
     plans = [
         *plan_groups(flow, groups, _RULES),
-        *(unknown_group(name, Direction.FORWARD, sides=sides) for name in selected.unknown),
+        *unknown_groups(selected.unknown, Direction.FORWARD, sides),
     ]
     settings, identity = flow.clusters.settings, flow.identity
     topics, names = topics_to_fence(groups, flow.topics), names_of(settings)

@@ -9,6 +9,7 @@ from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.modes.cutover import ways_on
 from mmtool.failover.operation.records import recorded
 from mmtool.insight.target_only import identity_on_target
+from mmtool.plain_text import did_you_mean, nearest
 from mmtool.plan.words import few, have
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[
     missing = sorted(set(topics) - control.failed_over.keys())
     if missing:
         raise UsageError(
-            f"{identity.name}: {few(missing)} {have(len(missing))} not failed over",
+            f"{identity.name}: {few(missing)} {have(len(missing))} not failed over"
+            + did_you_mean(nearest(topic, control.failed_over) for topic in missing),
             remedy="name only topics that `mmtool status -c FILE"
             f" -s {identity.source_alias} -t {identity.target_alias}` shows as failed_over",
         )

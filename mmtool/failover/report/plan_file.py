@@ -16,6 +16,7 @@ from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_pl
 from mmtool.plan.runbook.runbook import Runbook, render
 from mmtool.plan.words import counted
 from mmtool.runtime.operator_name import operator
+from mmtool.runtime.paths import did_you_mean_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -107,7 +108,9 @@ def load(path: Path) -> SavedPlan:
         return read_plan(path.read_bytes())
     except OSError as error:
         remedy = "name a file that a rehearsal wrote with --out FILE"
-        raise UsageError(f"--plan {path}: {error.strerror}", remedy=remedy) from error
+        raise UsageError(
+            f"--plan {path}: {error.strerror}{did_you_mean_file(path)}", remedy=remedy
+        ) from error
     except UnreadableDocumentError as error:
         remedy = f"{_REHEARSE}; or give --plan the unchanged file that this version of mmtool wrote"
         raise UsageError(f"--plan {path}: {error}", remedy=remedy, code="unreadable_plan") from error

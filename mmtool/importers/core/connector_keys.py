@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from mmtool.config.advice import has_meaning, is_connect_key
 from mmtool.config.clientkeys import CLIENT_KEYS
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.config.scopes import ROLES, is_security_key
 from mmtool.importers.core.connector import SOURCE_ALIAS, TARGET_ALIAS, ConnectorKind
+from mmtool.plain_text import did_you_mean, nearest
 
 IDENTITY = frozenset({"name", "connector.class", SOURCE_ALIAS, TARGET_ALIAS})
 """Keys that say which connector it is; the properties file has `clusters` and the flow's prefix instead."""
@@ -84,5 +83,4 @@ def why_no_flow_key(prefix: str, name: str, aliases: tuple[str, ...]) -> str:
         return _NO_WORKERS
     if name in CLIENT_KEYS or is_security_key(name):
         return _NO_EFFECT
-    close = get_close_matches(name, FLOW_KEYS, n=1, cutoff=0.75)
-    return _UNKNOWN + (f": did you mean {close[0]}?" if close else "")
+    return _UNKNOWN + did_you_mean([nearest(name, FLOW_KEYS)])

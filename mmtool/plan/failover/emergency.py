@@ -28,7 +28,7 @@ from mmtool.plan.failover.risks import Loss, Risk, total_loss
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.commit_rates import expected_reread
-from mmtool.plan.groups.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_group
+from mmtool.plan.groups.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_groups
 from mmtool.plan.words import are, counted, few, last_seen
 from mmtool.translation.answers import Bounded, Knowledge, Refused, Skipping
 from mmtool.translation.clamp import clamp_checkpoint
@@ -86,7 +86,7 @@ def plan_emergency(
 ) -> FailoverPlan:
     """Plan an emergency failover from the facts that the target alone stores."""
     plans = [_group(group, facts, unknowns) for group in facts.groups]
-    plans += [unknown_group(name, _RULES.direction) for name in facts.unknown]
+    plans += unknown_groups(facts.unknown, _RULES.direction)
     plans = [with_lost_state(plan, state) for plan in plans]
     sides = Sides(names.source, names.target, is_emergency=True)
     found = tuple(replace(plan, sides=sides) for plan in sorted(plans, key=lambda plan: plan.group))

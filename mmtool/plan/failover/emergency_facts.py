@@ -43,7 +43,7 @@ class EmergencyFacts:
 
     Attributes:
         groups: Each with its last known commits; its state on the source is unknown.
-        unknown: Requested groups that have no checkpoint.
+        unknown: Requested groups that have no checkpoint, with the nearest name of one that has.
         words: The last known offsets, by group and partition of the source.
         partitions: Every partition of the flow that the target knows, by its name on the source.
         source_ends: The last seen end offsets of the source.
@@ -56,7 +56,7 @@ class EmergencyFacts:
     """
 
     groups: tuple[GroupFacts, ...]
-    unknown: tuple[str, ...]
+    unknown: Mapping[str, str | None]
     words: Mapping[tuple[str, TopicPartition], LastWord]
     partitions: Mapping[TopicPartition, PartitionFacts]
     source_ends: Mapping[TopicPartition, SeenOffset]

@@ -23,7 +23,15 @@ from mmtool.plan.failover.failover_plan import (
 from mmtool.plan.failover.replay import replay_guards, with_read_before
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, StateLoss, with_lost_state
-from mmtool.plan.groups.offsets import Direction, GroupPlan, Rules, Verdict, answer_of, unknown_group
+from mmtool.plan.groups.offsets import (
+    Direction,
+    GroupPlan,
+    Rules,
+    Verdict,
+    answer_of,
+    undescribed_group,
+    unknown_groups,
+)
 from mmtool.plan.words import Names, counted
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, SourceLog, TargetLog
 from mmtool.translation.divergence import go_home, go_home_by_syncs, go_home_in_pair
@@ -86,7 +94,7 @@ def plan_failback(
     passed: dict[TopicPartition, int] = {}
     ahead: dict[TopicPartition, int] = {}
     plans = [_group(group, facts, passed, ahead) for group in facts.groups]
-    plans += [unknown_group(name, Direction.REVERSE) for name in facts.unknown]
+    plans += unknown_groups(facts.unknown, Direction.REVERSE)
     replayed = diverged == Replay()
     if replayed:
         plans = [with_read_before(plan, facts) for plan in plans]
@@ -150,7 +158,7 @@ def _group(
     ahead: dict[TopicPartition, int],
 ) -> GroupPlan:
     if group.problem:
-        return unknown_group(group.group, Direction.REVERSE, group.problem)
+        return undescribed_group(group, Direction.REVERSE)
     verdicts = [
         _verdict(group, place, commit, facts, passed, ahead) for place, commit in group.commits.items()
     ]

@@ -23,7 +23,7 @@ class HomeFacts:
 
     Attributes:
         groups: Their commits on both clusters; ``here`` is the flow's target, ``there`` its source.
-        unknown: Names that no group on the target has.
+        unknown: Names that no group on the target has, with the nearest name of one there.
         mirrored: Every partition that the flow mirrored, by its name on the target.
         born: Every partition that the reverse flow mirrors, by its name on the target; may be among ``mirrored``.
         tails: The diverged tails, by partition of the source.
@@ -36,7 +36,7 @@ class HomeFacts:
     """
 
     groups: tuple[GroupFacts, ...]
-    unknown: tuple[str, ...]
+    unknown: Mapping[str, str | None]
     mirrored: Mapping[TopicPartition, PartitionFacts]
     born: Mapping[TopicPartition, PartitionFacts]
     tails: Mapping[TopicPartition, DivergedTail]

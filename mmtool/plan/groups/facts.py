@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from mmtool.plain_text import nearest
 from mmtool.plan.words import few
 
 if TYPE_CHECKING:
@@ -190,14 +191,14 @@ class SelectedGroups:
 
     Attributes:
         known: The selected groups.
-        unknown: Named with ``-g``, and the cluster has no such group.
+        unknown: Named with ``-g``, and the cluster has no such group; with the nearest name that it has.
         excluded: Matched by ``--groups`` or ``--unit``, but not accepted by ``groups``/``groups.exclude``.
         others: Groups that the operator may expect here and that are no consumer groups, with Kafka's name for their
             type.
     """
 
     known: tuple[str, ...]
-    unknown: tuple[str, ...] = ()
+    unknown: Mapping[str, str | None] = field(default_factory=dict)
     excluded: tuple[str, ...] = ()
     others: Mapping[str, str] = field(default_factory=dict)
 
@@ -245,6 +246,5 @@ def select_groups(
     named = set(selection.names)
     known = {group for group in matched if passes(group)} | (named & theirs)
     expected = {name: kind for name, kind in others.items() if everything or name in named}
-    return SelectedGroups(
-        tuple(sorted(known)), tuple(sorted(named - theirs)), tuple(sorted(excluded)), expected
-    )
+    unknown = {name: nearest(name, theirs) for name in sorted(named - theirs)}
+    return SelectedGroups(tuple(sorted(known)), unknown, tuple(sorted(excluded)), expected)

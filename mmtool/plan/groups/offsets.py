@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mmtool.plain_text import did_you_mean
 from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.words import joined
 from mmtool.translation.answers import (
@@ -133,6 +134,7 @@ class Verdict:
         proof: The records around the answer, where it is based on them.
         detail: Why it is refused, where that is more than the reason's own sentence.
         is_unasked: A cluster did not answer: nothing that happens on the target can change this verdict.
+        nearest: Of an unknown group: the most similar name that exists.
     """
 
     group: str
@@ -147,6 +149,7 @@ class Verdict:
     proof: Proof = NO_PROOF
     detail: str = ""
     is_unasked: bool = False
+    nearest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +167,8 @@ class GroupPlan:
             return ""
         anonymous = FORWARD if self.direction is Direction.FORWARD else BACK
         is_alone = self.written_to(verdict) is None
-        return verdict.detail or verdict.refusal.said_of(self.sides or anonymous, is_alone=is_alone)
+        sentence = verdict.detail or verdict.refusal.said_of(self.sides or anonymous, is_alone=is_alone)
+        return sentence + did_you_mean([verdict.nearest])
 
     @property
     def blocked(self) -> bool:
@@ -199,20 +203,22 @@ class GroupPlan:
                 yield place, Commit(verdict.answer.offset, verdict.commit.metadata if verdict.commit else "")
 
 
-def unknown_group(
-    group: str, direction: Direction, detail: str = "", *, sides: Sides | None = None
-) -> GroupPlan:
-    """A blocked plan for an unknown group, or for one that a cluster does not describe (``detail`` says why)."""
-    nothing = Verdict(
-        group,
-        None,
-        None,
-        refusal=Reason.UNKNOWN_GROUP,
-        blocks=True,
-        detail=detail,
-        is_unasked=bool(detail),
-    )
-    return GroupPlan(group, direction, (nothing,), sides)
+def unknown_groups(
+    nearest: Mapping[str, str | None], direction: Direction, sides: Sides | None = None
+) -> list[GroupPlan]:
+    """A blocked plan for each unknown group, of which ``nearest`` has the most similar name that exists."""
+    unknown = Verdict("", None, None, refusal=Reason.UNKNOWN_GROUP, blocks=True)
+    return [
+        GroupPlan(group, direction, (replace(unknown, group=group, nearest=name),), sides)
+        for group, name in nearest.items()
+    ]
+
+
+def undescribed_group(group: GroupFacts, direction: Direction, sides: Sides | None = None) -> GroupPlan:
+    """A blocked plan for a group that a cluster does not describe."""
+    (plan,) = unknown_groups({group.group: None}, direction, sides)
+    why = replace(plan.verdicts[0], detail=group.problem, is_unasked=True)
+    return replace(plan, verdicts=(why,))
 
 
 def plan_group(
@@ -226,7 +232,7 @@ def plan_group(
         rules: The direction, and what the operator allows.
     """
     if group.problem:
-        return unknown_group(group.group, rules.direction, group.problem, sides=rules.sides)
+        return undescribed_group(group, rules.direction, rules.sides)
     topics = {place.topic for place in partitions}
     inside = {place: commit for place, commit in group.commits.items() if place.topic in topics}
     verdicts = [_inside(group, place, commit, partitions, rules) for place, commit in inside.items()]

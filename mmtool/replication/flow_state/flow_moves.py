@@ -25,6 +25,7 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.state.state_log import read_blocks, read_control
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import list_offsets
+from mmtool.plain_text import did_you_mean, nearest
 from mmtool.plan.flow.moves import Action, Move, changes, plan_forget, plan_seek, refused, sentences
 from mmtool.plan.flow.remedies import MISSING, forget_missing
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
@@ -192,11 +193,13 @@ def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
     def judged() -> Moves:
         positions = read_control(flow.clusters.settings.target, flow.identity).positions
         facts = _on_record(flow, positions, of_these)
-        missing = sorted(set(topics) - {of.source.topic for of in facts.values()})
+        names = {of.source.topic for of in facts.values()}
+        missing = sorted(set(topics) - names)
         if missing:
             name = flow.identity.name
             raise UsageError(
-                f"{name} neither mirrors nor has stored state of {few(missing)}",
+                f"{name} neither mirrors nor has stored state of {few(missing)}"
+                + did_you_mean(nearest(topic, names) for topic in missing),
                 remedy=f"name topics that `mmtool status {flow.identity.options}` shows",
             )
         return {

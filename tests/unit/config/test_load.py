@@ -44,6 +44,13 @@ def test_a_missing_file_is_named(tmp_path):
         load_settings(tmp_path / "nowhere.properties", {})
 
 
+def test_a_mistyped_file_gets_the_nearest_name_of_its_folder(tmp_path):
+    (tmp_path / "mm2.properties").touch()
+    with pytest.raises(ConfigError) as caught:
+        load_settings(tmp_path / "mm.properties", {})
+    assert caught.value.message.endswith(f"no such file; did you mean {tmp_path / 'mm2.properties'}?")
+
+
 def test_a_directory_is_not_a_file(tmp_path):
     with pytest.raises(ConfigError, match="cannot be read"):
         load_settings(tmp_path, {})
@@ -80,6 +87,20 @@ def test_bytes_that_are_not_utf8_are_latin1_as_in_java(load):
         b"clusters=A,B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\nA->B.enabled=true\ngroups=caf\xe9\n"
     )
     assert only_flow(settings).groups.include == ("café",)
+
+
+def test_a_byte_order_mark_before_latin1_is_no_part_of_the_first_key(load):
+    settings = load(
+        b"\xef\xbb\xbfclusters=A,B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\nA->B.enabled=true\ngroups=\xe9"
+    )
+    assert only_flow(settings).groups.include == ("é",)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
+def test_utf16_is_refused_with_the_command_that_converts_it(load, encoding):
+    with pytest.raises(ConfigError, match=r"mm2\.properties: the file is UTF-16 text, not UTF-8$") as caught:
+        load("clusters = A, B\n".encode(encoding))
+    assert "iconv -f UTF-16" in caught.value.remedy
 
 
 def test_a_broken_escape_is_named(load):

@@ -82,7 +82,7 @@ def on_target(**ends):
 def facts(maps, ends):
     partitions = {at: PartitionFacts(at, at, known, UNKNOWN, UNKNOWN) for at, known in maps.items()}
     return EmergencyFacts(
-        (), (), {}, partitions, {at: SeenOffset(UpstreamOffset(end), 0) for at, end in ends.items()}, now_ms=0
+        (), {}, {}, partitions, {at: SeenOffset(UpstreamOffset(end), 0) for at, end in ends.items()}, now_ms=0
     )
 
 

@@ -24,7 +24,7 @@ def emergency(known, target, commit, checkpoint, source_end, *, born_there=True)
     """The plan for a group with one checkpoint; the topic has one name on both sides."""
     facts = EmergencyFacts(
         (GroupFacts("app", {PLACE: Commit(commit)}),),
-        (),
+        {},
         {("app", PLACE): LastWord(DownstreamOffset(checkpoint), 0)},
         {PLACE: PartitionFacts(PLACE, PLACE, known, UNKNOWN, target)},
         {PLACE: SeenOffset(UpstreamOffset(source_end), 0)},
@@ -53,7 +53,7 @@ def test_without_offset_runs_what_a_checkpoint_skips_is_said_and_the_loss_stays_
 
 @given(st.floats(0, 600), st.integers(-700_000, 700_000))
 def test_an_end_counts_for_the_interval_of_checkpoints_and_the_grace(interval, seen_ms):
-    facts = EmergencyFacts((), (), {}, {}, {}, now_ms=0, look_seconds=interval)
+    facts = EmergencyFacts((), {}, {}, {}, {}, now_ms=0, look_seconds=interval)
     limit = max(interval, REPORT_SECONDS) + SEEN_GRACE_SECONDS
     assert facts.is_present(seen_ms) == (abs(seen_ms) <= limit * 1000)
 

@@ -38,7 +38,7 @@ def test_a_named_group_beats_the_exclusion():
 
 
 def test_a_name_that_no_group_has_is_told():
-    assert selected("app", "typo") == SelectedGroups(("app",), unknown=("typo",))
+    assert selected("app", "typo") == SelectedGroups(("app",), unknown={"typo": None})
 
 
 def test_a_pattern_matches_whole_names_and_tells_what_the_exclusion_took():
@@ -52,7 +52,7 @@ def test_a_pattern_and_a_name_add_up():
 
 
 def test_groups_of_mmtool_match_no_selector():
-    assert selected("mmtool.flow-1") == SelectedGroups((), unknown=("mmtool.flow-1",))
+    assert selected("mmtool.flow-1") == SelectedGroups((), unknown={"mmtool.flow-1": None})
     assert selected(pattern="mmtool.*") == SelectedGroups(())
 
 

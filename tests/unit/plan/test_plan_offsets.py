@@ -13,7 +13,7 @@ from mmtool.plan.groups.offsets import (
     Rules,
     Verdict,
     plan_group,
-    unknown_group,
+    unknown_groups,
 )
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.answers import Bounded, Exact, Skipping, SourceLog, TargetLog
@@ -192,8 +192,9 @@ def test_a_topic_is_outside_the_flow_only_where_it_has_no_counterpart(direction,
 
 
 def test_an_unknown_group_is_one_refusal_that_blocks():
-    plan = unknown_group("typo", Direction.FORWARD)
+    (plan,) = unknown_groups({"typo": "typed"}, Direction.FORWARD)
     assert (only(plan).refusal, plan.blocked) == (Reason.UNKNOWN_GROUP, True)
+    assert plan.why(only(plan)).endswith("; did you mean typed?")
 
 
 def test_where_a_third_cluster_s_records_are_among_those_read_nothing_is_claimed_either_way():

@@ -99,7 +99,7 @@ def test_a_replay_that_needs_a_rebuild_runs_before_replicate_starts_again():
     tail = DivergedTail(start, end, (TailPart(start, end, 5),), is_final=False, brought_to=start)
     facts = HomeFacts(
         (),
-        (),
+        {},
         {PLACE: known},
         {PLACE: known},
         {PLACE: tail},

@@ -57,7 +57,7 @@ def test_the_age_of_state_is_bounded_by_the_newest_end_and_the_oldest_offset(see
     whole = map_of(ORDERS, [(0, 0, 9)], 9)
     facts = EmergencyFacts(
         (),
-        (),
+        {},
         {
             ("app", TopicPartition("orders", p)): LastWord(DownstreamOffset(1), ms)
             for p, ms in enumerate(known)
