@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.added_partitions import ADDED, growing_hook
 from kit.black_hole import BlackHole
 from kit.consumers import consume
 from kit.processes import run_mmtool
@@ -66,7 +67,12 @@ def story(request, bench, tmp_path_factory):
     stem, folder = f"story-{time.monotonic_ns()}", tmp_path_factory.mktemp("story")
     topics, group = [f"{stem}-plain", f"{stem}-tx"], f"{stem}-app"
     away = topics if identical else [f"source.{topic}" for topic in topics]
-    extra = {"target->source.topics": f"{stem}-.*", **(IDENTICAL if identical else {})}
+    grows = growing_hook(folder / "grow", there, topics[0], PARTITIONS)
+    extra = {
+        "target->source.topics": f"{stem}-.*",
+        "mmtool.hook.find_diverged": grows,
+        **(IDENTICAL if identical else {}),
+    }
     properties = bench.properties(f"{stem}-.*", **extra)
     for topic in topics:
         create_topic(home, topic, PARTITIONS)
@@ -149,6 +155,8 @@ def test_the_application_has_read_each_record_once_and_passes_the_tail_over(stor
     everything = bare(record for topic in story.at_home for record in read_topic(home, topic))
     read = bare(story.first) + bare(story.second) + bare(third)
     assert read == everything - diverged(story)
+    added = [record for record in third if record.key.startswith(b"added-")]  # while the failback ran
+    assert len(added) == ADDED
     assert story.failback.rows[0]["diverged_records"] == diverged(story).total()
     assert story.failback.rows[0]["reread_records"] == 0
 
