@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections import Counter
 
 import pytest
@@ -20,6 +21,8 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.wait import wait_until
+from mmtool.plan.groups.facts import Commit
+from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
 
@@ -156,6 +159,45 @@ def test_after_the_failback_every_count_goes_on(words, tmp_path):
     words.write("source")
     words.run("source")
     assert words.counts("source") == words.expected("source")
+
+
+def test_the_topics_of_foreign_key_joins_are_state_and_a_name_alone_is_no_application(
+    mmtool, bench, tmp_path
+):
+    """The application's other topics are mirrored, by the pattern that was recommended before."""
+    source, app, plain = bench.fleet["source"].bootstrap, f"joins-{os.getpid()}", f"plain-{os.getpid()}"
+    topics = [f"{app}-in", f"{app}-out", f"{plain}-customers-changelog"]
+    for topic in topics:
+        create_topic(source, topic, 1)
+    load = Load(topics[0], KEYS * EACH, 1, 100, keys="cyclic", key_count=KEYS)
+    produce(source, load)
+    with counting_by_key(source, app, (topics[0], topics[1]), tmp_path / "app", "classic", "join"):
+        wait_until(lambda: len(read_topic(source, topics[1])) >= KEYS * EACH, "the counts", PATIENCE_SECONDS)
+    groups = groups_of(source)
+    wait_until(lambda: groups.describe([app])[app].idle, "an idle group", PATIENCE_SECONDS)
+    place = TopicPartition(topics[0], 0)
+    assert groups.alter(plain, {place: Commit(9)}) == {}
+
+    narrow = bench.properties(f"{app}-in|{app}-.*-(changelog|repartition)", **IDENTITY)
+    answer = mmtool("failover", "planned", "-c", narrow, "-g", app, "-o", "json")
+    (error,) = json.loads(answer.stdout)["errors"]
+    assert (answer.code, error["code"]) == (3, "state_not_mirrored"), answer
+    rows = answer.rows[0]["groups"][0]["partitions"]
+    lost = {row["topic"] for row in rows if row["reason"] in ("state_not_mirrored", "not_mirrored")}
+    kinds = [
+        r"-KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION-\d+-topic",
+        r"-KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-\d+-topic",
+        "-by-count-subscription-registration-topic",
+        "-by-count-subscription-response-topic",
+    ]
+    assert len(lost) == len(kinds)
+    assert all(any(re.fullmatch(f"{app}{kind}", topic) for topic in lost) for kind in kinds)
+
+    pattern = re.search(r"mirror (\S+) and", error["remedy"]).group(1)
+    whole = bench.properties(f"{app}-in|{pattern}", **IDENTITY)
+    assert mmtool("failover", "planned", "-c", whole, "-g", app, "-o", "json").code == 0
+    answer = mmtool("failover", "planned", "-c", whole, "-g", plain, "-o", "json")
+    assert answer.code == 0, answer
 
 
 def test_an_emergency_says_how_far_the_changelog_is_from_the_offsets(mmtool, words, bench):
