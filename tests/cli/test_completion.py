@@ -26,7 +26,8 @@ from mmtool.runtime import known_names
 ROOT = Path(__file__).parents[2]
 SHELLS = ("bash", "zsh", "fish")
 HEAVY = {"aiokafka", "confluent_kafka", "numpy", "pandas", "py4j", "pyspark", "rich", "structlog"}
-SECONDS = 0.3
+TIMES_TYPER = 4
+"""A start that only imports typer takes some 75 ms on an idle machine; four of them are 300 ms."""
 PROPERTIES = """\
 clusters = east, west
 east.bootstrap.servers = 127.0.0.1:1
@@ -305,19 +306,18 @@ def test_a_shell_waits_for_no_heavy_library(cached, shell):
         assert HEAVY & set(json.loads(ran.stdout.splitlines()[-1])) == set()
 
 
-def seconds(environ):
-    """Processor time of a whole process, which other processes on the machine do not stretch."""
+def seconds(environ, program=("-m", "mmtool")):
+    """Processor time of a whole process; other processes on the machine stretch it, and all processes alike."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run(
-        [sys.executable, "-m", "mmtool"], check=True, capture_output=True, env=os.environ | environ
-    )
+    subprocess.run([sys.executable, *program], check=True, capture_output=True, env=os.environ | environ)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_has_its_answer_in_300_ms_while_no_cluster_answers(cached, shell):
+def test_a_shell_has_its_answer_at_once_while_no_cluster_answers(cached, shell):
     known_names.remember(cached, "east", groups=[f"group-{number}" for number in range(20_000)])
     asked = asked_by(shell, ["mmtool", "status", "-c", str(cached), "-g", "group-1"])
-    assert median(seconds(asked) for _ in range(5)) < SECONDS
+    pairs = [(seconds(asked), seconds({}, ("-c", "import typer"))) for _ in range(5)]
+    assert median(ours / bare for ours, bare in pairs) < TIMES_TYPER

@@ -11,6 +11,7 @@ import pytest
 from kit.bench import Stage
 from kit.doc_blocks import cases, difference
 from kit.exactness import stored_maps
+from kit.processes import untimed
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.topics import end_offsets, topics_of
 
@@ -39,7 +40,7 @@ def refused_below_the_cuts(stage):
 
 def different_from_the_page(said):
     """How what was said differs from what docs/how-to/from-mirror-maker-2.md shows, for clusters east and west."""
-    said = said.replace("source", "east").replace("target", "west")
+    said = untimed(said).replace("source", "east").replace("target", "west")
     (case,) = cases(ROOT, "lab", name="mirror_maker")
     every = (difference(typed, said, counts=True) for block in case.blocks for typed in block.typed)
     return [found for found in every if found]
