@@ -204,11 +204,15 @@ def write_page(
         return None
     from mmtool.evidence.environment import environment
     from mmtool.evidence.operation import operation_evidence
+    from mmtool.output.render import with_file
 
     of_this = sorted(
         (entry for entry in entries if entry.operation_id == found.operation_id), key=lambda one: one.number
     )
-    return page.write(operation_evidence(found, of_this[: found.entries], row, environment([flow]), warnings))
+    (shown,) = with_file([row])  # the page has the digest of what -o json writes
+    return page.write(
+        operation_evidence(found, of_this[: found.entries], shown, environment([flow]), warnings)
+    )
 
 
 def write_drill_page(

@@ -41,7 +41,8 @@ def emit(
     Raises:
         StdoutError: stdout cannot be written; what there is to say has been said on stderr.
     """
-    result = _with_file(result)
+    data = None if result.data is None else with_file(result.data)
+    result = replace(result, rows=with_file(result.rows), data=data)
     match output:
         case OutputFormat.JSON:
             replaced = console.switches.replaced
@@ -62,25 +63,18 @@ def emit(
         _talk_about(result)
 
 
-def _with_file(result: Result) -> Result:
-    """The result whose rows name the command's file, as messages do."""
+def with_file(rows: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
+    """The rows with the name of the command's file, as messages have it."""
     file = console.switches.replaced.get(FILE_OPTION)
     if file is None:
-        return result
-
-    def named(rows: Sequence[Mapping[str, object]]) -> list[Mapping[str, object]]:
-        return [
-            {
-                key: value.replace(FILE_OPTION, file)
-                if isinstance(value, str) and FILE_OPTION in value
-                else value
-                for key, value in row.items()
-            }
-            for row in rows
-        ]
-
-    data = None if result.data is None else named(result.data)
-    return replace(result, rows=named(result.rows), data=data)
+        return rows
+    return [
+        {
+            key: value.replace(FILE_OPTION, file) if isinstance(value, str) else value
+            for key, value in row.items()
+        }
+        for row in rows
+    ]
 
 
 def _complete(result: Result) -> Result:
