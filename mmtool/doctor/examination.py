@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE = 32
-_MOST_ROWS = 3
+_MOST_ROWS = 20
+"""More findings of one kind than an operator mends one by one, as missing rights are."""
+_NAMED = 3
 X = TypeVar("X")
 
 
@@ -174,7 +176,7 @@ def _rolled_up(findings: list[Finding]) -> list[Finding]:
     first, subjects = findings[0], [finding.subject for finding in findings]
     return [
         first._replace(
-            subject=few(subjects, _MOST_ROWS),
+            subject=few(subjects, _NAMED),
             message=f"{len(findings):,} times, the first: {first.message} (--all shows the others)",
         )
     ]
