@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from kit.bench import Bench, Stage
+from kit.processes import untimed
 from kit.scram import killed_connections, login_metrics, scram_fleet
 from kit.secure_pairs import secure_pair
 from mmtool.lab.security.kinds import SecurityKind
@@ -52,7 +53,7 @@ def watched(stage, seconds):
     before = len(process.stderr)
     with stage.watch() as records:
         time.sleep(seconds)
-    said = [line for line in process.stderr[before:].splitlines() if not PROGRESS.search(line)]
+    said = [line for line in untimed(process.stderr[before:]).splitlines() if not PROGRESS.search(line)]
     counts = {name: login_metrics(fleet[name]) for name in ("source", "target")}
     killed = [line for name in counts for line in killed_connections(fleet[name])]
     assert stage.prove_exact(process) > 0
