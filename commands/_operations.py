@@ -10,7 +10,7 @@ import typer
 from mmtool.commands._columns import by_cluster
 from mmtool.commands._consent import consent
 from mmtool.commands._next import say_next, say_ways_on
-from mmtool.errors import CheckFailedError, MmtoolError, RefusedError
+from mmtool.errors import CheckFailedError, MmtoolError
 from mmtool.output import Column, OutputFormat, Result, finish, human, talk
 from mmtool.output import group_rows as of
 from mmtool.plain_text import shell_line
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from mmtool.commands._evidence import Page
     from mmtool.config import FlowSettings
+    from mmtool.failover.modes.emergency import EmergencyRehearsal
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.records import Recorded
@@ -136,7 +137,7 @@ def _question(rehearsal: Rehearsal) -> str:
             return f"move {few(groups)} to {names.target}"
 
 
-def refuse_loss(asked: Asked, rehearsal: Rehearsal) -> None:
+def refuse_loss(asked: Asked, rehearsal: EmergencyRehearsal) -> None:
     """Ends the command: nobody has accepted what may be lost.
 
     Raises:
@@ -144,12 +145,8 @@ def refuse_loss(asked: Asked, rehearsal: Rehearsal) -> None:
     """
     from mmtool.failover.report.report import rehearsed_row
 
-    source = rehearsal.names.source
-    error = RefusedError(
-        f"records or Kafka Streams state on {source} may be lost, see the warnings; nothing was changed",
-        remedy=f"if {source} is lost, add --accept-data-loss; if {source} answers again, `mmtool failover planned"
-        " -c FILE` with the same groups loses no record",
-        code="data_loss",
+    error = rehearsal.loss_refused(
+        f"records or Kafka Streams state on {rehearsal.names.source} may be lost, see the warnings; nothing was changed"
     )
     finish(asked.result(rehearsed_row(rehearsal), rehearsal.warnings), asked.output, error)
 
@@ -180,6 +177,17 @@ def show_end(
 
 def _with_title(lines: list[str]) -> list[str]:
     return ["# configuration of the reverse flow, for the properties file", *lines] if lines else []
+
+
+def show_moved(asked: Asked, found: Sequence[Recorded]) -> None:
+    """The operations that have moved the groups before, each as its row: nothing is left to move."""
+    from mmtool.failover.report.report import recorded_row
+
+    shown = [asked.result(recorded_row(one), ()) for one in found]
+    rows, data = [row for one in shown for row in one.rows], [row for one in shown for row in one.data or ()]
+    finish(replace(shown[0], rows=rows, data=data), asked.output, None)
+    names = ", ".join(one.operation_id for one in found)
+    talk(f"nothing was changed: the groups were already moved by {names}")
 
 
 def write_page(

@@ -161,7 +161,8 @@ def planned(
             settings, chosen, saved, without, patience, seconds, reason, asked.agreed, lock
         )
         fenced = partial(fences.asked, settings, said, timeout)
-        ended = group_move.move_planned(move, fenced, settle, principals)
+        already = partial(operations.show_moved, asked)
+        ended = group_move.move_planned(move, fenced, settle, already, principals)
         operations.show_end(asked, ended)
 
 
@@ -225,7 +226,10 @@ def emergency(
         move = group_move.GroupMove(
             settings, chosen, saved, without, timeout, None, reason, asked.agreed, lock
         )
-        operations.show_end(asked, group_move.move_in_emergency(move, unknowns, settle, principals))
+        ended = group_move.move_in_emergency(
+            move, unknowns, settle, principals, accepts_loss=accept_data_loss
+        )
+        operations.show_end(asked, ended)
 
 
 @app.command()

@@ -10,6 +10,7 @@ from kit.processes import error_of, row_of
 from kit.scene import Scene
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.plan.groups.facts import Commit, Member
+from mmtool.plan.records.documents import CommitRatesRecord
 from mmtool.translation.types import TopicPartition
 
 REMOTE = TopicPartition("east.orders", 0)
@@ -53,6 +54,14 @@ def test_a_rehearsal_is_zero_and_warns_of_what_may_be_lost(emergency, scene):
 def test_a_rehearsal_names_the_options_that_execute_it(emergency):
     adds = [emergency(*more).stderr.rpartition("add ")[2].partition(" to ")[0] for more in ((), EXECUTE[:1])]
     assert adds == ["--execute --accept-data-loss", "--execute"]
+
+
+def test_a_source_that_was_just_seen_with_consumers_that_commit_is_told_with_planned(emergency, scene):
+    assert "failover planned" not in " ".join(json.loads(emergency().stdout)["warnings"])
+    rates = CommitRatesRecord("app", {"orders": {"0": 5_000}})
+    scene.state.view.apply(rates.key, rates.encode(), 0)
+    (told,) = [w for w in json.loads(emergency().stdout)["warnings"] if "failover planned" in w]
+    assert "consumers of app were committing there" in told
 
 
 def test_executed_without_accepting_the_loss_it_is_three_and_nothing_is_changed(emergency, scene):

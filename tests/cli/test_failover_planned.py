@@ -111,6 +111,39 @@ def test_the_steps_that_are_rehearsed_are_the_steps_that_are_done(planned):
     assert {step["state"] for step in done} == {"done"}
 
 
+EXECUTE = ("-g", "app", "--execute", "--yes")
+
+
+def test_a_second_one_says_which_operation_moved_the_groups_and_changes_nothing(planned, scene):
+    first = row_of(planned(*EXECUTE))
+    before = (len(scene.drained), dict(scene.target.groups.committed), dict(scene.journal.stored))
+    for again in (planned(*EXECUTE), planned("-g", "app")):
+        assert (again.code, row_of(again)["operation_id"]) == (0, first["operation_id"])
+        assert again.stderr.endswith(
+            f"nothing was changed: the groups were already moved by {first['operation_id']}\n"
+        )
+    assert (
+        len(scene.drained),
+        scene.target.groups.committed,
+        scene.journal.stored,
+    ) == before
+
+
+def test_beside_groups_that_were_not_moved_one_that_was_is_left_out_by_name(planned, scene):
+    first = row_of(planned(*EXECUTE))["operation_id"]
+    scene.commits("late", "orders", 70)
+    ended = planned("-g", "late", *EXECUTE)
+    assert [group["group"] for group in row_of(ended)["groups"]] == ["late"]
+    assert f"app is left out: it was already moved by {first}" in json.loads(ended.stdout)["warnings"]
+
+
+def test_a_group_that_has_read_on_at_the_source_since_moves_again(planned, scene):
+    first = row_of(planned(*EXECUTE))["operation_id"]
+    scene.commits("app", "orders", 90)
+    again = row_of(planned(*EXECUTE))
+    assert (again["operation_id"] != first, again["state"]) == (True, "completed")
+
+
 NOTHING = "nothing was changed; add --execute to execute this plan\n"
 
 

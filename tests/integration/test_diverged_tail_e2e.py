@@ -103,7 +103,9 @@ class Clusters:
 
 
 def clusters(fleet, directory, topic, **extra):
-    settings = {f"{HOME}->{AWAY}.topics": f"{topic}.*", f"{AWAY}->{HOME}.topics": f"{topic}.*", **extra}
+    ways = (f"{HOME}->{AWAY}", f"{AWAY}->{HOME}")
+    own = {f"{way}.topics": f"{topic}.*" for way in ways}
+    settings = {**own, **{f"{way}.heartbeats.replication.enabled": "false" for way in ways}, **extra}
     path = directory / "mm2.properties"
     path.write_text(fleet.properties([(HOME, AWAY), (AWAY, HOME)], **settings), encoding="utf-8")
     (out,), (back,) = (load_settings(path, {}).select(*way) for way in ((HOME, AWAY), (AWAY, HOME)))

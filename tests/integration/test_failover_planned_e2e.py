@@ -108,6 +108,18 @@ def test_what_is_reported_is_what_the_target_holds(moved, bench):
         assert committed(bench.fleet["target"].bootstrap, group["group"]) == told
 
 
+def test_typed_again_it_says_that_the_groups_were_moved_and_changes_nothing(moved, bench, tmp_path):
+    target = bench.fleet["target"].bootstrap
+    groups = list(moved.groups.values())
+    before = [committed(target, group) for group in groups]
+    line = ["failover", "planned", "-c", str(moved.properties), *_named(moved), "-o", "json"]
+    again = run_mmtool(tmp_path / "twice", *line, "--execute", "--yes")
+    identity = moved.answer.rows[0]["operation_id"]
+    assert (again.code, [row["operation_id"] for row in again.rows]) == (0, [identity]), again.stderr
+    assert again.stderr.endswith(f"nothing was changed: the groups were already moved by {identity}\n")
+    assert [committed(target, group) for group in groups] == before
+
+
 def test_afterwards_the_translation_of_every_commit_is_the_same(moved, bench, tmp_path):
     line = ["translate-offsets", "-c", str(moved.properties), *_named(moved), "-o", "json"]
     translated = run_mmtool(tmp_path / "again", *line)

@@ -25,7 +25,14 @@ from mmtool.failover.report.seen import seen_of_target
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.target_only import identity_on_target, look_at_target, removed_groups
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
-from mmtool.plan.failover.emergency import Unknowns, costs_of, may_lose, plan_emergency, told_before
+from mmtool.plan.failover.emergency import (
+    Unknowns,
+    costs_of,
+    loss_told,
+    may_lose,
+    plan_emergency,
+    told_before,
+)
 from mmtool.plan.failover.failover_plan import active_guards
 from mmtool.plan.failover.fence_plan import topics_to_fence
 from mmtool.plan.failover.half_transactions import told_by_target, transactions_on_target
@@ -62,16 +69,28 @@ class EmergencyRehearsal(SavableRehearsal):
     Attributes:
         identity: The flow, as far as its topics' names say.
         unknowns: Start position in partitions where the group's offset is unknown.
+        accepts_loss: Whether the operator has accepted that records or state may be lost.
     """
 
     side: TargetSide = field(kw_only=True)
     identity: FlowIdentity = field(kw_only=True)
     unknowns: Unknowns = field(kw_only=True)
+    accepts_loss: bool = field(kw_only=True)
 
     @property
     def at_risk(self) -> bool:
         """Whether records or state may be lost, so that the operator has to accept that."""
         return self.moves and may_lose(self.plan)
+
+    def loss_refused(self, told: str) -> RefusedError:
+        """The error of a loss that nobody has accepted; ``told`` says what is lost, and what was not changed."""
+        source = self.names.source
+        return RefusedError(
+            told,
+            remedy=f"if {source} is lost, add --accept-data-loss; if {source} answers again, `mmtool failover planned"
+            " -c FILE` with the same groups loses no record",
+            code="data_loss",
+        )
 
 
 def rehearse(
@@ -82,6 +101,7 @@ def rehearse(
     operation_id: str | None = None,
     without_state: bool = False,
     acls: AclsAsked | None = None,
+    accepts_loss: bool = True,
 ) -> EmergencyRehearsal:
     """Plan an emergency failover of the selected groups, from the target's answers alone; change nothing.
 
@@ -94,6 +114,7 @@ def rehearse(
         operation_id: The id of a resumed or saved operation; None for a new one.
         without_state: Kafka Streams applications move although their state does not.
         acls: The requested promotion of producers' ACLs with its connections; None without one.
+        accepts_loss: Whether the operator has accepted that records or state may be lost.
 
     Raises:
         RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
@@ -122,6 +143,7 @@ def rehearse(
         side=side,
         identity=now.identity,
         unknowns=unknowns,
+        accepts_loss=accepts_loss,
         state=state,
         seen=seen_of_target(now, plan.groups),
         acls=acls,
@@ -224,16 +246,19 @@ class EmergencySteps:
         return control.failed_over
 
     def translate(self) -> None:
-        """Translate once more after the topics are marked: a flow that still runs may have mirrored more until then."""
-        rehearsal = self.rehearsal
+        """Translate once more after the topics are marked: a flow that still runs may have mirrored more until then.
+
+        Raises:
+            RefusedError: Records may be lost, which the rehearsal did not say, and nobody has accepted.
+        """
+        rehearsal, facts = self.rehearsal, self._look().facts
         plan = plan_emergency(
-            rehearsal.plan.operation_id,
-            rehearsal.names,
-            self._look().facts,
-            rehearsal.unknowns,
-            rehearsal.state,
+            rehearsal.plan.operation_id, rehearsal.names, facts, rehearsal.unknowns, rehearsal.state
         )
         refuse(plan.guards)
+        lost = loss_told(plan, rehearsal.names, facts)
+        if lost and not rehearsal.accepts_loss:
+            raise rehearsal.loss_refused(f"{lost}; no offset was committed")
         self.cutover.plans, self.cutover.risks = plan.groups, plan.risks
         costs = costs_of(plan)
         self.cutover.figures = replace(

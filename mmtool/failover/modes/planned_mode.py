@@ -27,7 +27,7 @@ from mmtool.failover.modes.rehearsal import (
 from mmtool.failover.operation import operation
 from mmtool.failover.operation.hooks import with_hooks
 from mmtool.failover.operation.record_names import refuse_changed_names
-from mmtool.failover.operation.states import START
+from mmtool.failover.operation.states import START, OperationState
 from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.rows import reread_of
 from mmtool.failover.report.seen import seen_of_flow
@@ -56,7 +56,7 @@ from mmtool.plan.failover.failover_plan import (
 )
 from mmtool.plan.failover.fence_plan import NO_FENCE, topics_to_fence
 from mmtool.plan.failover.guards import Guard
-from mmtool.plan.failover.steps import StepName
+from mmtool.plan.failover.steps import Mode, StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.groups.units import dependencies
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.operation import StepLog
+    from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection
@@ -82,10 +83,15 @@ _RULES = Rules(Direction.FORWARD)
 
 @dataclass(frozen=True, slots=True)
 class PlannedRehearsal(SavableRehearsal):
-    """A planned failover's rehearsal, with the flow's connections, and those to a fence where one is requested."""
+    """A planned failover's rehearsal, with the flow's connections, and those to a fence where one is requested.
+
+    Attributes:
+        already: Selected groups that an earlier planned failover has moved, with that operation: they are left out.
+    """
 
     flow: FlowNow = field(kw_only=True)
     asked: FenceAsked | None = field(default=None, kw_only=True)
+    already: Mapping[str, Recorded] = field(default_factory=dict, kw_only=True)
 
 
 def rehearse(
@@ -96,6 +102,7 @@ def rehearse(
     fence: FenceAsked | None = None,
     without_state: bool = False,
     acls: AclsAsked | None = None,
+    recorded: Callable[[], Iterable[Recorded]] = tuple,
 ) -> PlannedRehearsal:
     """Plan a planned failover of the selected groups, from the current answers of both clusters; change nothing.
 
@@ -106,6 +113,7 @@ def rehearse(
         fence: The requested fence with its connections; None without one.
         without_state: Kafka Streams applications move although their state does not.
         acls: The requested promotion of producers' ACLs with its connections; None without one.
+        recorded: Reads the flow's operations from the journal; none for an operation that is resumed.
 
     Raises:
         RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
@@ -115,6 +123,14 @@ def rehearse(
     if not selected.known and not selected.unknown:
         raise nothing_selected("move", selection, selected)
     groups = read_groups(flow, selected.known, Direction.FORWARD)
+    already = _moved_already(flow, groups, recorded)
+    already = {
+        group: one
+        for group, one in already.items()
+        if (fence is None or one.fence_stands) and (acls is None or one.promotion_stands)
+    }
+    groups = [group for group in groups if group.group not in already]
+    known = [group.group for group in groups]
     refuse_changed_names(flow, topics_of(groups))
     sides = flow.sides(Direction.FORWARD)
     plans = [
@@ -125,7 +141,7 @@ def rehearse(
     topics, names = topics_to_fence(groups, flow.topics), names_of(settings)
     fenced = NO_FENCE if fence is None else fence.plan(topics)
     promotion = NO_PROMOTION if acls is None else acls.plan(topics, names)
-    state = app_state(flow, selected.known, without=without_state)
+    state = app_state(flow, known, without=without_state)
     plan = plan_planned(operation_id or new_operation_id(), names, groups, plans, fenced, state, promotion)
     plan = with_hooks(plan, settings.hooks)
     warnings = (
@@ -133,14 +149,52 @@ def rehearse(
         *metadata_warnings(flow, groups, Direction.FORWARD),
         *state_warnings(state, names.target),
         *_idle_warnings(flow, groups),
-        *_around(flow, selection, selected.known),
+        *_around(flow, selection, known),
+        *(
+            f"{group} is left out: it was already moved by {one.operation_id}"
+            for group, one in already.items()
+        ),
         *(str(told) for told in fenced.rules.warnings),
         *promotion.warned,
     )
     ids, seen = (identity.source_id, identity.target_id), seen_of_flow(flow, groups, plans)
     return PlannedRehearsal(
-        settings, *ids, plan, warnings, state=state, flow=flow, seen=seen, asked=fence, acls=acls
+        settings,
+        *ids,
+        plan,
+        warnings,
+        state=state,
+        flow=flow,
+        seen=seen,
+        asked=fence,
+        acls=acls,
+        already=already,
     )
+
+
+def _moved_already(
+    flow: FlowNow, groups: Iterable[GroupFacts], recorded: Callable[[], Iterable[Recorded]]
+) -> dict[str, Recorded]:
+    """Groups that a planned failover has moved and that have not run on the source since, each with that operation."""
+    moved = flow.clusters.state.control(flow.identity).moved
+    marked = [group for group in groups if group.group in moved and group.here.idle]
+    found = {one.operation_id: one for one in recorded()} if marked else {}
+    already: dict[str, Recorded] = {}
+    for group in marked:
+        one = found.get(moved[group.group].operation_id)
+        if one is None or one.mode is not Mode.PLANNED or one.state is not OperationState.COMPLETED:
+            continue
+        plans = [plan for plan in one.operation.plan.groups if plan.group == group.group]
+        before = {
+            verdict.source: verdict.commit.offset
+            for plan in plans
+            for verdict in plan.verdicts
+            if verdict.source is not None and verdict.commit is not None
+        }
+        now = {place: commit.offset for place, commit in group.commits.items() if place.topic in flow.topics}
+        if now and now.items() <= before.items():
+            already[group.group] = one
+    return already
 
 
 def _around(flow: FlowNow, selection: GroupSelection, known: Collection[str]) -> Iterable[str]:

@@ -9,6 +9,7 @@ from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.report.plan_file import check_clusters
 from mmtool.failover.service import connections, tails
 from mmtool.failover.service.execution import Execution, run
+from mmtool.failover.service.lookup import operations_of
 from mmtool.failover.service.promotion import promotion_asked, withdrawal_asked
 from mmtool.failover.service.work import emergency_work, failback_work, planned_work
 from mmtool.insight import flow_now
@@ -16,7 +17,7 @@ from mmtool.insight.translation import look
 from mmtool.plan.failover.steps import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from datetime import timedelta
     from pathlib import Path
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.emergency import EmergencyRehearsal
     from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal, SavableRehearsal
+    from mmtool.failover.operation.records import Recorded
     from mmtool.failover.service.work import Work
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.failover.divergence import Diverged
@@ -106,6 +108,7 @@ def move_planned(
     move: GroupMove,
     fence: Callable[[], FenceAsked | None],
     settle: Callable[[SavableRehearsal], None],
+    already: Callable[[Sequence[Recorded]], None],
     principals: PrincipalMap | None = None,
 ) -> Ended | None:
     """Move groups by a planned failover: rehearse, ask the operator, execute.
@@ -114,6 +117,7 @@ def move_planned(
         move: The groups, and the options of the move.
         fence: Returns the requested fence with its connections; called after the clusters were checked.
         settle: Checks the saved plan against the one made now, and writes files.
+        already: Shows the operations that have moved all of the groups before, where nothing is left to move.
         principals: The principals' names on the target, where producers' ACLs are promoted; None where they are not.
 
     Returns:
@@ -133,7 +137,11 @@ def move_planned(
         fence=fence(),
         without_state=move.without_state,
         acls=move.promotion(principals, Mode.PLANNED),
+        recorded=lambda: () if move.saved is not None else operations_of(move.settings, move.timeout),
     )
+    if rehearsal.already and not rehearsal.plan.groups:
+        already(list({one.operation_id: one for one in rehearsal.already.values()}.values()))
+        return None
     settle(rehearsal)
     work = planned_work(rehearsal, move.drain_seconds)
     return move.run(rehearsal, clusters.target, flow.identity, work)
@@ -144,6 +152,8 @@ def move_in_emergency(
     unknowns: Unknowns,
     settle: Callable[[EmergencyRehearsal], None],
     principals: PrincipalMap | None = None,
+    *,
+    accepts_loss: bool,
 ) -> Ended | None:
     """Move groups by an emergency failover, with the target alone; result as for `move_planned`.
 
@@ -152,6 +162,7 @@ def move_in_emergency(
         unknowns: Start position in partitions where a group's offset is unknown.
         settle: As for `move_planned`; it also raises if the operator has not accepted the loss.
         principals: As for `move_planned`; then the source is asked for its ACLs.
+        accepts_loss: Whether the operator has accepted that records or state may be lost.
     """
     side = connections.target_side(move.settings, move.timeout)
     move.check(side.target)
@@ -162,6 +173,7 @@ def move_in_emergency(
         operation_id=move.operation_id,
         without_state=move.without_state,
         acls=move.promotion(principals, Mode.EMERGENCY),
+        accepts_loss=accepts_loss,
     )
     settle(rehearsal)
     return move.run(rehearsal, side.target, rehearsal.identity, emergency_work(rehearsal))

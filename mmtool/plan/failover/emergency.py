@@ -264,20 +264,34 @@ def told_before(plan: FailoverPlan, names: Names, facts: EmergencyFacts) -> Iter
             " of one or more groups, so mmtool commits no offset for these groups there; to commit one where a group"
             f" has no commit on {names.target} either, add --unknown earliest or --unknown latest"
         )
-    at = costs.partitions_at_risk
-    lost = costs.lost.most
-    if lost is UNKNOWN:
-        least = f", at least {costs.lost.least:,}" if costs.lost.least else ""
-        yield f"the number of lost records is unknown{least}: {_cause(names, facts)}; records may be lost in {few(at)}"
-    elif lost:
-        are, them = ("is", "it") if lost == 1 else ("are", "them")
-        skipped = f", or the groups skip {them} because of --unknown latest" if _skips_unread(plan) else ""
-        yield (
-            f"at most {counted(lost, 'record')} {are} lost: {names.source} was last seen to hold"
-            f" {them}, and {names.target} does not hold {them}{skipped} ({few(at)})"
-        )
+    if told := loss_told(plan, names, facts):
+        yield told
     if costs.oldest_seconds is not UNKNOWN:
         yield f"checkpoints are up to {duration(costs.oldest_seconds)} old: {_read_again(costs, names)}"
+    active = sorted({group for (group, _), rate in facts.rates.items() if rate > 0})
+    if active and facts.seen_ms is not UNKNOWN and facts.is_present(facts.seen_ms):
+        yield (
+            f"{last_seen(names.source, facts.seen_ms, facts.now_ms)}, and consumers of {few(active)} were committing"
+            f" there: if {names.source} answers, stop these consumers and run `mmtool failover planned` with the same"
+            " groups, which loses no record"
+        )
+
+
+def loss_told(plan: FailoverPlan, names: Names, facts: EmergencyFacts) -> str:
+    """The plan's loss of records as a sentence; empty for a plan that loses none."""
+    costs = costs_of(plan)
+    at, lost = few(costs.partitions_at_risk), costs.lost.most
+    if lost is UNKNOWN:
+        least = f", at least {costs.lost.least:,}" if costs.lost.least else ""
+        return f"the number of lost records is unknown{least}: {_cause(names, facts)}; records may be lost in {at}"
+    if not lost:
+        return ""
+    are, them = ("is", "it") if lost == 1 else ("are", "them")
+    skipped = f", or the groups skip {them} because of --unknown latest" if _skips_unread(plan) else ""
+    return (
+        f"at most {counted(lost, 'record')} {are} lost: {names.source} was last seen to hold"
+        f" {them}, and {names.target} does not hold {them}{skipped} ({at})"
+    )
 
 
 def _cause(names: Names, facts: EmergencyFacts) -> str:

@@ -506,3 +506,18 @@ def test_left_without_a_position_it_needs_no_answer_of_its_log(scene):
     rehearsal = rehearse(scene.side, APP, Unknowns.LEAVE)
     assert rehearsal.refusal is None
     assert partitions(rehearsed_row(rehearsal))[2]["reason"] == "source_unreachable"
+
+
+@pytest.mark.parametrize("accepts", [False, True])
+def test_a_loss_that_became_unknown_while_the_operator_was_asked_needs_consent_again(scene, accepts):
+    scene.mirrored("orders", 0, [(0, 0, 100)], 100, source_end=100)
+    rehearsal = rehearse(scene.side, APP, accepts_loss=accepts)
+    context, journalist = scene.context(rehearsal, "INC-7")
+    later = replace(context.clock, now=lambda: time.time() + 60)
+    ended = execute(rehearsal, replace(context, clock=later), journalist)
+    assert not rehearsal.at_risk
+    assert (ended.operation.error is None, bool(scene.target.groups.committed)) == (accepts, accepts)
+    if not accepts:
+        assert ended.operation.error.code == "data_loss"
+        assert "last seen 6" in ended.operation.error.message
+        assert ended.operation.error.message.endswith("no offset was committed")
