@@ -1,8 +1,8 @@
 """MirrorMaker 2's properties file as typed settings.
 
 `properties` (lines) -> `placeholders` -> `scopes` (which scope wins) -> `keys` (the table) -> `flows` (one flow's
-values) -> `settings` (the result). `load` runs them, `advice` comments on keys; ``java*`` and `codepoints` are Java's
-regular expressions.
+values) -> `settings` (the result). `load` runs them, `advice` comments on keys; `javaregex` is Java's regular
+expressions.
 """
 
 from __future__ import annotations

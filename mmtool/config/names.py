@@ -12,8 +12,6 @@ from mmtool.config.javaregex import PatternRefusedError, compile_java
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from regex import Pattern
-
 __all__ = ["LITERAL", "NameFilter", "PatternRefusedError"]
 
 LITERAL = re.compile(r"[\w.-]+", re.ASCII)
@@ -80,7 +78,7 @@ class NameFilter:
 
 
 @lru_cache(maxsize=256)
-def compile_list(patterns: tuple[str, ...]) -> Pattern[str] | None:
+def compile_list(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
     """The list joined to one compiled pattern; None for an empty list.
 
     When only the joined text fails, the error names the whole list: MM2 joins before it compiles, so a list

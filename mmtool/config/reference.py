@@ -41,10 +41,12 @@ and mmtool warns.
 Errors in the keys of a cluster or flow that no enabled flow uses are warnings, unless `-s` and `-t` name
 that flow.
 
-`topics`, `groups` and their excludes are Java regular expressions over whole names. mmtool refuses what it would read
-differently from Java: flags other than `i` and `s`, `\\X`, `\\R` and a few forms of character classes. For letters
-outside ASCII, `\\b` works as in Java 19 and later. Kafka 4.0 no longer reads `topics.blacklist`, `groups.blacklist` and
-`config.properties.blacklist`; mmtool adds them to the excludes, with a warning.
+`topics`, `groups` and their excludes are Java regular expressions over whole names. mmtool reads characters, `.`, `^`,
+`$`, `|`, classes such as `[^a-z\\d-]`, `\\d \\w \\s \\b` and their opposites, `\\t \\n \\r \\f \\x41 \\u0041`, `\\Q...\\E`,
+groups, `(?:...)`, lookarounds, the flags `i` and `s`, and `* + ? {n,m}` with or without `?`. It refuses every other
+construct and names it: back references, `\\p{...}`, `&&` and classes in classes, `*+` and `(?>...)`, other flags. For
+letters outside ASCII, `\\b` works as in Java 19 and later. Kafka 4.0 no longer reads `topics.blacklist`,
+`groups.blacklist` and `config.properties.blacklist`; mmtool adds them to the excludes, with a warning.
 
 A negative interval means never, as in MirrorMaker 2; 0 is refused. MirrorMaker 2 accepts some numbers that are out of
 mmtool's range (`admin.timeout.ms`, an interval, `offset.lag.max`). For such a number mmtool uses the nearest one in its

@@ -47,7 +47,7 @@ clusters = A, B
 A.bootstrap.servers = a:9092, [::1]:9093
 B.bootstrap.servers = b:9092
 A->B.enabled = true
-A->B.topics = orders.*, \\Qpay\\E[a-z&&[^x]]+
+A->B.topics = orders.*, \\Qpay\\E[a-wyz]+
 A->B.groups : app-\u0041.*
 A.security.protocol=SASL_SSL
 A.sasl.mechanism = SCRAM-SHA-512
@@ -107,12 +107,11 @@ def rows() -> Iterator[Decoder]:
     )
     yield Decoder(
         "Java patterns",
-        (f"{config}.javaregex", f"{config}.javatext", f"{config}.javaclass"),
+        (f"{config}.javaregex",),
         _patterns,
         lambda data: compile_java.__wrapped__(_text(data)),
         (PatternRefusedError,),
         is_slow=True,
-        seconds_per_byte=2e-3,  # Unicode's word characters in each \\b
     )
     yield Decoder(
         "PEM in a value", (f"{config}.pem",), _pems, lambda data: pem_document(_text(data)), (ValueError,)
@@ -172,8 +171,8 @@ def _logins() -> Iterator[bytes]:
 
 
 def _patterns() -> Iterator[bytes]:
-    yield rb"orders\.(?:[a-z&&[^x-z]]|\p{Lu}\d+)*+(?<name>a|b)\k<name>{2,3}\Q.*\E(?=x)(?<!y)\u0041\x{1F600}$"
-    yield rb"(a)|(?i)b.*?c++|^(?s-i:.)[\w\-\]]{1,}\cA\007$\b"
+    yield rb"orders\.(?:[^a-z\w-]|[A-Z]\d+)*(?<name>a|b){2,3}\Q.*\E(?=x)(?<!y)\u0041\x41$"
+    yield rb"(a)|(?i)b.*?c+|^(?is:.)[\w\-\]]{1,}$\b"
 
 
 @cache

@@ -17,7 +17,7 @@ def test_a_pattern_whose_variable_was_not_substituted_is_told_of(load, key, patt
 @pytest.mark.parametrize(
     "pattern",
     [
-        "(?<name>a)\\\\k<name>b",
+        "(?<name>a)b",
         "(?<=a)b|(?<!c)d",
         "a$|b",
         "(a|b$)",
