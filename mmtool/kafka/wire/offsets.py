@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.kafka.wire.codec import Cursor, by_topic, int8, int32, int64
 from mmtool.kafka.wire.request import WireRequest
+from mmtool.kafka.wire.schema import by_topic, only, row
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
 LATEST = -1
 EARLIEST = -2
-_NO_LEADER_EPOCH = int32(-1)
 
 
 class ListedOffset(NamedTuple):
@@ -24,31 +22,22 @@ class ListedOffset(NamedTuple):
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class ListOffsetsRequest(WireRequest[dict[TopicPartition, ListedOffset]]):
+class ListOffsetsRequest(WireRequest[dict[TopicPartition, ListedOffset]], api=2, versions=(4, 5)):
     """Offsets at ``timestamps`` (ms since 1970, or EARLIEST, LATEST), sorted by partition.
 
     With ``read_committed`` the end is the last stable offset.
     """
 
-    API_KEY = 2
-    VERSIONS = (4, 5)
-
     timestamps: Mapping[TopicPartition, int]
     read_committed: bool
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
-        topics = by_topic(self.timestamps, lambda when: _NO_LEADER_EPOCH + int64(when))
-        return int32(-1) + int8(int(self.read_committed)) + topics
-
-    def answer(self, version: int, cursor: Cursor) -> dict[TopicPartition, ListedOffset]:  # noqa: ARG002  alike
-        cursor.int32()
-        return cursor.by_topic(lambda: _listed(cursor))
-
-
-def _listed(cursor: Cursor) -> ListedOffset:
-    error = cursor.int16()
-    cursor.int64()  # timestamp
-    listed = ListedOffset(error, cursor.int64())
-    cursor.int32()  # leader epoch
-    return listed
+    BODY = row(
+        "_replica:int32=-1 read_committed:bool timestamps:times",
+        times=by_topic("_leader_epoch:int32=-1 timestamp:int64").converted(
+            out=lambda timestamps: {place: {"timestamp": when} for place, when in timestamps.items()}
+        ),
+    )
+    ANSWER = row(
+        "_throttle:int32 offsets:listed",
+        only,
+        listed=by_topic("error_code:int16 _timestamp:int64 offset:int64 _leader_epoch:int32", ListedOffset),
+    )

@@ -6,12 +6,13 @@ field; these read answers without copies and support topic ids (KIP-516).
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, dataclass_transform
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.remedies import TOO_OLD
 from mmtool.kafka.wire.codec import NO_TAGS, Cursor, int16, int32, read_whole, string
+from mmtool.kafka.wire.schema import Form, Kind, reader_of, writer_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,30 +89,43 @@ class NoCommonVersionError(Exception):
         return UnsupportedByBrokerError(f"a broker of {alias} is too {age}: {self}", remedy=remedy)
 
 
-class WireRequest(ABC, Generic[A]):
-    """One request, and the decoder of its answer.
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class WireRequest(Generic[A]):
+    """One request, and the decoder of its answer. A class that names its ``api`` is a frozen dataclass.
 
     Attributes:
         API_KEY: Kafka's number of the API.
         VERSIONS: The supported versions, ascending. The highest one that the broker shares is used.
         FLEXIBLE_FROM: The first version with compact types and tagged fields (KIP-482).
+        BODY: The schema of the request without its header: a row of the dataclass's fields.
+        ANSWER: The schema of the response after its header.
     """
 
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[tuple[int, ...]]
     FLEXIBLE_FROM: ClassVar[int] = 1 << 15
+    BODY: ClassVar[Kind]
+    ANSWER: ClassVar[Kind]
 
-    @abstractmethod
+    def __init_subclass__(
+        cls, api: int | None = None, versions: tuple[int, ...] = (), flexible: int = FLEXIBLE_FROM
+    ) -> None:
+        if api is not None:
+            cls.API_KEY, cls.VERSIONS, cls.FLEXIBLE_FROM = api, versions, flexible
+            dataclass(frozen=True)(cls)
+
     def body(self, version: int) -> bytes:
         """Encode the request without its header."""
+        return writer_of(self.BODY, Form(version, version >= self.FLEXIBLE_FROM))(vars(self))
 
     def pieces(self, version: int) -> list[bytes | bytearray]:
         """Encode the request without its header, in pieces where joining them would copy megabytes."""
         return [self.body(version)]
 
-    @abstractmethod
     def answer(self, version: int, cursor: Cursor) -> A:
         """Decode the response after its header."""
+        answer: A = reader_of(self.ANSWER, Form(version, version >= self.FLEXIBLE_FROM))(cursor)
+        return answer
 
     def usable(self) -> tuple[int, ...]:
         """The versions, of `VERSIONS` and ascending, that can express this request."""

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.wire.codec import Cursor
 
-_SHARED = ("mmtool.kafka.wire.codec", "mmtool.kafka.wire.request", "mmtool.kafka.wire.rights")
+_SHARED = (
+    "mmtool.kafka.wire.codec", "mmtool.kafka.wire.request", "mmtool.kafka.wire.rights", "mmtool.kafka.wire.schema",
+)  # fmt: skip
 
 
 def rows() -> Iterator[Decoder]:

@@ -264,7 +264,7 @@ def test_describe_producers():
     first, second = "00000000 0000 00 02" + producer + "00", "00000001 0003 02 78 01 00"
     answer = "00000000 02 02 61 03" + first + second + "00 00"
     states = (DescribedProducers(0, [ProducerState(17, 3, 41, 1, -1, 7)]), DescribedProducers(3, []))
-    assert read(request, 0, answer) == (dict(zip(places, states, strict=True)), 1)
+    assert read(request, 0, answer) == (dict(zip(places, states, strict=True)), 0)
 
 
 def test_describe_producers_of_several_topics():
@@ -278,7 +278,7 @@ def test_list_transactions():
     request = ListTransactionsRequest([17])
     assert request.body(0) == raw("01 02 0000000000000011 00")
     answer = "00000000 0000 01 02" + "03 7478 0000000000000011 08" + b"Ongoing".hex() + "00 00"
-    assert read(request, 0, answer) == (ListedTransactions(0, [ListedTransaction("tx", 17, "Ongoing")]), 1)
+    assert read(request, 0, answer) == (ListedTransactions(0, [ListedTransaction("tx", 17, "Ongoing")]), 0)
 
 
 def test_describe_transactions():
@@ -286,4 +286,4 @@ def test_describe_transactions():
     assert request.body(0) == raw("02 03 7478 00")
     head = "00000000 02" + "0000 03 7478 08" + b"Ongoing".hex() + "0000ea60 0000000000000005"
     answer = head + "0000000000000011 0003" + "02 0261 02 00000000 00" + "00 00"
-    assert read(request, 0, answer) == ({"tx": DescribedTransaction(0, 17, 60_000, 5)}, 1)
+    assert read(request, 0, answer) == ({"tx": DescribedTransaction(0, 17, 60_000, 5)}, 0)

@@ -1,0 +1,224 @@
+"""Schemas of Kafka's messages, and the one interpreter that encodes and decodes by them.
+
+A schema is text: the fields of a request or a response in Kafka's order, each as ``name:type``. The types are `_KINDS`
+and those that the schema is given by name; ``[type]`` is a list of one. ``=-1`` marks a field of a request with a fixed
+value, ``@4`` one that versions before 4 do not have.
+
+Flexible versions have compact lengths, and tagged fields at the end of each structure (KIP-482).
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from functools import cache
+from itertools import groupby
+from operator import attrgetter, methodcaller
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from mmtool.kafka.wire.codec import (
+    NO_TAGS,
+    Cursor,
+    array,
+    compact_array,
+    compact_string,
+    int32,
+    string,
+    topic_id_to_bytes,
+    uvarint,
+)
+from mmtool.translation.types import TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    Read = Callable[[Cursor], Any]
+    Write = Callable[[Any], bytes]
+
+_FIELD = re.compile(r"(\w+):([\w\[\]]+)(?:=([\w-]+))?(?:@(\d+))?")
+_FIXED = {"null": None, "empty": "", "-1": -1, "0": 0, "1": 1}
+
+
+class Form(NamedTuple):
+    """The version of a request, and whether it is a flexible one."""
+
+    version: int
+    is_flexible: bool
+
+
+class Kind(NamedTuple):
+    """The type of a field.
+
+    Attributes:
+        reader, writer: Return the function that reads a value from a response, or encodes one for a request.
+        code: In `struct`, for a type with one length.
+    """
+
+    reader: Callable[[Form], Read]
+    writer: Callable[[Form], Write]
+    code: str = ""
+
+    def converted(
+        self, into: Callable[[Any], Any] | None = None, out: Callable[[Any], Any] | None = None
+    ) -> Kind:
+        """The same encoding of other values: ``into`` makes them of Kafka's, ``out`` makes Kafka's of them."""
+
+        def reader(form: Form) -> Read:
+            read = self.reader(form)
+            return (lambda cursor: into(read(cursor))) if into else read
+
+        def writer(form: Form) -> Write:
+            write = self.writer(form)
+            return (lambda value: write(out(value))) if out else write
+
+        return Kind(reader, writer)
+
+
+@cache
+def reader_of(schema: Kind, form: Form) -> Read:
+    """The decoder of responses of one version; the same for every call."""
+    return schema.reader(form)
+
+
+@cache
+def writer_of(schema: Kind, form: Form) -> Write:
+    """The encoder of requests of one version; the same for every call."""
+    return schema.writer(form)
+
+
+def row(text: str, make: Callable[..., Any] = dict, /, **kinds: Kind) -> Kind:
+    """The type of a structure.
+
+    A request is encoded from a mapping of its values by name; of a response ``make`` is called with them, as far as the
+    version has them. A field whose name begins with an underscore is left out of both.
+    """
+
+    def fields(form: Form) -> dict[str, Kind]:
+        return {
+            name: _kind(kind, fixed, kinds)
+            for name, kind, fixed, since in _FIELD.findall(text)
+            if int(since or 0) <= form.version
+        }
+
+    def reader(form: Form) -> Read:
+        of_version = fields(form)
+        wanted = [(at, name) for at, name in enumerate(of_version) if not name.startswith("_")]
+        parts = list(_readers(of_version.values(), form))
+
+        def read(cursor: Cursor) -> Any:
+            values = [value for part in parts for value in part(cursor)]
+            if form.is_flexible:
+                cursor.tags()
+            return make(**{name: values[at] for at, name in wanted})
+
+        return read
+
+    def writer(form: Form) -> Write:
+        parts = [(name, kind.writer(form)) for name, kind in fields(form).items()]
+        end = NO_TAGS if form.is_flexible else b""
+        return lambda values: b"".join([part(values.get(name)) for name, part in parts]) + end
+
+    return Kind(reader, writer)
+
+
+def _readers(kinds: Iterable[Kind], form: Form) -> Iterator[Read]:
+    """Functions that read adjacent fields and return a sequence; adjacent numbers are read in one call."""
+    for are_numbers, of in groupby(kinds, lambda kind: kind.code != ""):
+        if are_numbers:
+            yield methodcaller("fields", struct.Struct(">" + "".join(kind.code for kind in of)))
+        else:
+            yield from (_single(kind.reader(form)) for kind in of)
+
+
+def _single(read: Read) -> Read:
+    return lambda cursor: (read(cursor),)
+
+
+def _kind(name: str, fixed: str, kinds: Mapping[str, Kind]) -> Kind:
+    """The type of a name in a schema, or of a field with a fixed value."""
+    in_list = name.startswith("[")
+    kind = array_of(_kind(name[1:-1], "", kinds)) if in_list else kinds.get(name) or _KINDS[name]
+    return kind.converted(out=lambda _: _FIXED[fixed]) if fixed else kind
+
+
+def array_of(item: Kind) -> Kind:
+    """The type of a list; a null one is read as an empty one, and written for None."""
+
+    def reader(form: Form) -> Read:
+        read = item.reader(form)
+        if form.is_flexible:
+            return lambda cursor: cursor.compact_array(lambda: read(cursor))
+        return lambda cursor: cursor.array(lambda: read(cursor))
+
+    def writer(form: Form) -> Write:
+        write = item.writer(form)
+        join, null = (compact_array, uvarint(0)) if form.is_flexible else (array, int32(-1))
+        return lambda values: null if values is None else join(map(write, values))
+
+    return Kind(reader, writer)
+
+
+def only(**fields: Any) -> Any:
+    """Make a `row` the value of its one field."""
+    (value,) = fields.values()
+    return value
+
+
+def by_key(text: str, make: Callable[..., Any], /, **kinds: Kind) -> Kind:
+    """The type of a list of rows: a mapping of their field ``key`` to what ``make`` makes of the others."""
+    return array_of(row(text, lambda key, **others: (key, make(**others)), **kinds)).converted(into=dict)
+
+
+def by_topic(text: str, make: Callable[..., Any] = only, /, **kinds: Kind) -> Kind:
+    """The type of partitions that are listed under their topics: a mapping of each to a row as of `row`."""
+
+    def into(topics: list[dict[str, Any]]) -> dict[TopicPartition, Any]:
+        return {
+            TopicPartition(topic["name"], number): value
+            for topic in topics
+            for number, value in topic["partitions"].items()
+        }
+
+    def out(values: Mapping[TopicPartition, dict[str, Any]]) -> list[dict[str, Any]]:
+        return [
+            {"name": topic, "partitions": [{"key": place.partition, **values[place]} for place in places]}
+            for topic, places in groupby(sorted(values), attrgetter("topic"))
+        ]
+
+    partitions = by_key(f"key:int32 {text}", make, **kinds)
+    return array_of(row("name:string partitions:partitions", partitions=partitions)).converted(into, out)
+
+
+def _number(code: str) -> Kind:
+    layout = struct.Struct(f">{code}")
+    return Kind(lambda _: lambda cursor: cursor.fields(layout)[0], lambda _: layout.pack, code)
+
+
+def _counted(plain: tuple[Read, Write], compact: tuple[Read, Write]) -> Kind:
+    ways = plain, compact
+    return Kind(lambda form: ways[form.is_flexible][0], lambda form: ways[form.is_flexible][1])
+
+
+_NULLABLE = _counted((Cursor.string, string), (Cursor.compact_string, compact_string))
+
+_KINDS = {
+    "bool": _number("?"),
+    "int8": _number("b"),
+    "int16": _number("h"),
+    "int32": _number("i"),
+    "int64": _number("q"),
+    "uuid": Kind(lambda _: Cursor.topic_id, lambda _: topic_id_to_bytes),
+    "bytes": _counted(
+        (lambda cursor: bytes(cursor.records()), lambda octets: int32(len(octets)) + octets),
+        (lambda cursor: bytes(cursor.compact_records()), lambda octets: uvarint(len(octets) + 1) + octets),
+    ),
+    "nullable": _NULLABLE,
+    "string": _NULLABLE.converted(into=lambda text: text or ""),
+    "places": array_of(row("name:string partitions:[int32]")).converted(
+        out=lambda places: [
+            {"name": topic, "partitions": [place.partition for place in of]}
+            for topic, of in groupby(sorted(set(places)), attrgetter("topic"))
+        ]
+    ),
+}
+"""Types by their names in a schema: ``string`` is empty for null, ``places`` are partitions under their topics."""
