@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mmtool.insight.smoke_flow import SmokeFlow
     from mmtool.insight.status import WatchedFlow
     from mmtool.kafka.admin.details import ClusterDetailsPort
-    from mmtool.metrics.level import Level
+    from mmtool.metrics.families import Level
     from mmtool.plan.groups.facts import GroupSelection
     from mmtool.plan.groups.units import ChosenUnit
     from mmtool.replication.driver.service import Observe
@@ -261,8 +261,7 @@ def served_beside(address: str, port: int | None, level: Level) -> Iterator[Obse
     if port is None:
         yield lambda _: nullcontext()
         return
-    from mmtool.metrics.exporter import exported_beside
-    from mmtool.metrics.server import MetricsServer
+    from mmtool.metrics.server import MetricsServer, exported_beside
 
     with MetricsServer(address, port, "--metrics-port") as server:
         yield lambda engine: exported_beside(

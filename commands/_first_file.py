@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mmtool.config.scopes import Side
     from mmtool.doctor.examination import Answer
     from mmtool.errors import CheckFailedError
-    from mmtool.runtime.new_file import NewFile
+    from mmtool.runtime.files import NewFile
 
 _MOST_REPLICAS = 3
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mmtool.commands._config_check import CheckedFile
     from mmtool.errors import CheckFailedError
     from mmtool.importers.service import Imported
-    from mmtool.runtime.new_file import NewFile
+    from mmtool.runtime.files import NewFile
 
 _NOTES = (Column("kind"), Column("path"), Column("message", note=True))
 WAYS = (("continue where MirrorMaker 2 stops; stop MirrorMaker 2 when mmtool asks for it", ("--take-over",)),)
@@ -111,7 +111,7 @@ def write_import(file: NewFile, imported: Imported) -> WrittenImport:
         UsageError: The file cannot be written.
     """
     from mmtool.commands._config_check import check_file
-    from mmtool.importers.core.connector import NoteKind
+    from mmtool.importers.core.connect import NoteKind
 
     file.write(imported.text.encode("ascii", "backslashreplace"))
     file.publish()

@@ -72,7 +72,7 @@ def _mirrored(settings: Settings, source: str, topics: Iterable[str]) -> list[st
 
 def main() -> NoReturn:
     """Refresh the names of the file that the process is given, and end the process with exit code 0."""
-    from mmtool.runtime.process_exit import ends_after_python
+    from mmtool.runtime.process import ends_after_python
 
     signal.alarm(_LONGEST_SECONDS)
     os.nice(10)

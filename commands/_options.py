@@ -18,7 +18,7 @@ from typing import Annotated, Any
 import typer
 
 from mmtool.commands import _completion as completion
-from mmtool.metrics.level import Level
+from mmtool.metrics.families import Level
 from mmtool.output import LogFormat, OutputFormat
 from mmtool.output.console import name_file, switches
 

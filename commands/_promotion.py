@@ -57,7 +57,7 @@ def asked(said: Mapping[str, str]) -> PrincipalMap | None:
         UsageError: The file cannot be read, or a line of it is wrong.
     """
     from mmtool.plan.failover.principal_map import SAME_NAMES, read_principal_map
-    from mmtool.runtime.paths import did_you_mean_file
+    from mmtool.runtime.files import did_you_mean_file
 
     if _PROMOTES not in said:
         return None

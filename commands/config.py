@@ -118,7 +118,7 @@ def import_(
     """
     from mmtool.commands._import_file import WAYS, input_of, write_import
     from mmtool.commands._new_config import tell_next_steps
-    from mmtool.runtime.new_file import new_file
+    from mmtool.runtime.files import new_file
 
     path = config or NEW_FILE
     given = input_of(strimzi, connect, more)

@@ -103,7 +103,7 @@ def _error(file: Path, error: PageError) -> DifferencesError:
 
 
 def _read(file: Path) -> bytes:
-    from mmtool.runtime.paths import did_you_mean_file
+    from mmtool.runtime.files import did_you_mean_file
 
     try:
         return file.read_bytes()

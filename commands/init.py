@@ -67,7 +67,7 @@ def init(
     from mmtool.commands._draft_questions import draft_of
     from mmtool.commands._first_file import write_first_file
     from mmtool.commands._new_config import tell_next_steps
-    from mmtool.runtime.new_file import new_file
+    from mmtool.runtime.files import new_file
 
     path = config or options.NEW_FILE
     with new_file(path, force=force) as file:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.metrics.level import Level
+from mmtool.metrics.families import Level
 
 Port = Annotated[
     int,
@@ -33,9 +33,7 @@ def metrics(
 ) -> None:
     """Serve Prometheus metrics of flows until stopped, from any host that reaches the clusters; change nothing."""
     from mmtool.commands._connections import live_file
-    from mmtool.metrics.exporter import export
-    from mmtool.metrics.live_flows import LiveFlows
-    from mmtool.metrics.server import MetricsServer
+    from mmtool.metrics.server import LiveFlows, MetricsServer, export
     from mmtool.output import talk, warn
 
     flows = LiveFlows(live_file(config, source, target), warn)

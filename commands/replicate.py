@@ -15,7 +15,7 @@ from mmtool.commands._options import (
     OnlyTarget,
     Output,
 )
-from mmtool.metrics.level import Level
+from mmtool.metrics.families import Level
 from mmtool.output import Column, OutputFormat, human
 
 UntilCaughtUp = Annotated[

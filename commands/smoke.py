@@ -71,7 +71,7 @@ def smoke(
     from mmtool.commands._connections import loaded, smoke_flow
     from mmtool.insight import smoke as service
     from mmtool.output.junit import claimed
-    from mmtool.runtime.signals import ended_by_signals
+    from mmtool.runtime.process import ended_by_signals
 
     flow = loaded(config).one(source, target, to_write=not read_only)
     with claimed(junit), ended_by_signals():

@@ -121,7 +121,7 @@ class _Clock:
     def evidence(self, found: Verification, asked: Options, flows: Sequence[FlowClusters]) -> Evidence:
         from mmtool.evidence.comparison import Run, comparison_evidence
         from mmtool.evidence.environment import environment
-        from mmtool.runtime.operator_name import operator
+        from mmtool.runtime.process import operator
 
         run = Run(operator(), self._began_ms, _now_ms(), self._said)
         return comparison_evidence(found, asked, run, environment(flow.settings for flow in flows))

@@ -1,6 +1,6 @@
 """The process ``mmtool``: the console script, and ``python -m mmtool``."""
 
-from mmtool.runtime.process_exit import ends_after_python
+from mmtool.runtime.process import ends_after_python
 
 
 def main() -> None:

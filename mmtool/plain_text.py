@@ -13,6 +13,13 @@ from typing import TYPE_CHECKING, Self
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+MARKING_WORDS = r"password|passwd|secret|passphrase|access\.key|token"
+"""Words that mark a key as a secret's, for messages and the redaction of stderr: alternatives of a regular expression.
+
+They are matched without regard to case anywhere in a name.
+"""
+_MARKING = re.compile(MARKING_WORDS, re.IGNORECASE)
+
 _ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\\": r"\\"}
 _BYTES_IN_QUOTES = "'!"
 """Printable characters written as bytes in ``$'...'``: bash's history expansion does not know this kind of quote."""
@@ -118,3 +125,8 @@ def duration(seconds: float | None) -> str:
         if whole >= larger:
             return f"{whole // larger}{names[0]} {whole % larger // smaller}{names[1]}"
     return f"{whole}s"
+
+
+def marks_secret(name: str) -> bool:
+    """Whether a key's name says that its value is a secret."""
+    return _MARKING.search(name) is not None

@@ -14,7 +14,7 @@ import javaproperties
 
 from mmtool.errors import ConfigError
 from mmtool.plain_text import shell_word
-from mmtool.runtime.paths import did_you_mean_file
+from mmtool.runtime.files import did_you_mean_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

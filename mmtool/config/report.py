@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
 from mmtool.events import Event, Notice
-from mmtool.plain_text import Lines, printable, shell_word
-from mmtool.runtime.secret_names import marks_secret
+from mmtool.plain_text import Lines, marks_secret, printable, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -27,7 +27,7 @@ from mmtool.keystores.certificates import (
     out_of_date,
     renewal,
 )
-from mmtool.keystores.key_derivation import TOO_MANY
+from mmtool.keystores.formats import TOO_MANY
 
 if TYPE_CHECKING:
     from mmtool.config.properties import Entry

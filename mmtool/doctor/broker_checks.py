@@ -15,7 +15,7 @@ from mmtool.java import java_binary
 from mmtool.output.human import size
 from mmtool.plan.topics.configs import MIN_ISR
 from mmtool.plan.words import counted, few, have, joined
-from mmtool.runtime.cores import usable_cores
+from mmtool.runtime.process import usable_cores
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool import __version__
 from mmtool.evidence.document import Fact
-from mmtool.runtime.operator_name import operator
+from mmtool.runtime.process import operator
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

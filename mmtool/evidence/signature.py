@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.runtime.paths import did_you_mean_file
+from mmtool.runtime.files import did_you_mean_file
 from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:

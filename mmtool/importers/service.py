@@ -7,21 +7,20 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.importers.core.connect import connect_deployment
-from mmtool.importers.core.connector import Note, NoteKind
+from mmtool.importers.core.connect import Note, NoteKind, connect_deployment
 from mmtool.importers.core.draft import draft_of
 from mmtool.importers.core.properties_text import properties_text
 from mmtool.importers.core.secret_values import Mounts, SecretPlacement
 from mmtool.importers.core.strimzi import strimzi_deployment
 from mmtool.importers.core.yaml_documents import yaml_documents
-from mmtool.runtime.paths import did_you_mean_file
+from mmtool.runtime.files import did_you_mean_file
 from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from mmtool.importers.core.connector import Deployment
+    from mmtool.importers.core.connect import Deployment
 
 _MOST_BYTES = 2 << 20
 """Of one input file; a Kubernetes resource has at most 1.5 MiB."""

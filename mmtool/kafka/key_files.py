@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.runtime.paths import state_root
+from mmtool.runtime.files import state_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,7 +9,7 @@ import warnings
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mmtool.keystores.key_derivation import MOST_ITERATIONS, iterations
+from mmtool.keystores.formats import MOST_ITERATIONS, iterations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

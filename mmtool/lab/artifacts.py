@@ -19,7 +19,7 @@ from xml.sax.saxutils import quoteattr
 
 from mmtool.errors import MmtoolError
 from mmtool.java import java_binary
-from mmtool.runtime.paths import cache_root, one_at_a_time
+from mmtool.runtime.files import cache_root, one_at_a_time
 
 KAFKA_VERSION = "4.4.0"
 """The default version of brokers and tools."""

@@ -24,7 +24,7 @@ from mmtool.lab.wait import patience
 from mmtool.lab.worker import end_together
 from mmtool.plain_text import Lines
 from mmtool.plan.words import counted, joined
-from mmtool.runtime.signals import ended_by_signals
+from mmtool.runtime.process import ended_by_signals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

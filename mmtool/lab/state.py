@@ -17,7 +17,7 @@ from mmtool.lab.probe import TlsFiles
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.wait import wait_until
 from mmtool.plan.records.shapes import made_of
-from mmtool.runtime.paths import state_root
+from mmtool.runtime.files import state_root
 from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:

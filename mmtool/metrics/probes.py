@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.config import ClusterSettings, FlowSettings
-    from mmtool.metrics.level import Level
+    from mmtool.metrics.families import Level
     from mmtool.metrics.samples import Sample
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.partition_map import PartitionMap

@@ -1,4 +1,4 @@
-"""Convert the results of polls to samples of metric families.
+"""Samples of a cluster's and a flow's state, and their lines in Prometheus' text format or OpenMetrics.
 
 A  an unknown value has no sample
 B  no two samples of a family have the same labels
@@ -13,23 +13,26 @@ from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.metrics import families
-from mmtool.plan.flow.latency import Latency, summed
+from mmtool.metrics.families import FAMILIES, Kind
+from mmtool.plain_text import printable
+from mmtool.plan.flow.latency import Latency, cumulative, summed
 from mmtool.plan.records.documents import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.status import FlowStatus
-    from mmtool.metrics.families import Family
-    from mmtool.metrics.level import Level
+    from mmtool.metrics.families import Family, Level
     from mmtool.plan.flow.partition_rows import PartitionRow
     from mmtool.plan.flow.status import FlowFacts
     from mmtool.plan.groups.status import GroupSummary
     from mmtool.plan.records.documents import PositionRecord
 
     Aggregate = Callable[[Iterable[float]], float]
+    Lines = Mapping[str, Sequence[str]]
+    """Lines of the exposition format, by family name."""
 
 _MIRRORED = (State.RUNNING, State.CAUGHT_UP)
 
@@ -257,3 +260,74 @@ def sample_of_cluster(alias: str, *, is_up: bool) -> Sample:
 
 def sample_of_build(version: str) -> Sample:
     return Sample(families.BUILD_INFO, {"version": version}, 1)
+
+
+# --- samples as Prometheus' text format, or as OpenMetrics for a scraper that accepts it ----------------
+# A sample is the same line in both formats. Lines are made once, by the poll that found the samples: a scrape only
+# joins them, as a large cluster has a hundred thousand.
+
+_ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
+
+
+class Format(NamedTuple):
+    """A format of ``/metrics``."""
+
+    content_type: str
+    is_open_metrics: bool
+
+
+def format_of(accept: str) -> Format:
+    """The format that an ``Accept`` header asks for; plain text where there is none."""
+    from prometheus_client.exposition import choose_encoder
+
+    _, content_type = choose_encoder(accept)
+    return Format(content_type, content_type.startswith("application/openmetrics-text"))
+
+
+def lines_of(samples: Iterable[Sample]) -> dict[str, list[str]]:
+    """The samples as lines of the exposition format, by family name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for sample in samples:
+        lines = found[sample.family.name]
+        if sample.family.kind is Kind.HISTOGRAM:
+            lines += _histogram(sample)
+        else:
+            lines.append(f"{sample.family.name}{_labels(sample.labels)} {sample.value!r}")
+    return found
+
+
+def render(some: Iterable[Lines], wanted: Format) -> bytes:
+    """The whole exposition: the lines in the order of the table, each family with its help and type."""
+    together = list(some)
+    texts = []
+    for family in FAMILIES:
+        lines = [line for of in together for line in of.get(family.name, ())]
+        if lines:
+            texts += [*_head(family, wanted), *lines]
+    if wanted.is_open_metrics:
+        texts.append("# EOF")
+    return "".join(f"{text}\n" for text in texts).encode()
+
+
+def _head(family: Family, wanted: Format) -> Iterator[str]:
+    name = family.base_name if wanted.is_open_metrics else family.name
+    yield f"# HELP {name} {family.meaning}"
+    yield f"# TYPE {name} {family.kind}"
+
+
+def _histogram(sample: Sample) -> Iterator[str]:
+    name, labels = sample.family.name, sample.labels
+    for bound, records in cumulative(sample.counts):
+        yield f"{name}_bucket{_labels({**labels, 'le': bound})} {records}"
+    yield f"{name}_count{_labels(labels)} {sum(sample.counts)}"
+    yield f"{name}_sum{_labels(labels)} {sample.value!r}"
+
+
+def _labels(labels: Mapping[str, str]) -> str:
+    text = ",".join([f'{name}="{_escaped(value)}"' for name, value in labels.items()])
+    return f"{{{text}}}"
+
+
+def _escaped(value: str) -> str:
+    """A label's value in the format's own escapes; other control characters are printable, for a reader with curl."""
+    return "\n".join(map(printable, value.split("\n"))).translate(_ESCAPES)

@@ -1,4 +1,4 @@
-"""The HTTP server: ``/metrics``, ``/healthz`` and ``/readyz``, answered without a request to any cluster."""
+"""The HTTP server of metrics, for `mmtool metrics` and `mmtool replicate --metrics-port`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import errno
 import gzip
 import socket
 import threading
+import time
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -13,11 +15,21 @@ from socketserver import TCPServer
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from mmtool.errors import UsageError
+from mmtool.config.changes import compare
+from mmtool.config.live import FileWatch, first_problem
+from mmtool.errors import MmtoolError, UsageError
+from mmtool.events import Event, Notice
+from mmtool.metrics.collector import Collector
+from mmtool.metrics.probes import KafkaProbes
 from mmtool.plain_text import Lines
+from mmtool.runtime.process import ended_by_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.config.live import LiveFile
+    from mmtool.metrics.families import Level
 
 _CLIENT_SECONDS = 10.0
 _TEXT = "text/plain; charset=utf-8"
@@ -170,3 +182,105 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Drop the server's access log: scrapes are not logged."""
+
+
+# --- flows whose credentials follow their files, for a command that only reads --------------------------
+
+
+class LiveFlows:
+    """The flows of a file, always the same ones.
+
+    Args:
+        file: The file; read here for the first time.
+        warn: Called once with why a changed file is not used.
+
+    Attributes:
+        settings: The settings in force now.
+
+    Raises:
+        UsageError: The file cannot be used.
+    """
+
+    def __init__(self, file: LiveFile, warn: Callable[[str], None]) -> None:
+        self._file = file
+        self._warn = warn
+        self._watch = FileWatch(file.path)
+        self.settings = file.load().flows
+        self._watch.follow(file.files, also_earlier=False)
+
+    def look(self) -> None:
+        """Read the files again if one has changed; call it about twice a second."""
+        if not self._watch.is_due():
+            return
+        chosen = None
+        try:
+            chosen = self._file.load()
+        except MmtoolError as error:
+            said = f"{first_problem(error)}; the old configuration stays in force"
+            self._warn(Notice(said, Event.CONFIG_REFUSED))
+        self._watch.follow(self._file.files, also_earlier=chosen is None)
+        if chosen is not None:
+            new = {flow.name: flow for flow in chosen.flows}
+            self.settings = tuple(compare(flow, new.get(flow.name, flow)).settings for flow in self.settings)
+
+
+# --- serve metrics over HTTP, for `mmtool metrics` and `mmtool replicate --metrics-port` -----------------
+
+_LOOK_SECONDS = 0.5
+PROBE_SECONDS = 10.0
+"""The default time limit in seconds of one request of a poll."""
+
+
+def export(
+    flows: LiveFlows,
+    server: MetricsServer,
+    level: Level,
+    seconds: float,
+    *,
+    say: Callable[[str], None],
+) -> None:
+    """Serve metrics until a signal ends it: ready while all clusters answer and all polls succeed.
+
+    Args:
+        flows: The flows, including those that MirrorMaker 2 runs.
+        server: The HTTP server.
+        level: The detail of the metrics.
+        seconds: How long one request to a cluster may take.
+        say: Called with sentences for the operator.
+
+    Raises:
+        StoppedError: A signal came.
+    """
+    with (
+        ended_by_signals(is_end=True),
+        Collector(lambda: flows.settings, KafkaProbes(level, seconds), say=say) as collector,
+    ):
+        server.serve(Answers(collector.exposition, lambda: [*collector.away(), *collector.unseen()]))
+        say(f"metrics on {server.url}")
+        while True:
+            time.sleep(_LOOK_SECONDS)
+            flows.look()
+
+
+@contextmanager
+def exported_beside(
+    flows: Callable[[], Sequence[FlowSettings]],
+    unowned: Callable[[], Sequence[str]],
+    server: MetricsServer,
+    level: Level,
+    *,
+    say: Callable[[str], None],
+) -> Iterator[None]:
+    """Serve metrics beside a running engine: ready while it owns its flows, and their clusters answer.
+
+    Args:
+        flows: The settings in force now, always of the same flows.
+        unowned: The flows that the engine does not own now, each with why.
+        server: The HTTP server.
+        level: The detail of the metrics.
+        say: Called with sentences for the operator.
+    """
+    with Collector(flows, KafkaProbes(level, PROBE_SECONDS), say=say) as collector:
+        server.serve(Answers(collector.exposition, lambda: [*collector.away(), *unowned()]))
+        say(f"metrics on {server.url}")
+        yield

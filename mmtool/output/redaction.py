@@ -12,8 +12,7 @@ import re
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from mmtool.plain_text import Lines, printable
-from mmtool.runtime.secret_names import MARKING_WORDS
+from mmtool.plain_text import MARKING_WORDS, Lines, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

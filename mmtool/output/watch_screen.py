@@ -14,7 +14,7 @@ from mmtool.output.render import emit
 from mmtool.output.result import Problem
 from mmtool.output.table import draw
 from mmtool.plain_text import printable
-from mmtool.runtime.signals import ended_by_signals
+from mmtool.runtime.process import ended_by_signals
 
 if TYPE_CHECKING:
     import os

@@ -13,7 +13,7 @@ import time
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from mmtool.runtime.paths import cache_root
+from mmtool.runtime.files import cache_root
 from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Run blocking work of an event loop in threads that the end of the process does not wait for.
+"""Blocking work of an event loop in threads that the end of the process does not wait for, and time limits.
 
 asyncio's own threads (``to_thread``) are waited for, however long a cluster hangs: a requested stop would take as long
 as the slowest client's timeout.
@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -120,3 +120,27 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
         return await main
 
     return asyncio.run(begin())
+
+
+# --- wait for something with a time limit ----------------------------------------------------------------
+# ``asyncio.wait_for`` is not used: before Python 3.12 it swallows a cancellation that arrives at the very moment when
+# the awaited result does, and a task that should end then continues.
+
+
+async def within(seconds: float, work: Awaitable[T]) -> T:
+    """Await ``work`` for at most ``seconds``, and return its result.
+
+    Raises:
+        TimeoutError: There was no result in time.
+    """
+    async with asyncio.timeout(seconds):
+        return await work
+
+
+async def came_within(seconds: float, work: Awaitable[object]) -> bool:
+    """Whether ``work`` ended within ``seconds``; its result is dropped."""
+    try:
+        await within(seconds, work)
+    except TimeoutError:
+        return False
+    return True

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def console(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mmtool.runtime.operator_name.operator", lambda: "ann@host-1")
+    monkeypatch.setattr("mmtool.runtime.process.operator", lambda: "ann@host-1")
     monkeypatch.setattr("mmtool.insight.status._PUMPS_WRITE_SECONDS", 0.0)
     environ = {PASSWORD_VARIABLE: "changeit", "MMTOOL_CONFIG": "mm2.properties"}
     return InProcess(tmp_path, environ, main, {"~/.local/state": os.environ["XDG_STATE_HOME"]})

@@ -90,7 +90,7 @@ def screen(snapshot):
 @pytest.fixture
 def console(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("mmtool.runtime.operator_name.operator", lambda: "ann@host-1")
+    monkeypatch.setattr("mmtool.runtime.process.operator", lambda: "ann@host-1")
     monkeypatch.setattr("mmtool.insight.status._PUMPS_WRITE_SECONDS", 0.0)
     return InProcess(tmp_path, {}, main, {"~/.local/state": os.environ["XDG_STATE_HOME"]})
 

@@ -34,7 +34,7 @@ ELSEWHERE = {
     "mmtool.replication.driver.round": "`loads` are the work of its tasks",
     "mmtool.replication.spark.connect_rounds": "reads the rows of its own tasks",
     "mmtool.replication.spark.rounds": "reads process ids from the kernel",
-    "mmtool.runtime.cores": "reads limits of the kernel",
+    "mmtool.runtime.process": "reads limits of the kernel",
 }
 """Modules that read, but nothing that others wrote; why."""
 

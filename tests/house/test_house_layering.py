@@ -45,7 +45,6 @@ PURE = {
         "mmtool.config",
         "mmtool.errors",
         "mmtool.plain_text",
-        "mmtool.runtime.secret_names",
         "javaproperties",
         "yaml",
     ),
@@ -166,7 +165,7 @@ def test_a_command_loads_only_typer_and_light_rooms_before_it_runs(modules):
     light = (
         *rooms,
         "mmtool.plan.failover.divergence",
-        "mmtool.metrics.level",
+        "mmtool.metrics.families",
         "mmtool.rights.needs",
         "mmtool.lab.security.kinds",
         "mmtool.runtime.known_names",

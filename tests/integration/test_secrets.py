@@ -34,7 +34,7 @@ from mmtool.lab.security.kinds import MMTOOL, SecurityKind
 from mmtool.lab.server_properties import properties_text
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
-from mmtool.runtime.paths import state_root
+from mmtool.runtime.files import state_root
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

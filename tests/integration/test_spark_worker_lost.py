@@ -12,7 +12,7 @@ from kit.exactness import flow_identity
 from kit.spark_cluster import SparkCluster
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.wait import wait_until
-from mmtool.runtime.paths import state_root
+from mmtool.runtime.files import state_root
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

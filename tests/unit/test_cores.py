@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from mmtool.runtime.cores import usable_cores
+from mmtool.runtime.process import usable_cores
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cgroups are Linux's")
 

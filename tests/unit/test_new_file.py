@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from mmtool.errors import RefusedError, UsageError
-from mmtool.runtime.new_file import new_file
+from mmtool.runtime.files import new_file
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 ABORTS = "import ctypes; libc = ctypes.CDLL(None); libc.__cxa_atexit(libc.abort, None, None)\n"
 """A native library whose exit handler ends the process, as OpenSSL's does below a thread in a handshake."""
-ENDS = "from mmtool.runtime.process_exit import ends_after_python\nwith ends_after_python():\n    {}\n"
+ENDS = "from mmtool.runtime.process import ends_after_python\nwith ends_after_python():\n    {}\n"
 
 
 def ended(code):

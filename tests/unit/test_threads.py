@@ -17,8 +17,7 @@ import pytest
 from mmtool.config.live import Chosen, LiveFile
 from mmtool.replication.driver import service
 from mmtool.replication.driver.run_options import RunOptions
-from mmtool.runtime.threads import Once, in_thread, run_loop
-from mmtool.runtime.timeouts import within
+from mmtool.runtime.threads import Once, in_thread, run_loop, within
 
 
 def test_what_work_returns_or_raises_comes_back():

@@ -17,7 +17,7 @@ from mmtool.plan.groups.imports import plan_import
 from mmtool.plan.groups.offsets import Rules
 from mmtool.plan.groups.reset_csv import parse_groups_csv
 from mmtool.plan.groups.spark_offsets import EARLIEST, parse_offset_log, starting_offsets
-from mmtool.runtime.paths import did_you_mean_file
+from mmtool.runtime.files import did_you_mean_file
 from mmtool.translation.refusals import Reason, Sides
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from mmtool.plain_text import did_you_mean, nearest
 from mmtool.plan.groups.undo import Undo
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.words import file_part
-from mmtool.runtime.paths import state_root
+from mmtool.runtime.files import state_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.output import warn
-from mmtool.runtime.paths import state_root
+from mmtool.runtime.files import state_root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

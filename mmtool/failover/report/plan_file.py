@@ -15,8 +15,8 @@ from mmtool.plan.runbook.fingerprint import another_cluster
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.runbook.runbook import Runbook, render
 from mmtool.plan.words import counted
-from mmtool.runtime.operator_name import operator
-from mmtool.runtime.paths import did_you_mean_file
+from mmtool.runtime.files import did_you_mean_file
+from mmtool.runtime.process import operator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

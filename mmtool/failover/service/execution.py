@@ -20,7 +20,7 @@ from mmtool.failover.service import connections
 from mmtool.output import bind, detail, talk
 from mmtool.plan.failover.emergency import Unknowns
 from mmtool.plan.failover.steps import Mode
-from mmtool.runtime import operator_name
+from mmtool.runtime import process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -163,7 +163,7 @@ def _about(execution: Execution) -> About:
     groups = tuple(plan.group for plan in rehearsal.plan.groups) if since is None else since.group_names
     said = rehearsal.unknowns if isinstance(rehearsal, EmergencyRehearsal) else Unknowns.LEAVE
     ids, reason = (rehearsal.source_id, rehearsal.target_id), " ".join(execution.reason.split())
-    return About(rehearsal.names, *ids, groups, reason, operator_name.operator(), said)
+    return About(rehearsal.names, *ids, groups, reason, process.operator(), said)
 
 
 def _refuse_if_resumed(journal: JournalPort, operation_id: str, entries: int) -> None:

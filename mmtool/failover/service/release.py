@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.failover.modes.release import rehearse_release, release
 from mmtool.failover.service import connections
-from mmtool.runtime import operator_name
+from mmtool.runtime import process
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -39,5 +39,5 @@ def release_topics(
     if not agreed(found):
         return None
     kept = connections.tools(flow, found.identity, timeout)
-    release(found, kept.journal, kept.marks, kept.lock, operator_name.operator(), int(time.time() * 1000))
+    release(found, kept.journal, kept.marks, kept.lock, process.operator(), int(time.time() * 1000))
     return found

@@ -11,7 +11,7 @@ from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
 from mmtool.failover.service import connections, fence, promotion, tails
 from mmtool.failover.service.execution import Execution, at_work
 from mmtool.failover.service.lookup import operation_of, operations_of
-from mmtool.runtime import operator_name
+from mmtool.runtime import process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,7 @@ def _rehearsal(
         at_ms, others, by = (
             int(time.time() * 1000),
             operations_of(known.flow, timeout),
-            operator_name.operator(),
+            process.operator(),
         )
         return rehearse_taking_back(found, event, written, state, identity, by, at_ms, others=others)
 

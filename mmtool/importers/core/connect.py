@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from mmtool.config.advice import has_meaning, is_connect_key
+from mmtool.config.clientkeys import CLIENT_KEYS
+from mmtool.config.keys import FLOW_KEYS
+from mmtool.config.redaction import may_show_client_key
+from mmtool.config.scopes import ROLES, is_security_key
+from mmtool.config.templates import holds_secret, may_hold_secret
 from mmtool.errors import UsageError
-from mmtool.importers.core.connector import (
-    Connector,
-    ConnectorKind,
-    Deployment,
-    Note,
-    NoteKind,
-    Setting,
-    with_other,
-)
+from mmtool.plain_text import did_you_mean, marks_secret, nearest, shell_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _CLASS = "connector.class"
 _MIRROR = re.compile(
@@ -125,3 +125,212 @@ def _text(value: object) -> str | None:
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, str | int | float) else None
+
+
+# --- connectors as settings, each with the place that it comes from, and what is said about them ---------
+
+SOURCE_ALIAS, TARGET_ALIAS = "source.cluster.alias", "target.cluster.alias"
+
+
+class ConnectorKind(StrEnum):
+    """MirrorMaker 2's connectors, by the simple names of their classes."""
+
+    SOURCE = "MirrorSourceConnector"
+    CHECKPOINT = "MirrorCheckpointConnector"
+    HEARTBEAT = "MirrorHeartbeatConnector"
+
+
+class NoteKind(StrEnum):
+    """Kinds of notes about an import, in the order in which they are shown."""
+
+    ATTENTION = "attention"
+    DIFFERS = "differs"
+    SECRET = "secret"  # noqa: S105  a kind of note
+    LEFT_OUT = "left_out"
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One sentence about a setting; it never contains a secret.
+
+    Attributes:
+        kind: What happened to the setting.
+        path: Where it is in the input, or which secret.
+        message: The reason, or what to do.
+    """
+
+    kind: NoteKind
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One value of the input.
+
+    Attributes:
+        value: As MirrorMaker 2 gets it; may be a secret.
+        path: Where it is in the input.
+    """
+
+    value: str = field(repr=False)
+    path: str
+
+
+def with_other(kind: str, names: Sequence[str], other: str) -> str:
+    """The command that imports one more file, for a remedy; ``kind`` is ``--strimzi`` or ``--connect``."""
+    return f"`{shell_line(('mmtool', 'config', 'import', '-c', 'FILE', kind, *names, other))}`"
+
+
+def overlaid(low: dict[str, Setting], high: dict[str, Setting], notes: list[Note]) -> dict[str, Setting]:
+    """Two layers of settings as one; a value that the higher layer changes is noted."""
+    notes.extend(
+        Note(NoteKind.LEFT_OUT, low[key].path, f"{high[key].path} sets {key} as well, and wins")
+        for key in low
+        if key in high and low[key].value != high[key].value
+    )
+    return low | high
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """One connector.
+
+    Attributes:
+        kind: Its class.
+        origin: The connector's name, for messages.
+        config: Its settings, as Kafka Connect gets them.
+    """
+
+    kind: ConnectorKind
+    origin: str
+    config: Mapping[str, Setting]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerName:
+    """The name of the group or of the offsets topic of Connect's workers.
+
+    Attributes:
+        alias: Of the cluster that has it.
+        key: In Connect's configuration.
+        setting: The name.
+    """
+
+    alias: str
+    key: str
+    setting: Setting
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """What an input holds.
+
+    Attributes:
+        connectors: MirrorMaker 2's, in the input's order.
+        workers: Names by which mmtool finds a running MirrorMaker 2.
+        notes: What the input holds beside.
+    """
+
+    connectors: tuple[Connector, ...]
+    workers: tuple[WorkerName, ...] = ()
+    notes: tuple[Note, ...] = ()
+
+    @property
+    def has_flow(self) -> bool:
+        """Whether a connector mirrors records."""
+        return any(connector.kind is ConnectorKind.SOURCE for connector in self.connectors)
+
+
+# --- which connector of MirrorMaker 2 reads a key, and why a key is left out of a properties file --------
+
+IDENTITY = frozenset({"name", "connector.class", SOURCE_ALIAS, TARGET_ALIAS})
+"""Keys that say which connector it is; the properties file has `clusters` and the flow's prefix instead."""
+
+SWITCHES = {
+    ConnectorKind.SOURCE: "enabled",
+    ConnectorKind.CHECKPOINT: "emit.checkpoints.enabled",
+    ConnectorKind.HEARTBEAT: "emit.heartbeats.enabled",
+}
+"""The key of a flow that turns off what a connector does."""
+
+COMPARED = (
+    "replication.policy.class",
+    "replication.policy.separator",
+    "replication.policy.internal.topic.separator.enabled",
+    "offset-syncs.topic.location",
+)
+"""Keys that the source and the checkpoint connector must agree on, also where one of them has the default."""
+
+_SOURCE_KEYS = """
+    topics topics.exclude topics.blacklist config.properties.exclude config.properties.blacklist use.defaults.from
+    refresh.topics.enabled refresh.topics.interval.seconds sync.topic.configs.enabled
+    sync.topic.configs.interval.seconds sync.topic.acls.enabled sync.topic.acls.interval.seconds replication.factor
+    offset-syncs.topic.replication.factor offset.lag.max heartbeats.replication.enabled enabled
+"""
+_CHECKPOINT_KEYS = """
+    groups groups.exclude groups.blacklist refresh.groups.enabled refresh.groups.interval.seconds
+    emit.checkpoints.enabled emit.checkpoints.interval.seconds sync.group.offsets.enabled
+    sync.group.offsets.interval.seconds checkpoints.topic.replication.factor
+"""
+_HEARTBEAT_KEYS = """
+    emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.topic.replication.factor
+"""
+_READER = {
+    name: kind
+    for kind, names in (
+        (ConnectorKind.SOURCE, _SOURCE_KEYS),
+        (ConnectorKind.CHECKPOINT, _CHECKPOINT_KEYS),
+        (ConnectorKind.HEARTBEAT, _HEARTBEAT_KEYS),
+    )
+    for name in names.split()
+}
+
+_NO_WORKERS = "a setting of Kafka Connect; mmtool has no Connect workers"
+_OF_CLIENTS = "a setting of Java's clients, which mmtool does not use"
+_NO_EFFECT = "without effect, in MirrorMaker 2 as well"
+_NOT_PASSED = f"{_NO_EFFECT}: its connectors pass only security settings of a cluster to their clients"
+_UNKNOWN = "mmtool has no such setting"
+
+
+def reader_of(name: str) -> ConnectorKind | None:
+    """The one connector that reads a key; None where several do."""
+    return _READER.get(name)
+
+
+def why_no_cluster_key(alias: str, name: str, aliases: tuple[str, ...]) -> str:
+    """Why ``source.cluster.NAME`` or ``target.cluster.NAME`` is left out; empty where it is kept as ``ALIAS.NAME``.
+
+    MirrorMaker 2's connectors pass only security settings from there to their clients.
+    """
+    if is_connect_key(name):
+        return _NO_WORKERS
+    if not is_security_key(name):
+        return _OF_CLIENTS if name.partition(".")[0] in ROLES else _NOT_PASSED
+    return "" if has_meaning(f"{alias}.{name}", aliases) else _UNKNOWN
+
+
+def why_no_flow_key(prefix: str, name: str, aliases: tuple[str, ...]) -> str:
+    """Why a connector's key is left out; empty where it is kept under the flow's prefix ``S->T.``."""
+    if has_meaning(prefix + name, aliases):
+        return ""
+    if is_connect_key(name):
+        return _NO_WORKERS
+    if name in CLIENT_KEYS or is_security_key(name):
+        return _NO_EFFECT
+    return _UNKNOWN + did_you_mean([nearest(name, FLOW_KEYS)])
+
+
+def is_secret(key: str, value: str) -> bool:
+    """Whether the value of a key, with or without its scope, is a secret or contains one."""
+    if any(map(may_show_client_key, _ends(key))):
+        return key.endswith(".url") and "@" in value
+    if may_hold_secret(key):
+        return holds_secret(key)
+    return "mmtool." in key and marks_secret(key)
+
+
+def _ends(key: str) -> Iterator[str]:
+    """The key after each of its dots, and all of it: an alias may have dots."""
+    parts = key.split(".")
+    return (".".join(parts[start:]) for start in range(len(parts)))

@@ -10,29 +10,27 @@ from mmtool.config.aliases import LONGEST_TOPIC_NAME
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.config.redaction import HIDDEN
 from mmtool.errors import UsageError
-from mmtool.importers.core.connector import (
+from mmtool.importers.core.connect import (
+    COMPARED,
+    IDENTITY,
     SOURCE_ALIAS,
+    SWITCHES,
     TARGET_ALIAS,
     Connector,
     ConnectorKind,
     Note,
     NoteKind,
     Setting,
-)
-from mmtool.importers.core.connector_keys import (
-    COMPARED,
-    IDENTITY,
-    SWITCHES,
+    is_secret,
     reader_of,
     why_no_cluster_key,
     why_no_flow_key,
 )
-from mmtool.importers.core.secret_keys import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from mmtool.importers.core.connector import Deployment
+    from mmtool.importers.core.connect import Deployment
 
 _SIDES = {"source.cluster.": 0, "target.cluster.": 1}
 ALL = ""

@@ -8,7 +8,7 @@ import javaproperties
 
 from mmtool.config.draft import escaped
 from mmtool.config.placeholders import provider_declarations
-from mmtool.importers.core.connector import NoteKind
+from mmtool.importers.core.connect import NoteKind
 from mmtool.importers.core.secret_values import providers_in
 from mmtool.plain_text import printable
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.config.jaas import is_secret_option, jaas_text, parse_jaas
 from mmtool.config.placeholders import Placeholder, only_placeholders
 from mmtool.errors import UsageError
-from mmtool.importers.core.connector import Note, NoteKind, Setting
-from mmtool.importers.core.secret_keys import is_secret
+from mmtool.importers.core.connect import Note, NoteKind, Setting, is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

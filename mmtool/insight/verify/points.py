@@ -15,8 +15,8 @@ from mmtool.errors import MmtoolError, with_remedy
 from mmtool.insight.verify.ranges import Joint
 from mmtool.plan.records.marks import VerifiedRecord
 from mmtool.plan.records.shapes import made_of
-from mmtool.runtime.operator_name import operator
-from mmtool.runtime.paths import state_root
+from mmtool.runtime.files import state_root
+from mmtool.runtime.process import operator
 from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:

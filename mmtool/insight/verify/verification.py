@@ -19,7 +19,7 @@ from mmtool.insight.verify.transactions_on_target import tell_from_target
 from mmtool.insight.verify.verdicts import ComparedRow, Verdict
 from mmtool.output import warn
 from mmtool.plan.words import counted, joined, then
-from mmtool.runtime.cores import usable_cores
+from mmtool.runtime.process import usable_cores
 from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:

@@ -36,7 +36,7 @@ from mmtool.kafka.wire.transactions import (
 )
 from mmtool.plan.failover.acl_fence import CannotTell, FenceFacts, OpenTransaction, Writer
 from mmtool.plan.failover.acl_rules import TOPIC, AclFacts, Binding
-from mmtool.runtime.timeouts import within
+from mmtool.runtime.threads import within
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import TopicPartition
 

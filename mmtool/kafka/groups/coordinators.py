@@ -15,7 +15,7 @@ from mmtool.kafka.ports import Answers
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import Coordinated
-from mmtool.runtime.timeouts import within
+from mmtool.runtime.threads import within
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping

@@ -21,7 +21,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.topics.facts import name_problem
-from mmtool.runtime.timeouts import within
+from mmtool.runtime.threads import within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -16,7 +16,7 @@ from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
-from mmtool.runtime.timeouts import within
+from mmtool.runtime.threads import within
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.lockstep import Seen
 

@@ -15,8 +15,7 @@ from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.runtime.threads import run_loop
-from mmtool.runtime.timeouts import within
+from mmtool.runtime.threads import run_loop, within
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

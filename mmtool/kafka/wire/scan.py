@@ -18,7 +18,7 @@ from mmtool.kafka.wire.cluster import (
 from mmtool.kafka.wire.codes import RETRIABLE, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
-from mmtool.runtime.timeouts import within
+from mmtool.runtime.threads import within
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence

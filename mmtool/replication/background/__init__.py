@@ -15,7 +15,7 @@ from mmtool.errors import MmtoolError, PartlyAppliedError
 from mmtool.events import Event, flow_notice
 from mmtool.plan.words import then
 from mmtool.replication.driver.notices import retried
-from mmtool.runtime.timeouts import came_within
+from mmtool.runtime.threads import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

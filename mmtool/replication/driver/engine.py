@@ -34,9 +34,8 @@ from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.spark.errors import ended_by, reason_of, spark_is_gone
 from mmtool.replication.spark.log import spark_log
 from mmtool.replication.spark.rounds import end_spark, local_master, open_rounds, spark_up
-from mmtool.runtime.cores import usable_cores
-from mmtool.runtime.threads import left_behind
-from mmtool.runtime.timeouts import came_within
+from mmtool.runtime.process import usable_cores
+from mmtool.runtime.threads import came_within, left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

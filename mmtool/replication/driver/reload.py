@@ -10,8 +10,7 @@ from mmtool.config.changes import Changes, compare
 from mmtool.config.live import FileWatch, first_problem
 from mmtool.errors import MmtoolError
 from mmtool.events import Event, Notice
-from mmtool.runtime.threads import in_thread
-from mmtool.runtime.timeouts import came_within
+from mmtool.runtime.threads import came_within, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -16,7 +16,7 @@ from mmtool.plan.flow.moves import Action, FlowRow
 from mmtool.plan.records.pauses import pause_words, resume_words
 from mmtool.replication.driver.context import connect
 from mmtool.replication.ownership.internal_topics import write_documents
-from mmtool.runtime.operator_name import operator
+from mmtool.runtime.process import operator
 from mmtool.runtime.threads import run_loop
 
 if TYPE_CHECKING:

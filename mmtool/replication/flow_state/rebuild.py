@@ -39,7 +39,7 @@ from mmtool.replication.pump.state_writer import store_records
 from mmtool.replication.recovery.lost_runs import lost_runs, was_mirrored
 from mmtool.replication.recovery.state_loss import resume_after_loss
 from mmtool.replication.topics.origins import Origins
-from mmtool.runtime.operator_name import operator
+from mmtool.runtime.process import operator
 from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState

@@ -19,8 +19,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.failover.lease_wait import LOOK_SECONDS, NOBODY_WAITS_SECONDS, LeaseWait, waits
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.plan.records.identity import owner_client
-from mmtool.runtime.threads import in_thread
-from mmtool.runtime.timeouts import came_within
+from mmtool.runtime.threads import came_within, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

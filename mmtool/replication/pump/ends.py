@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import ends_now
-from mmtool.runtime.timeouts import within
+from mmtool.runtime.threads import within
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.plan.records.documents import UseRecord
 from mmtool.replication.pump.bucket import TokenBucket
 from mmtool.replication.pump.quotas import Quotas
-from mmtool.runtime.timeouts import came_within
+from mmtool.runtime.threads import came_within
 
 if TYPE_CHECKING:
     from mmtool.plan.records.documents import SharesRecord

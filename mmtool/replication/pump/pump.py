@@ -26,7 +26,7 @@ from mmtool.replication.pump.syncs import SyncBook
 from mmtool.replication.pump.writer import TargetWriter
 from mmtool.replication.recovery.state_loss import until_gone
 from mmtool.replication.topics.origins import Origins
-from mmtool.runtime.timeouts import came_within
+from mmtool.runtime.threads import came_within
 from mmtool.translation.sync_emission import SyncEmitter
 from mmtool.translation.types import TopicPartition
 

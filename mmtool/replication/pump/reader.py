@@ -23,7 +23,7 @@ from mmtool.replication.pump.open_transactions import OpenTransactionWatch
 from mmtool.replication.pump.pending_replies import PendingReplies
 from mmtool.replication.pump.truncation import log_ended
 from mmtool.replication.topics.presence import Presence, TopicWatch, source_gone
-from mmtool.runtime.timeouts import came_within
+from mmtool.runtime.threads import came_within
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:

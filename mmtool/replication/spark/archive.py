@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.replication.spark.class_archive import spark_classes
-from mmtool.runtime.paths import one_at_a_time
+from mmtool.runtime.files import one_at_a_time
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import distribution
 
 from mmtool.lab.class_archive import ClassArchive
-from mmtool.runtime.paths import cache_root
+from mmtool.runtime.files import cache_root
 
 
 def spark_classes() -> ClassArchive:

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from mmtool.runtime.paths import state_root
+from mmtool.runtime.files import state_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mmtool.errors import MmtoolError, UsageError
+from mmtool.plain_text import marks_secret
 from mmtool.plan.flow.slots import asked_slots
 from mmtool.replication.driver.stop_signal import StopAskedError, or_stop
 from mmtool.replication.pump.report import ReportRow
@@ -21,9 +22,7 @@ from mmtool.replication.spark.executor import attempt_number
 from mmtool.replication.spark.log import drop_old_logs, drop_spark_log, keep_talk_aside, log_sink, spark_log
 from mmtool.replication.spark.slots import SlotsQuestion, SparkSlots
 from mmtool.replication.spark.task import run_task
-from mmtool.runtime.secret_names import marks_secret
-from mmtool.runtime.threads import in_thread
-from mmtool.runtime.timeouts import within
+from mmtool.runtime.threads import in_thread, within
 
 if TYPE_CHECKING:
     import asyncio

@@ -27,11 +27,9 @@ from mmtool.config.placeholders import Resolver, UnresolvedError
 from mmtool.config.properties import read_properties
 from mmtool.errors import ConfigError, UsageError
 from mmtool.importers.service import imported_json, imported_yaml
-from mmtool.keystores.binary import load_pkcs12_store
 from mmtool.keystores.certificates import certificates_in, der_certificate, first_expiry, leaf_subject, opens
-from mmtool.keystores.formats import Format, detect_format
-from mmtool.keystores.key_derivation import iterations
-from mmtool.keystores.store import StoreError, StoreFile, read_identity, read_trusted
+from mmtool.keystores.formats import Format, detect_format, iterations
+from mmtool.keystores.store import StoreError, StoreFile, load_pkcs12_store, read_identity, read_trusted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,13 +119,13 @@ def rows() -> Iterator[Decoder]:
     yield Decoder("stores", ("mmtool.keystores.store",), _pems, _read_store, (StoreError,), is_slow=True)
     yield Decoder(
         "PKCS12 stores",
-        ("mmtool.keystores.binary",),
+        ("mmtool.keystores.store",),
         _pkcs12,
         lambda data: load_pkcs12_store(data, _PASSWORD),
         (ValueError,),
         is_slow=True,
     )
-    yield Decoder("iterations of stores", ("mmtool.keystores.key_derivation",), _pkcs12, iterations)
+    yield Decoder("iterations of stores", ("mmtool.keystores.formats",), _pkcs12, iterations)
     yield _deployment("resources of Strimzi", "yaml_documents", imported_yaml, _STRIMZI)
     yield _deployment("connectors in JSON", "connect", imported_json, _CONNECTORS)
 

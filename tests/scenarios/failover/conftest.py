@@ -16,7 +16,7 @@ def stage(tmp_path, monkeypatch):
     def made(situation):
         stage = ScenarioScene.of(situation, tmp_path)
         wire_failovers(stage.scene, lambda name, value: monkeypatch.setattr(f"mmtool.{name}", value))
-        monkeypatch.setattr("mmtool.runtime.operator_name.operator", lambda: "ann@host-1")
+        monkeypatch.setattr("mmtool.runtime.process.operator", lambda: "ann@host-1")
         return stage
 
     return made

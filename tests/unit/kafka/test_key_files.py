@@ -16,7 +16,7 @@ import os, time
 def none(*_): raise OSError
 os.memfd_create = none
 from mmtool.kafka.key_files import pem_path
-from mmtool.runtime.signals import ended_by_signals
+from mmtool.runtime.process import ended_by_signals
 with ended_by_signals(), pem_path("secret") as path:
     print(path, flush=True)
     time.sleep(60)

@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.keystores import certificates
-from mmtool.keystores.binary import Fault, open_key_pair
 from mmtool.keystores.certificates import asks_too_much
-from mmtool.keystores.formats import Format
-from mmtool.keystores.key_derivation import iterations
+from mmtool.keystores.formats import Format, iterations
+from mmtool.keystores.store import Fault, open_key_pair
 
 PASSWORD = b"changeit"
 COUNT = 70_000

@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.keystores.certificates import certificates_in, first_expiry
-from mmtool.metrics.level import Level
+from mmtool.metrics.families import Level
 from mmtool.metrics.probes import KafkaProbes
 
 PROPERTIES = """\

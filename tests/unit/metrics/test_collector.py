@@ -13,9 +13,7 @@ from mmtool.config import load_settings
 from mmtool.errors import NotAuthorisedError, UnreachableError, UsageError
 from mmtool.lab.wait import wait_until
 from mmtool.metrics import families
-from mmtool.metrics.collector import Collector
-from mmtool.metrics.lookout import Lookout
-from mmtool.metrics.reopen import Reopened
+from mmtool.metrics.collector import Collector, Lookout, Reopened
 from mmtool.metrics.samples import Sample
 from mmtool.metrics.server import Answers, MetricsServer
 

@@ -4,8 +4,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as plain
 
 from mmtool.metrics import families
-from mmtool.metrics.exposition import format_of, lines_of, render
-from mmtool.metrics.samples import Sample
+from mmtool.metrics.samples import Sample, format_of, lines_of, render
 
 FLOW = {"source": "a", "target": "b"}
 

@@ -7,7 +7,7 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.config.live import Chosen, LiveFile
 from mmtool.config.read_files import ReadFiles
-from mmtool.metrics.live_flows import LiveFlows
+from mmtool.metrics.server import LiveFlows
 
 TEXT = """
 clusters = a, b

@@ -8,7 +8,7 @@ from mmtool.failover.operation.records import in_journal_order
 from mmtool.failover.operation.states import OperationState
 from mmtool.insight.status import FlowStatus
 from mmtool.metrics import families
-from mmtool.metrics.level import Level
+from mmtool.metrics.families import Level
 from mmtool.metrics.samples import samples_of_flow, samples_of_groups, samples_of_operations
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.flow.partition_rows import PartitionRow
