@@ -6,21 +6,27 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import javaproperties
+
+from mmtool.config.draft import escaped
+from mmtool.config.placeholders import provider_declarations
 from mmtool.errors import UsageError
 from mmtool.importers.core.connect import Note, NoteKind, connect_deployment
 from mmtool.importers.core.draft import draft_of
-from mmtool.importers.core.properties_text import properties_text
-from mmtool.importers.core.secret_values import Mounts, SecretPlacement
+from mmtool.importers.core.secret_values import Mounts, SecretPlacement, providers_in
 from mmtool.importers.core.strimzi import strimzi_deployment
 from mmtool.importers.core.yaml_documents import yaml_documents
+from mmtool.plain_text import printable
 from mmtool.runtime.files import did_you_mean_file
 from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from mmtool.importers.core.connect import Deployment
+    from mmtool.importers.core.draft import ImportDraft
+
 
 _MOST_BYTES = 2 << 20
 """Of one input file; a Kubernetes resource has at most 1.5 MiB."""
@@ -84,7 +90,7 @@ def _imported(
     draft = draft_of(deployment)
     SecretPlacement(draft, mounts, keep_secrets).place()
     notes = tuple(note for kind in NoteKind for note in draft.notes if note.kind is kind)
-    return Imported(properties_text(draft, ", ".join(names)), notes)
+    return Imported("\n".join([*_lines(draft, ", ".join(names)), ""]), notes)
 
 
 def _json(name: str, content: bytes, twice: list[Note]) -> object:
@@ -134,3 +140,35 @@ def _content(path: Path) -> bytes:
             remedy="keep only MirrorMaker 2's resources or connectors in it",
         )
     return content
+
+
+_TITLES = {
+    NoteKind.ATTENTION: "Check these",
+    NoteKind.DIFFERS: "Connectors that disagree",
+    NoteKind.SECRET: "Secrets",
+    NoteKind.LEFT_OUT: "Left out",
+}
+
+
+def _lines(draft: ImportDraft, origin: str) -> Iterator[str]:
+    """The file's lines: what is not in it, as comments, and what is in it by scope; ``origin`` names the input."""
+    yield _comment(f"Made by `mmtool config import` from {origin}.")
+    for kind in NoteKind:
+        notes = [note for note in draft.notes if note.kind is kind]
+        if notes:
+            yield from ("", _comment(f"{_TITLES[kind]}:"))
+        for note in notes:
+            yield _comment(f"  {note.path}: {note.message}")
+    for scope, keys in draft.scopes.items():
+        yield ""
+        if scope:
+            yield _comment(f"{'Flow' if f'{scope}.enabled' in keys else 'Cluster'} {scope}")
+        yield from (f"{javaproperties.escape(key)} = {escaped(draft.lines[key].value)}" for key in keys)
+        if not scope:
+            # MirrorMaker 2 needs the declaration; mmtool knows Kafka's own providers without it
+            kinds = providers_in(setting.value for setting in draft.lines.values())
+            yield from (f"{key} = {value}" for key, value in provider_declarations(kinds).items())
+
+
+def _comment(text: str) -> str:
+    return f"# {printable(text)}"

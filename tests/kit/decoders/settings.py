@@ -110,6 +110,7 @@ def rows() -> Iterator[Decoder]:
         lambda data: compile_java.__wrapped__(_text(data)),
         (PatternRefusedError,),
         is_slow=True,
+        seconds_per_byte=2e-3,  # `re` compiles each class
     )
     yield Decoder(
         "PEM in a value", (f"{config}.pem",), _pems, lambda data: pem_document(_text(data)), (ValueError,)
