@@ -20,17 +20,18 @@ from mmtool.kafka.patience import handfuls
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.tokens.sources import principal_of
-from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeBrokerConfigRequest, DescribeClusterRequest
+from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeClusterRequest
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import OffsetDeleteRequest
 from mmtool.kafka.wire.groups import DescribeGroupsRequest
+from mmtool.kafka.wire.metadata import MetadataRequest
 from mmtool.kafka.wire.offsets import ListOffsetsRequest
 from mmtool.kafka.wire.placement import (
+    DescribeBrokerConfigRequest,
     DescribeLogDirsRequest,
     DescribeTopicConfigsRequest,
-    PlacementRequest,
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.trials import HeartbeatTrial, claim_trial
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     from mmtool.config.settings import Security
     from mmtool.kafka.admin.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.metadata import BrokerAddress
-    from mmtool.kafka.wire.placement import DescribedEntry, DescribedLogDir, DescribedLogDirs, PlacedTopic
+    from mmtool.kafka.wire.metadata import BrokerAddress, TopicMetadata
+    from mmtool.kafka.wire.placement import DescribedEntry, DescribedLogDir, DescribedLogDirs
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.kafka.wire.rights import Rights
     from mmtool.translation.types import TopicPartition
@@ -72,7 +73,7 @@ class KafkaClusterDetails:
         self._settings = settings
         self._wire = BlockingWireClient(wire_cluster(settings, "doctor", role="admin"), timeout_seconds)
         self._listeners = Once(self._try_listeners)
-        self._topics = Once(self._placed)
+        self._topics = Once(lambda: self._described(None))
         self._brokers = Once(self._known_brokers)
         self._rights = Once(self._cluster_rights)
 
@@ -159,19 +160,18 @@ class KafkaClusterDetails:
         return self._ask("listing brokers", known)
 
     def topics(self) -> dict[str, TopicDetails]:
-        return {
-            name: _topic(topic) for name, topic in self._topics().items() if topic.error_code == Code.NONE
-        }
+        return {topic.name: _topic(topic) for topic in self._topics() if topic.error_code == Code.NONE}
 
-    def _placed(self) -> dict[str, PlacedTopic]:
-        return self._any("listing topics", PlacementRequest())
+    def _described(self, names: Sequence[str] | None) -> list[TopicMetadata]:
+        return self._any("listing topics", MetadataRequest(names, with_rights=True)).topics
 
     def hidden(self, topics: Collection[str]) -> frozenset[str]:
         if not topics:
             return frozenset()
-        found = self._any("listing topics", PlacementRequest(tuple(sorted(topics))))
         denied = Code.TOPIC_AUTHORIZATION_FAILED
-        return frozenset(name for name, topic in found.items() if topic.error_code == denied)
+        return frozenset(
+            topic.name for topic in self._described(sorted(topics)) if topic.error_code == denied
+        )
 
     # --- configuration and disks --------------------------------------------------------------------------
 
@@ -367,7 +367,7 @@ def _address(broker: BrokerAddress) -> str:
     return f"{host}:{broker.port}"
 
 
-def _topic(topic: PlacedTopic) -> TopicDetails:
+def _topic(topic: TopicMetadata) -> TopicDetails:
     partitions = tuple(
         Replicas(one.leader if one.leader >= 0 else None, one.replicas, one.in_sync)
         for one in sorted(topic.partitions)

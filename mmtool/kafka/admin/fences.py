@@ -21,13 +21,13 @@ from mmtool.kafka.wire.acls import (
     CreateAclsRequest,
     DeleteAclsRequest,
     DescribeAclsRequest,
-    DescribeBrokerConfigRequest,
     DescribeClusterRequest,
 )
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import MetadataRequest
+from mmtool.kafka.wire.placement import DescribeBrokerConfigRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import (
     DescribeProducersRequest,

@@ -1,4 +1,4 @@
-"""ACL requests: DescribeAcls (29), CreateAcls (30), DeleteAcls (31); and a cluster's own rights and configs.
+"""ACL requests: DescribeAcls (29), CreateAcls (30), DeleteAcls (31); and the client's own rights on a cluster.
 
 librdkafka sends these to one broker. Each broker uses its own copy of the rules, and only that broker knows which it
 has: so mmtool asks each of them.
@@ -6,41 +6,43 @@ has: so mmtool asks each of them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mmtool.kafka.wire.codec import NO_TAGS, Cursor, array, int8, string
 from mmtool.kafka.wire.request import WireRequest
-from mmtool.kafka.wire.rights import Rights, rights_of
+from mmtool.kafka.wire.rights import RIGHTS, Operation, Rights
+from mmtool.kafka.wire.schema import KINDS, Kind, array_of, only, row
 from mmtool.plan.failover.acl_rules import CLUSTER, LITERAL, PREFIXED, TOPIC, TRANSACTIONAL_ID, Binding
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Sequence
 
     from mmtool.translation.known import Unknown
 
-_BROKER = 4
 _ANY = 1
-_RESOURCES = {2: TOPIC, 4: CLUSTER, 5: TRANSACTIONAL_ID}
-_PATTERNS = {3: LITERAL, 4: PREFIXED}
-_PERMISSIONS = {2: "DENY", 3: "ALLOW"}
-_OPERATIONS = {
-    2: "ALL",
-    3: "READ",
-    4: "WRITE",
-    5: "CREATE",
-    6: "DELETE",
-    7: "ALTER",
-    8: "DESCRIBE",
-    9: "CLUSTER_ACTION",
-    10: "DESCRIBE_CONFIGS",
-    11: "ALTER_CONFIGS",
-    12: "IDEMPOTENT_WRITE",
-    13: "CREATE_TOKENS",
-    14: "DESCRIBE_TOKENS",
-    15: "TWO_PHASE_COMMIT",
+
+
+def _words(names: dict[int, str]) -> Kind:
+    """The type of Kafka's numbers by their names, or a number itself where a newer broker has more of them.
+
+    None is written as Kafka's word for any.
+    """
+    numbers: dict[str | None, int] = {name: number for number, name in names.items()} | {None: _ANY}
+    return KINDS["int8"].converted(lambda number: names.get(number, str(number)), numbers.__getitem__)
+
+
+_WORDS = {
+    "resource": _words({2: TOPIC, 4: CLUSTER, 5: TRANSACTIONAL_ID}),
+    "pattern": _words({3: LITERAL, 4: PREFIXED}),
+    "permission": _words({2: "DENY", 3: "ALLOW"}),
+    "operation": _words({operation.value: operation.name for operation in Operation}),
 }
-"""Kafka's numbers and names in its enums ``ResourceType``, ``PatternType``, ``AclPermissionType``, ``AclOperation``."""
+"""Kafka's enums ``ResourceType``, ``PatternType``, ``AclPermissionType`` and ``AclOperation``."""
+_ACL = "principal:string host:string operation:operation permission:permission"
+_BINDING = row(f"resource:resource name:string pattern:pattern {_ACL}", **_WORDS).converted(
+    out=Binding._asdict
+)
+"""An ACL, or the filter that matches that ACL alone: both have the same format."""
 
 
 class ListedBindings(NamedTuple):
@@ -50,8 +52,11 @@ class ListedBindings(NamedTuple):
     bindings: frozenset[Binding]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeAclsRequest(WireRequest[ListedBindings]):
+def _of_resource(acls: list[dict[str, str]], **of: Any) -> list[Binding]:
+    return [Binding(**acl, **of) for acl in acls]
+
+
+class DescribeAclsRequest(WireRequest[ListedBindings], api=29, versions=(1,)):
     """Every rule that a broker applies to one kind of resource (KIP-140, patterns since KIP-290: Kafka 2.0).
 
     Attributes:
@@ -59,101 +64,50 @@ class DescribeAclsRequest(WireRequest[ListedBindings]):
         resource: The kind; None for rules about every kind.
     """
 
-    API_KEY = 29
-    VERSIONS = (1,)
-
     name: str | None = None
     resource: str | None = TOPIC
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        kind = _ANY if self.resource is None else _number(_RESOURCES, self.resource)
-        return int8(kind) + string(self.name) + int8(_ANY) + string(None) * 2 + int8(_ANY) * 2
-
-    def answer(self, version: int, cursor: Cursor) -> ListedBindings:  # noqa: ARG002  one version
-        cursor.int32()
-        error, _message = cursor.int16(), cursor.string()
-        return ListedBindings(error, frozenset(b for of in cursor.array(lambda: _listed(cursor)) for b in of))
-
-
-def _listed(cursor: Cursor) -> list[Binding]:
-    resource = _named(_RESOURCES, cursor.int8())
-    name, pattern = cursor.string() or "", _named(_PATTERNS, cursor.int8())
-    return cursor.array(lambda: Binding(name, pattern, *_entry(cursor), resource))
-
-
-def _entry(cursor: Cursor) -> tuple[str, str, str, str]:
-    who, host = cursor.string() or "", cursor.string() or ""
-    return who, host, _named(_OPERATIONS, cursor.int8()), _named(_PERMISSIONS, cursor.int8())
-
-
-def _named(names: Mapping[int, str], number: int) -> str:
-    """Kafka's name of a number, or the number itself where a newer broker has more of them."""
-    return names.get(number, str(number))
-
-
-def _number(names: Mapping[int, str], wanted: str) -> int:
-    return next(number for number, name in names.items() if name == wanted)
-
-
-def _written(binding: Binding) -> bytes:
-    """Encode an ACL, or the filter that matches that ACL alone: both have the same format."""
-    kind, pattern, permission, operation = (
-        _number(names, wanted)
-        for names, wanted in (
-            (_RESOURCES, binding.resource),
-            (_PATTERNS, binding.pattern),
-            (_PERMISSIONS, binding.permission),
-            (_OPERATIONS, binding.operation),
-        )
+    BODY = row(
+        "resource:resource name:string _pattern:int8=1 _principal:string=null _host:string=null"
+        " _operation:int8=1 _permission:int8=1",
+        **_WORDS,
     )
-    names = string(binding.principal) + string(binding.host)
-    return int8(kind) + string(binding.name) + int8(pattern) + names + int8(operation) + int8(permission)
+    _RESOURCE = row(
+        "resource:resource name:string pattern:pattern acls:[acl]",
+        _of_resource,
+        acl=row(_ACL, **_WORDS),
+        **_WORDS,
+    )
+    ANSWER = row(
+        "_throttle:int32 error_code:int16 _message:string bindings:bindings",
+        ListedBindings,
+        bindings=array_of(_RESOURCE).converted(lambda listed: frozenset(chain.from_iterable(listed))),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class CreateAclsRequest(WireRequest[list[int]]):
+class CreateAclsRequest(WireRequest[list[int]], api=30, versions=(1,)):
     """Creates rules; an error code for each. Any broker forwards it to the controller (KIP-590)."""
 
-    API_KEY = 30
-    VERSIONS = (1,)
-
     bindings: Sequence[Binding]
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        return array(map(_written, self.bindings))
-
-    def answer(self, version: int, cursor: Cursor) -> list[int]:  # noqa: ARG002  one version
-        cursor.int32()
-        return cursor.array(lambda: (cursor.int16(), cursor.string())[0])
+    BODY = row("bindings:[binding]", binding=_BINDING)
+    ANSWER = row("_throttle:int32 errors:[error]", only, error=row("error_code:int16 _message:string", only))
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteAclsRequest(WireRequest[list[int]]):
+def _deleted(error_code: int, errors: list[int]) -> int:
+    return next((code for code in (error_code, *errors) if code), 0)
+
+
+class DeleteAclsRequest(WireRequest[list[int]], api=31, versions=(1,)):
     """Deletes exactly these rules, where they exist; an error code for each."""
 
-    API_KEY = 31
-    VERSIONS = (1,)
-
     bindings: Sequence[Binding]
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        return array(map(_written, self.bindings))
-
-    def answer(self, version: int, cursor: Cursor) -> list[int]:  # noqa: ARG002  one version
-        cursor.int32()
-        return cursor.array(lambda: _deleted(cursor))
-
-
-def _deleted(cursor: Cursor) -> int:
-    error, _message = cursor.int16(), cursor.string()
-    return next((code for code in (error, *cursor.array(lambda: _match(cursor))) if code), 0)
-
-
-def _match(cursor: Cursor) -> int:
-    error, _message = cursor.int16(), cursor.string()
-    cursor.int8(), cursor.string(), cursor.int8()
-    _entry(cursor)
-    return error
+    BODY = row("bindings:[binding]", binding=_BINDING)
+    _MATCH = row(
+        "error_code:int16 _message:string _resource:int8 _name:string _pattern:int8 _principal:string _host:string"
+        " _operation:int8 _permission:int8",
+        only,
+    )
+    _DELETED = row("error_code:int16 _message:string errors:[match]", _deleted, match=_MATCH)
+    ANSWER = row("_throttle:int32 errors:[deleted]", only, deleted=_DELETED)
 
 
 class ClusterRights(NamedTuple):
@@ -163,69 +117,13 @@ class ClusterRights(NamedTuple):
     rights: Rights | Unknown
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeClusterRequest(WireRequest[ClusterRights]):
+class DescribeClusterRequest(WireRequest[ClusterRights], api=60, versions=(0,), flexible=0):
     """The client's rights on the cluster (KIP-700: Kafka 2.8)."""
 
-    API_KEY = 60
-    VERSIONS = (0,)
-    FLEXIBLE_FROM = 0
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        return int8(1) + NO_TAGS
-
-    def answer(self, version: int, cursor: Cursor) -> ClusterRights:  # noqa: ARG002  one version
-        cursor.int32()
-        error, _message, _id = cursor.int16(), cursor.compact_string(), cursor.compact_string()
-        cursor.int32()  # the controller
-        cursor.compact_array(lambda: _broker(cursor))
-        return ClusterRights(error, rights_of(cursor))
-
-
-def _broker(cursor: Cursor) -> None:
-    cursor.int32(), cursor.compact_string(), cursor.int32(), cursor.compact_string()
-    cursor.tags()
-
-
-class BrokerConfig(NamedTuple):
-    """Some of a broker's properties; those that are not set are not among them.
-
-    Attributes:
-        values: None for one that the broker hides (KIP-226: a property of unknown type may be a secret).
-    """
-
-    error_code: int
-    values: dict[str, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class DescribeBrokerConfigRequest(WireRequest[BrokerConfig]):
-    """Some properties of one broker; sent to that broker."""
-
-    API_KEY = 32
-    VERSIONS = (1,)
-
-    node: int
-    names: Collection[str]
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        of = int8(_BROKER) + string(str(self.node)) + array(map(string, self.names))
-        return array([of]) + int8(0)
-
-    def answer(self, version: int, cursor: Cursor) -> BrokerConfig:  # noqa: ARG002  one version
-        cursor.int32()
-        (config,) = cursor.array(lambda: _config(cursor))
-        return config
-
-
-def _config(cursor: Cursor) -> BrokerConfig:
-    error, _message, _type, _name = cursor.int16(), cursor.string(), cursor.int8(), cursor.string()
-    return BrokerConfig(error, dict(cursor.array(lambda: _entry_of(cursor))))
-
-
-def _entry_of(cursor: Cursor) -> tuple[str, str | None]:
-    name, value = cursor.string() or "", cursor.string()
-    for _ in range(3):
-        cursor.int8()  # read only, its source, sensitive
-    cursor.array(lambda: (cursor.string(), cursor.string(), cursor.int8()))
-    return name, value
+    BODY = row("_with_rights:bool=1")
+    ANSWER = row(
+        "_throttle:int32 error_code:int16 _message:string _id:string _controller:int32 _brokers:[broker] rights:rights",
+        ClusterRights,
+        broker=row("_node:int32 _host:string _port:int32 _rack:string"),
+        rights=RIGHTS,
+    )

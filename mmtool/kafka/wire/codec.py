@@ -10,16 +10,14 @@ from __future__ import annotations
 import struct
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from itertools import groupby
 from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.translation.types import TopicId, TopicPartition
+from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
-V = TypeVar("V")
 
 _INT8 = struct.Struct(">b")
 _INT16 = struct.Struct(">h")
@@ -35,7 +33,7 @@ NO_TAGS = b"\x00"
 _CONTINUES = 0x80
 _LONGEST_UVARINT = 35  # bits: five groups of seven, as Kafka's ByteUtils reads them
 _BROKEN = (IndexError, ValueError, struct.error)
-_NO_TOPIC_ID = "A" * 22
+NO_TOPIC_ID = TopicId("A" * 22)
 """The zero topic id in Kafka's text form."""
 
 
@@ -140,20 +138,16 @@ class Cursor:
 
     def array(self, item: Callable[[], T]) -> list[T]:
         """Read an ARRAY of elements; a null array reads as an empty one, since no used response tells them apart."""
-        return [item() for _ in range(max(self.int32(), 0))]
+        return [item() for _ in range(self.count())]
 
-    def by_topic(self, value: Callable[[], T]) -> dict[TopicPartition, T]:
-        """Read an ARRAY of topics, each with an ARRAY of partitions: a number, then its value."""
-        found: dict[TopicPartition, T] = {}
-        for _ in range(self.int32()):
-            topic = self.string() or ""
-            for _ in range(self.int32()):
-                place = TopicPartition(topic, self.int32())
-                found[place] = value()
-        return found
+    def count(self) -> int:
+        return max(self.int32(), 0)
+
+    def compact_count(self) -> int:
+        return max(self.uvarint() - 1, 0)
 
     def compact_array(self, item: Callable[[], T]) -> list[T]:
-        return [item() for _ in range(max(self.uvarint() - 1, 0))]
+        return [item() for _ in range(self.compact_count())]
 
     def tags(self) -> None:
         self.tagged()
@@ -168,7 +162,7 @@ def known_as(name: str, topic_id: TopicId) -> TopicId:
 
     Brokers before 2.8 (KIP-516) give none, nor do later ones with an older ``inter.broker.protocol.version``.
     """
-    return TopicId(name) if topic_id == _NO_TOPIC_ID else topic_id
+    return TopicId(name) if topic_id == NO_TOPIC_ID else topic_id
 
 
 def topic_id_from_bytes(raw: bytes) -> TopicId:
@@ -215,15 +209,6 @@ def array(items: Iterable[bytes]) -> bytes:
     """Encode an ARRAY of elements that are encoded already."""
     encoded = list(items)
     return int32(len(encoded)) + b"".join(encoded)
-
-
-def by_topic(values: Mapping[TopicPartition, V], encode: Callable[[V], bytes]) -> bytes:
-    """Encode an ARRAY of topics, each with an ARRAY of partitions: a number, then its value; both sorted."""
-    topics = groupby(sorted(values), key=lambda place: place.topic)
-    return array(
-        string(topic) + array(int32(place.partition) + encode(values[place]) for place in places)
-        for topic, places in topics
-    )
 
 
 def compact_array(items: Iterable[bytes]) -> bytes:

@@ -6,7 +6,6 @@ an error instead of with another topic's records. Versions 10 and 11 (Kafka 2.1 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -91,8 +90,7 @@ class FetchAnswer(NamedTuple):
     session_id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FetchRequest(WireRequest[FetchAnswer]):
+class FetchRequest(WireRequest[FetchAnswer], api=1, versions=(10, 11, FETCH_BY_ID), flexible=12):
     """A fetch of ``partitions``, grouped by topic; outside a session, unless one is named (see `FetchSession`).
 
     Attributes:
@@ -101,10 +99,6 @@ class FetchRequest(WireRequest[FetchAnswer]):
         read_committed: Only up to the last stable offset, with the aborted transactions listed.
         by_name: Topics are named by name: some topic of the session has no id.
     """
-
-    API_KEY = 1
-    VERSIONS = (10, 11, FETCH_BY_ID)
-    FLEXIBLE_FROM = 12
 
     partitions: Sequence[FetchPartition]
     max_wait_ms: int

@@ -9,24 +9,22 @@ librdkafka describes consumer groups only: it refuses the groups of Kafka Connec
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mmtool.kafka.wire.codec import NO_TAGS, Cursor, array, compact_array, compact_string, int8, string
 from mmtool.kafka.wire.request import WireRequest
-from mmtool.kafka.wire.rights import Rights, rights_of
+from mmtool.kafka.wire.rights import RIGHTS, Rights
+from mmtool.kafka.wire.schema import KINDS, array_of, by_key, only, row, single
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mmtool.kafka.wire.codec import Cursor
 
 _COUNTED = 6
 _CLOSED_EPOCH = -2
-_WITH_INSTANCE = 4  # of DescribeGroups: the member's group instance id (KIP-345), and rights
-_WITH_STATES = 4  # of ListGroups (KIP-518)
-_WITH_TYPES = 5  # of ListGroups (KIP-848)
 
 
 class Coordinated(IntEnum):
@@ -45,70 +43,44 @@ class Coordinator(NamedTuple):
     port: int
 
 
-@dataclass(frozen=True, slots=True)
-class FindCoordinatorRequest(WireRequest[Coordinator]):
+class FindCoordinatorRequest(WireRequest[Coordinator], api=10, versions=(1, 2)):
     """The coordinator of one group or transactional id."""
-
-    API_KEY = 10
-    VERSIONS = (1, 2)
 
     key: str
     kind: Coordinated
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
-        return string(self.key) + int8(self.kind)
-
-    def answer(self, version: int, cursor: Cursor) -> Coordinator:  # noqa: ARG002  both versions are alike
-        cursor.int32()
-        error, _message = cursor.int16(), cursor.string()
-        return Coordinator(error, cursor.int32(), cursor.string() or "", cursor.int32())
+    BODY = row("key:string kind:int8")
+    ANSWER = row(
+        "_throttle:int32 error_code:int16 _message:string node:int32 host:string port:int32", Coordinator
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteGroupRequest(WireRequest[int]):
-    """Deletes a group without members, with its commits; the answer is an error code (KIP-229)."""
-
-    API_KEY = 42
-    VERSIONS = (0, 1)
-
-    group: str
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
-        return array([string(self.group)])
-
-    def answer(self, version: int, cursor: Cursor) -> int:  # noqa: ARG002  both versions are alike
-        cursor.int32()
-        ((_name, code),) = cursor.array(lambda: (cursor.string(), cursor.int16()))
-        return code
-
-
-@dataclass(frozen=True, slots=True)
-class FindCoordinatorsRequest(WireRequest[dict[str, Coordinator]]):
+class FindCoordinatorsRequest(
+    WireRequest[dict[str, Coordinator]], api=10, versions=(4,), flexible=3, name="FindCoordinator"
+):
     """The coordinators of many groups or transactional ids, by name (KIP-699: Kafka 3.0)."""
-
-    API_KEY = 10
-    VERSIONS = (4,)
-    FLEXIBLE_FROM = 3
 
     keys: Sequence[str]
     kind: Coordinated
+    BODY = row("kind:int8 keys:[string]")
+    ANSWER = row(
+        "_throttle:int32 found:found",
+        only,
+        found=by_key(
+            "key:string node:int32 host:string port:int32 error_code:int16 _message:string", Coordinator
+        ),
+    )
 
-    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        return int8(self.kind) + compact_array(map(compact_string, self.keys)) + NO_TAGS
 
-    def answer(self, version: int, cursor: Cursor) -> dict[str, Coordinator]:  # noqa: ARG002  one version
-        cursor.int32()
-        found = dict(cursor.compact_array(lambda: _coordinator(cursor)))
-        cursor.tags()
-        return found
+class DeleteGroupRequest(WireRequest[int], api=42, versions=(0, 1), name="DeleteGroups"):
+    """Deletes a group without members, with its commits; the answer is an error code (KIP-229)."""
 
-
-def _coordinator(cursor: Cursor) -> tuple[str, Coordinator]:
-    key, node = cursor.compact_string() or "", cursor.int32()
-    host, port = cursor.compact_string() or "", cursor.int32()
-    error, _message = cursor.int16(), cursor.compact_string()
-    cursor.tags()
-    return key, Coordinator(error, node, host, port)
+    group: str
+    BODY = row("group:alone", alone=array_of(KINDS["string"]).converted(out=lambda group: [group]))
+    ANSWER = row(
+        "_throttle:int32 errors:[error]",
+        lambda errors: single(errors),  # noqa: PLW0108  by its name
+        error=row("_group:string error_code:int16", only),
+    )
 
 
 class GroupMember(NamedTuple):
@@ -155,40 +127,28 @@ class DescribedGroup(NamedTuple):
     rights: Rights | Unknown = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeGroupsRequest(WireRequest[dict[str, DescribedGroup]]):
-    """States, members and the client's rights (KIP-430) of ``groups``, by name; sent to their coordinator."""
+def _by_name(groups: list[DescribedGroup]) -> dict[str, DescribedGroup]:
+    return {found.group: found for found in groups}
 
-    API_KEY = 15
-    VERSIONS = (2, 4)
+
+class DescribeGroupsRequest(WireRequest[dict[str, DescribedGroup]], api=15, versions=(2, 4)):
+    """States, members and the client's rights (KIP-430) of ``groups``, by name; sent to their coordinator."""
 
     groups: Sequence[str]
     with_rights: bool = False
-
-    def body(self, version: int) -> bytes:
-        return array(map(string, self.groups)) + (
-            int8(self.with_rights) if version >= _WITH_INSTANCE else b""
-        )
-
-    def answer(self, version: int, cursor: Cursor) -> dict[str, DescribedGroup]:
-        cursor.int32()
-        return {found.group: found for found in cursor.array(lambda: _group(version, cursor))}
-
-
-def _group(version: int, cursor: Cursor) -> DescribedGroup:
-    error, group = cursor.int16(), cursor.string() or ""
-    state, protocol_type, _protocol = (cursor.string() or "" for _ in range(3))
-    members = tuple(cursor.array(lambda: _member(version, cursor)))
-    rights = rights_of(cursor) if version >= _WITH_INSTANCE else UNKNOWN
-    return DescribedGroup(group, error, state, protocol_type, members, rights)
-
-
-def _member(version: int, cursor: Cursor) -> GroupMember:
-    cursor.string()  # member id
-    instance_id = (cursor.string() or "") if version >= _WITH_INSTANCE else ""
-    client_id, host = cursor.string() or "", cursor.string() or ""
-    cursor.records()  # its subscription
-    return GroupMember(client_id, host, bytes(cursor.records() or b""), instance_id)
+    BODY = row("groups:[string] with_rights:bool@3")
+    _MEMBER = row(
+        "_id:string instance_id:string@4 client_id:string host:string _subscription:bytes assignment:bytes",
+        GroupMember,
+    )
+    _GROUP = row(
+        "error_code:int16 group:string state:string protocol_type:string _protocol:string members:members"
+        " rights:rights@3",
+        DescribedGroup,
+        members=array_of(_MEMBER).converted(tuple),
+        rights=RIGHTS,
+    )
+    ANSWER = row("_throttle:int32 groups:[group]", _by_name, group=_GROUP)
 
 
 class ListedGroup(NamedTuple):
@@ -196,7 +156,7 @@ class ListedGroup(NamedTuple):
 
     group: str
     protocol_type: str
-    state: str
+    state: str = ""
 
 
 class ListedGroups(NamedTuple):
@@ -206,64 +166,40 @@ class ListedGroups(NamedTuple):
     groups: tuple[ListedGroup, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ListGroupsRequest(WireRequest[ListedGroups]):
+class ListGroupsRequest(WireRequest[ListedGroups], api=16, versions=(2, 4, 5), flexible=3):
     """All groups that the broker coordinates, of every protocol type."""
 
-    API_KEY = 16
-    VERSIONS = (2, 4, 5)
-    FLEXIBLE_FROM = 3
-
-    def body(self, version: int) -> bytes:
-        if version < _WITH_STATES:
-            return b""
-        filters = 2 if version >= _WITH_TYPES else 1
-        return compact_array(()) * filters + NO_TAGS
-
-    def answer(self, version: int, cursor: Cursor) -> ListedGroups:
-        cursor.int32()
-        error = cursor.int16()
-        if version < _WITH_STATES:
-            return ListedGroups(error, tuple(cursor.array(lambda: _listed(cursor))))
-        return ListedGroups(error, tuple(cursor.compact_array(lambda: _listed_with_state(version, cursor))))
-
-
-def _listed(cursor: Cursor) -> ListedGroup:
-    return ListedGroup(cursor.string() or "", cursor.string() or "", "")
-
-
-def _listed_with_state(version: int, cursor: Cursor) -> ListedGroup:
-    listed = ListedGroup(*(cursor.compact_string() or "" for _ in range(3)))
-    if version >= _WITH_TYPES:
-        cursor.compact_string()
-    cursor.tags()
-    return listed
+    BODY = row("_states:[string]=empty@4 _types:[string]=empty@5")
+    _GROUP = row("group:string protocol_type:string state:string@4 _type:string@5", ListedGroup)
+    ANSWER = row(
+        "_throttle:int32 error_code:int16 groups:groups",
+        ListedGroups,
+        groups=array_of(_GROUP).converted(tuple),
+    )
 
 
 OTHER_KINDS = ("share", "streams")
 """ListGroups' types of groups that accept no consumer offsets (KIP-932, KIP-1071)."""
 
 
-@dataclass(frozen=True, slots=True)
-class OtherKindsRequest(WireRequest[dict[str, DescribedGroup]]):
+class OtherKindsRequest(
+    WireRequest[dict[str, DescribedGroup]], api=16, versions=(5,), flexible=3, name="ListGroups"
+):
     """Those of ``groups`` that are share or streams groups, by name; sent to their coordinator.
 
     DescribeGroups and ConsumerGroupDescribe call them dead. Brokers that do not list by type have none.
     """
 
-    API_KEY = 16
-    VERSIONS = (_WITH_TYPES,)
-    FLEXIBLE_FROM = 3
-
     groups: Sequence[str]
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        return compact_array(()) + compact_array(map(compact_string, OTHER_KINDS)) + NO_TAGS
+    BODY = row(
+        "_states:[string]=empty _types:types",
+        types=array_of(KINDS["string"]).converted(out=lambda _: OTHER_KINDS),
+    )
+    ANSWER = ListGroupsRequest.ANSWER
 
     def answer(self, version: int, cursor: Cursor) -> dict[str, DescribedGroup]:
-        cursor.int32()
-        error = cursor.int16()
-        listed = cursor.compact_array(lambda: _listed_with_state(version, cursor))
+        answer: Any = super().answer(version, cursor)
+        error, listed = answer
         if error:
             return {name: DescribedGroup(name, error, "", "", ()) for name in self.groups}
         asked = frozenset(self.groups)
@@ -274,46 +210,23 @@ class OtherKindsRequest(WireRequest[dict[str, DescribedGroup]]):
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ConsumerGroupDescribeRequest(WireRequest[dict[str, DescribedGroup]]):
+class ConsumerGroupDescribeRequest(WireRequest[dict[str, DescribedGroup]], api=69, versions=(0,), flexible=0):
     """States and members of groups of the new protocol (KIP-848), which DescribeGroups reports as Dead; by name."""
 
-    API_KEY = 69
-    VERSIONS = (0,)
-    FLEXIBLE_FROM = 0
-
     groups: Sequence[str]
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        return compact_array(map(compact_string, self.groups)) + int8(0) + NO_TAGS
-
-    def answer(self, version: int, cursor: Cursor) -> dict[str, DescribedGroup]:  # noqa: ARG002  one version
-        cursor.int32()
-        return {found.group: found for found in cursor.compact_array(lambda: _consumer_group(cursor))}
-
-
-def _consumer_group(cursor: Cursor) -> DescribedGroup:
-    error, _message = cursor.int16(), cursor.compact_string()
-    group, state = cursor.compact_string() or "", cursor.compact_string() or ""
-    cursor.int32(), cursor.int32(), cursor.compact_string()  # group epoch, assignment epoch, assignor
-    members = tuple(cursor.compact_array(lambda: _consumer(cursor)))
-    cursor.int32()  # authorised operations
-    cursor.tags()
-    return DescribedGroup(group, error, state, "consumer", members)
-
-
-def _consumer(cursor: Cursor) -> GroupMember:
-    _member_id, instance_id, _rack = (cursor.compact_string() or "" for _ in range(3))
-    epoch = cursor.int32()
-    client_id, host = cursor.compact_string() or "", cursor.compact_string() or ""
-    cursor.compact_array(cursor.compact_string), cursor.compact_string()  # what it subscribes to
-    for _ in range(2):  # what it has, and what it shall have
-        cursor.compact_array(lambda: _assigned(cursor))
-        cursor.tags()
-    cursor.tags()
-    return GroupMember(client_id, host, b"", instance_id, epoch == _CLOSED_EPOCH)
-
-
-def _assigned(cursor: Cursor) -> None:
-    cursor.topic_id(), cursor.compact_string(), cursor.compact_array(cursor.int32)
-    cursor.tags()
+    BODY = row("groups:[string] _with_rights:bool=0")
+    _ASSIGNED = row("_topics:[topic]", topic=row("_id:uuid _name:string _partitions:[int32]"))
+    _MEMBER = row(
+        "_id:string instance_id:string _rack:string has_closed:epoch client_id:string host:string"
+        " _topics:[string] _pattern:string _assigned:assigned _target:assigned",
+        partial(GroupMember, assignment=b""),
+        epoch=KINDS["int32"].converted(lambda epoch: epoch == _CLOSED_EPOCH),
+        assigned=_ASSIGNED,
+    )
+    _GROUP = row(
+        "error_code:int16 _message:string group:string state:string _epoch:int32 _assigned_epoch:int32"
+        " _assignor:string members:members _rights:int32",
+        partial(DescribedGroup, protocol_type="consumer"),
+        members=array_of(_MEMBER).converted(tuple),
+    )
+    ANSWER = row("_throttle:int32 groups:[group]", _by_name, group=_GROUP)

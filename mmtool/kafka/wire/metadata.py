@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mmtool.kafka.wire.codec import (
-    NO_TAGS,
-    Cursor,
-    array,
-    compact_array,
-    compact_string,
-    int8,
-    int32,
-    known_as,
-    string,
-    uvarint,
-)
+from mmtool.kafka.wire.codec import NO_TOPIC_ID, known_as
 from mmtool.kafka.wire.request import WireRequest
-from mmtool.kafka.wire.rights import Rights, rights_of
+from mmtool.kafka.wire.rights import RIGHTS, Rights
+from mmtool.kafka.wire.schema import array_of, row
 from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_NO_ID = b"\x00" * 16
+    from mmtool.translation.types import TopicId
 
 
 class BrokerAddress(NamedTuple):
@@ -37,12 +25,14 @@ class BrokerAddress(NamedTuple):
 
 
 class PartitionLeader(NamedTuple):
-    """The leader of a partition; ``error_code`` 5 while there is none."""
+    """The leader and replicas of a partition; ``error_code`` 5 and ``leader`` -1 while there is none."""
 
     partition: int
     error_code: int
     leader: int
     leader_epoch: int
+    replicas: tuple[int, ...] = ()
+    in_sync: tuple[int, ...] = ()
 
 
 class TopicMetadata(NamedTuple):
@@ -67,89 +57,38 @@ class MetadataAnswer(NamedTuple):
     topics: list[TopicMetadata]
 
 
-@dataclass(frozen=True, slots=True)
-class MetadataRequest(WireRequest[MetadataAnswer]):
+def _topic(name: str, topic_id: TopicId = NO_TOPIC_ID, **others: Any) -> TopicMetadata:
+    return TopicMetadata(name, known_as(name, topic_id), **others)
+
+
+class MetadataRequest(WireRequest[MetadataAnswer], api=3, versions=(7, 11, 12), flexible=9):
     """Metadata of ``topics``, or of every topic that the client may see when it is None; never creates one.
 
     ``with_rights``: and what we may do with them (KIP-430).
     """
 
-    API_KEY = 3
-    VERSIONS = (7, 11, 12)
-    FLEXIBLE_FROM = 9
-
     topics: Sequence[str] | None
     with_rights: bool = False
-
-    def body(self, version: int) -> bytes:
-        never_create = int8(0)
-        if version < self.FLEXIBLE_FROM:
-            wanted = int32(-1) if self.topics is None else array(map(string, self.topics))
-            return wanted + never_create
-        if self.topics is None:
-            wanted = uvarint(0)
-        else:
-            wanted = compact_array(_NO_ID + compact_string(t) + NO_TAGS for t in self.topics)
-        return wanted + never_create + int8(self.with_rights) + NO_TAGS
-
-    def answer(self, version: int, cursor: Cursor) -> MetadataAnswer:
-        cursor.int32()  # throttle
-        return _flexible(cursor) if version >= self.FLEXIBLE_FROM else _plain(cursor)
-
-
-def _flexible(cursor: Cursor) -> MetadataAnswer:
-    brokers = cursor.compact_array(lambda: _broker_flexible(cursor))
-    cluster_id = cursor.compact_string() or ""
-    cursor.int32()  # controller
-    return MetadataAnswer(cluster_id, brokers, cursor.compact_array(lambda: _topic_flexible(cursor)))
-
-
-def _broker_flexible(cursor: Cursor) -> BrokerAddress:
-    broker = BrokerAddress(cursor.int32(), cursor.compact_string() or "", cursor.int32())
-    cursor.compact_string()  # rack
-    cursor.tags()
-    return broker
-
-
-def _topic_flexible(cursor: Cursor) -> TopicMetadata:
-    error, name, topic_id = cursor.int16(), cursor.compact_string() or "", cursor.topic_id()
-    cursor.boolean()  # internal
-    partitions = cursor.compact_array(lambda: _partition_flexible(cursor))
-    rights = rights_of(cursor)
-    cursor.tags()
-    return TopicMetadata(name, known_as(name, topic_id), error, partitions, rights)
-
-
-def _partition_flexible(cursor: Cursor) -> PartitionLeader:
-    error, partition, leader, epoch = cursor.int16(), cursor.int32(), cursor.int32(), cursor.int32()
-    for _ in range(3):  # replicas, in-sync replicas, offline replicas
-        cursor.compact_array(cursor.int32)
-    cursor.tags()
-    return PartitionLeader(partition, error, leader, epoch)
-
-
-def _plain(cursor: Cursor) -> MetadataAnswer:
-    brokers = cursor.array(lambda: _broker(cursor))
-    cluster_id = cursor.string() or ""
-    cursor.int32()
-    return MetadataAnswer(cluster_id, brokers, cursor.array(lambda: _topic(cursor)))
-
-
-def _broker(cursor: Cursor) -> BrokerAddress:
-    broker = BrokerAddress(cursor.int32(), cursor.string() or "", cursor.int32())
-    cursor.string()
-    return broker
-
-
-def _topic(cursor: Cursor) -> TopicMetadata:
-    error, name = cursor.int16(), cursor.string() or ""
-    cursor.boolean()
-    # without ids a name is all that identifies a topic
-    return TopicMetadata(name, TopicId(name), error, cursor.array(lambda: _partition(cursor)))
-
-
-def _partition(cursor: Cursor) -> PartitionLeader:
-    error, partition, leader, epoch = cursor.int16(), cursor.int32(), cursor.int32(), cursor.int32()
-    for _ in range(3):
-        cursor.array(cursor.int32)
-    return PartitionLeader(partition, error, leader, epoch)
+    BODY = row(
+        "topics:topics _create:bool=0 with_rights:bool@8",
+        topics=array_of(row("_id:uuid=zero@10 name:string")).converted(
+            out=lambda names: names and [{"name": name} for name in names]
+        ),
+    )
+    _PARTITION = row(
+        "error_code:int16 partition:int32 leader:int32 leader_epoch:int32"
+        " replicas:[int32] in_sync:[int32] _offline:[int32]",
+        PartitionLeader,
+    )
+    _TOPIC = row(
+        "error_code:int16 name:string topic_id:uuid@10 _internal:bool partitions:[partition] rights:rights@8",
+        _topic,
+        partition=_PARTITION,
+        rights=RIGHTS,
+    )
+    ANSWER = row(
+        "_throttle:int32 brokers:[broker] cluster_id:string _controller:int32 topics:[topic]",
+        MetadataAnswer,
+        broker=row("node:int32 host:string port:int32 _rack:string", BrokerAddress),
+        topic=_TOPIC,
+    )

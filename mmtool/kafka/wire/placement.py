@@ -1,108 +1,22 @@
-"""Topic requests that only `mmtool doctor` uses.
-
-Metadata with replicas (3), some topic properties (32), and the sizes of replicas on the brokers' disks (35).
-"""
+"""Properties of topics and brokers: DescribeConfigs (32), and of the brokers' disks: DescribeLogDirs (35)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mmtool.kafka.wire.codec import NO_TAGS, Cursor, array, compact_array, compact_string, int8, int32, string
-from mmtool.kafka.wire.metadata import MetadataRequest
 from mmtool.kafka.wire.request import WireRequest
-from mmtool.kafka.wire.rights import Rights, rights_of
+from mmtool.kafka.wire.schema import KINDS, Kind, array_of, by_key, by_topic, only, row, single
 from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
+
+    from mmtool.translation.types import TopicPartition
 
 _TOPIC = 2
-_WITH_VOLUMES = 4
+_BROKER = 4
 _NOT_TOLD = -1
-
-
-class PlacedPartition(NamedTuple):
-    """The leader and replicas of a partition; ``leader`` -1 while there is none."""
-
-    partition: int
-    leader: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
-class PlacedTopic(NamedTuple):
-    """One topic, and the client's operations on it where the broker returns them."""
-
-    name: str
-    error_code: int
-    partitions: tuple[PlacedPartition, ...]
-    rights: Rights | Unknown
-
-
-@dataclass(frozen=True, slots=True)
-class PlacementRequest(WireRequest[dict[str, PlacedTopic]]):
-    """Replicas of ``topics`` by name, or of every topic that the client may see when it is None."""
-
-    API_KEY = 3
-    VERSIONS = (7, 11, 12)
-    FLEXIBLE_FROM = 9
-
-    topics: tuple[str, ...] | None = None
-
-    def body(self, version: int) -> bytes:
-        return MetadataRequest(self.topics, with_rights=True).body(version)
-
-    def answer(self, version: int, cursor: Cursor) -> dict[str, PlacedTopic]:
-        cursor.int32()  # throttle
-        read = _topics if version >= self.FLEXIBLE_FROM else _topics_plain
-        return {topic.name: topic for topic in read(cursor)}
-
-
-def _topics(cursor: Cursor) -> list[PlacedTopic]:
-    cursor.compact_array(lambda: _passed_broker(cursor))
-    cursor.compact_string(), cursor.int32()  # cluster id, controller
-    return cursor.compact_array(lambda: _topic(cursor))
-
-
-def _passed_broker(cursor: Cursor) -> None:
-    cursor.int32(), cursor.compact_string(), cursor.int32(), cursor.compact_string()
-    cursor.tags()
-
-
-def _topic(cursor: Cursor) -> PlacedTopic:
-    error, name = cursor.int16(), cursor.compact_string() or ""
-    cursor.topic_id(), cursor.boolean()
-    partitions = tuple(cursor.compact_array(lambda: _partition(cursor)))
-    rights = rights_of(cursor)
-    cursor.tags()
-    return PlacedTopic(name, error, partitions, rights)
-
-
-def _partition(cursor: Cursor) -> PlacedPartition:
-    _error, partition, leader, _epoch = cursor.int16(), cursor.int32(), cursor.int32(), cursor.int32()
-    replicas, in_sync, _offline = (tuple(cursor.compact_array(cursor.int32)) for _ in range(3))
-    cursor.tags()
-    return PlacedPartition(partition, leader, replicas, in_sync)
-
-
-def _topics_plain(cursor: Cursor) -> list[PlacedTopic]:
-    cursor.array(lambda: (cursor.int32(), cursor.string(), cursor.int32(), cursor.string()))
-    cursor.string(), cursor.int32()
-    return cursor.array(lambda: _topic_plain(cursor))
-
-
-def _topic_plain(cursor: Cursor) -> PlacedTopic:
-    error, name = cursor.int16(), cursor.string() or ""
-    cursor.boolean()
-    return PlacedTopic(name, error, tuple(cursor.array(lambda: _partition_plain(cursor))), UNKNOWN)
-
-
-def _partition_plain(cursor: Cursor) -> PlacedPartition:
-    _error, partition, leader, _epoch = cursor.int16(), cursor.int32(), cursor.int32(), cursor.int32()
-    replicas, in_sync, _offline = (tuple(cursor.array(cursor.int32)) for _ in range(3))
-    return PlacedPartition(partition, leader, replicas, in_sync)
 
 
 class DescribedEntry(NamedTuple):
@@ -115,41 +29,62 @@ class DescribedEntry(NamedTuple):
 
 
 class DescribedConfig(NamedTuple):
-    """The answer about one topic."""
+    """The answer about one topic or broker."""
 
     error_code: int
     entries: dict[str, DescribedEntry]
 
+    @property
+    def values(self) -> dict[str, str | None]:
+        """The values alone; None for one that the broker hides (KIP-226: it may be a secret)."""
+        return {name: entry.value for name, entry in self.entries.items()}
 
-@dataclass(frozen=True, slots=True)
-class DescribeTopicConfigsRequest(WireRequest[dict[str, DescribedConfig]]):
+
+def _configs_of(kind: int, resources: Callable[[dict[str, Any]], Iterable[object]]) -> Kind:
+    """The schema of a request for some ``names`` of properties of some resources, which it has in its fields."""
+    resource = row("kind:int8 name:string names:[string]")
+    return row("resources:[resource] _with_synonyms:bool=0", resource=resource).converted(
+        out=lambda fields: {
+            "resources": [
+                {"kind": kind, "name": str(one), "names": fields["names"]} for one in resources(fields)
+            ]
+        }
+    )
+
+
+_ENTRY = (
+    "key:string value:nullable is_read_only:bool source:int8 is_sensitive:bool _synonyms:[synonym]",
+    DescribedEntry,
+)
+_CONFIGS = by_key(
+    "error_code:int16 _message:string _kind:int8 key:string entries:entries",
+    DescribedConfig,
+    entries=by_key(*_ENTRY, synonym=row("_name:string _value:nullable _source:int8")),
+)
+
+
+class DescribeTopicConfigsRequest(
+    WireRequest[dict[str, DescribedConfig]], api=32, versions=(1,), name="DescribeConfigs"
+):
     """Some properties of some topics, by topic; those that a broker does not know are not among them."""
-
-    API_KEY = 32
-    VERSIONS = (1,)
 
     topics: Collection[str]
     names: Collection[str]
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  one version
-        names = array(map(string, self.names))
-        return array(int8(_TOPIC) + string(topic) + names for topic in self.topics) + int8(0)
-
-    def answer(self, version: int, cursor: Cursor) -> dict[str, DescribedConfig]:  # noqa: ARG002  one version
-        cursor.int32()
-        return dict(cursor.array(lambda: _config(cursor)))
+    BODY = _configs_of(_TOPIC, lambda fields: fields["topics"])
+    ANSWER = row("_throttle:int32 configs:configs", only, configs=_CONFIGS)
 
 
-def _config(cursor: Cursor) -> tuple[str, DescribedConfig]:
-    error, _message, _type, topic = cursor.int16(), cursor.string(), cursor.int8(), cursor.string() or ""
-    return topic, DescribedConfig(error, dict(cursor.array(lambda: _entry(cursor))))
+class DescribeBrokerConfigRequest(
+    WireRequest[DescribedConfig], api=32, versions=(1,), name="DescribeConfigs"
+):
+    """Some properties of one broker; sent to that broker. Those that are not set are not among them."""
 
-
-def _entry(cursor: Cursor) -> tuple[str, DescribedEntry]:
-    name, value, is_read_only = cursor.string() or "", cursor.string(), cursor.boolean()
-    entry = DescribedEntry(value, cursor.int8(), is_read_only, cursor.boolean())
-    cursor.array(lambda: (cursor.string(), cursor.string(), cursor.int8()))  # synonyms
-    return name, entry
+    node: int
+    names: Collection[str]
+    BODY = _configs_of(_BROKER, lambda fields: [fields["node"]])
+    ANSWER = row(
+        "_throttle:int32 configs:configs", lambda configs: single(configs.values()), configs=_CONFIGS
+    )
 
 
 class DescribedLogDir(NamedTuple):
@@ -163,8 +98,8 @@ class DescribedLogDir(NamedTuple):
     error_code: int
     path: str
     sizes: dict[TopicPartition, int]
-    total: int | Unknown
-    usable: int | Unknown
+    total: int | Unknown = UNKNOWN
+    usable: int | Unknown = UNKNOWN
 
 
 class DescribedLogDirs(NamedTuple):
@@ -174,73 +109,30 @@ class DescribedLogDirs(NamedTuple):
     directories: list[DescribedLogDir]
 
 
-@dataclass(frozen=True, slots=True)
-class DescribeLogDirsRequest(WireRequest[DescribedLogDirs]):
+def _kept(sizes: dict[TopicPartition, int | None]) -> dict[TopicPartition, int]:
+    return {place: size for place, size in sizes.items() if size is not None}
+
+
+class DescribeLogDirsRequest(WireRequest[DescribedLogDirs], api=35, versions=(1, 3, 4), flexible=2):
     """The broker's log directories, with the sizes of its replicas of some topics."""
 
-    API_KEY = 35
-    VERSIONS = (1, 3, 4)
-    FLEXIBLE_FROM = 2
-
     topics: Mapping[str, int]
-
-    def body(self, version: int) -> bytes:
-        if version < self.FLEXIBLE_FROM:
-            return array(string(name) + array(map(int32, range(n))) for name, n in self.topics.items())
-        listed = compact_array(
-            compact_string(name) + compact_array(map(int32, range(n))) + NO_TAGS
-            for name, n in self.topics.items()
-        )
-        return listed + NO_TAGS
-
-    def answer(self, version: int, cursor: Cursor) -> DescribedLogDirs:
-        cursor.int32()
-        if version < self.FLEXIBLE_FROM:
-            return DescribedLogDirs(0, cursor.array(lambda: _directory_plain(cursor)))
-        return DescribedLogDirs(cursor.int16(), cursor.compact_array(lambda: _directory(cursor, version)))
-
-
-def _directory_plain(cursor: Cursor) -> DescribedLogDir:
-    error, path = cursor.int16(), cursor.string() or ""
-    sizes: dict[TopicPartition, int] = {}
-
-    def topic() -> None:
-        name = cursor.string() or ""
-        sizes.update(_sizes(name, cursor.array(lambda: _replica(cursor))))
-
-    cursor.array(topic)
-    return DescribedLogDir(error, path, sizes, UNKNOWN, UNKNOWN)
-
-
-def _directory(cursor: Cursor, version: int) -> DescribedLogDir:
-    error, path = cursor.int16(), cursor.compact_string() or ""
-    sizes: dict[TopicPartition, int] = {}
-
-    def topic() -> None:
-        name = cursor.compact_string() or ""
-        sizes.update(_sizes(name, cursor.compact_array(lambda: _tagged_replica(cursor))))
-        cursor.tags()
-
-    cursor.compact_array(topic)
-    total, usable = (cursor.int64(), cursor.int64()) if version >= _WITH_VOLUMES else (_NOT_TOLD, _NOT_TOLD)
-    cursor.tags()
-    return DescribedLogDir(error, path, sizes, _told(total), _told(usable))
-
-
-def _tagged_replica(cursor: Cursor) -> tuple[int, int, bool]:
-    found = _replica(cursor)
-    cursor.tags()
-    return found
-
-
-def _replica(cursor: Cursor) -> tuple[int, int, bool]:
-    partition, size, _lag = cursor.int32(), cursor.int64(), cursor.int64()
-    return partition, size, cursor.boolean()
-
-
-def _sizes(name: str, replicas: list[tuple[int, int, bool]]) -> dict[TopicPartition, int]:
-    return {TopicPartition(name, number): size for number, size, is_future in replicas if not is_future}
-
-
-def _told(number: int) -> int | Unknown:
-    return UNKNOWN if number == _NOT_TOLD else number
+    BODY = row(
+        "topics:topics",
+        topics=array_of(row("name:string partitions:[int32]")).converted(
+            out=lambda topics: [{"name": name, "partitions": range(n)} for name, n in topics.items()]
+        ),
+    )
+    _DIRECTORY = row(
+        "error_code:int16 path:string sizes:sizes total:volume@4 usable:volume@4",
+        DescribedLogDir,
+        sizes=by_topic(
+            "size:int64 _lag:int64 is_future:bool", lambda size, is_future: None if is_future else size
+        ).converted(_kept),
+        volume=KINDS["int64"].converted(lambda octets: UNKNOWN if octets == _NOT_TOLD else octets),
+    )
+    ANSWER = row(
+        "_throttle:int32 error_code:int16@3 directories:[directory]",
+        partial(DescribedLogDirs, error_code=0),
+        directory=_DIRECTORY,
+    )

@@ -6,7 +6,6 @@ by name; 7 is the first that allows zstd.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,16 +58,11 @@ class ProduceAnswer(NamedTuple):
     throttle_ms: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProduceRequest(WireRequest[ProduceAnswer]):
+class ProduceRequest(WireRequest[ProduceAnswer], api=0, versions=(7, 8, PRODUCE_BY_ID), flexible=9):
     """Batches for different partitions, sorted by topic, acks=all.
 
     Two batches for one partition in one request are refused by the broker with error 87.
     """
-
-    API_KEY = 0
-    VERSIONS = (7, 8, PRODUCE_BY_ID)
-    FLEXIBLE_FROM = 9
 
     partitions: Sequence[ProducePartition]
     timeout_ms: int

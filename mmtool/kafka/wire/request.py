@@ -7,48 +7,21 @@ field; these read answers without copies and support topic ids (KIP-516).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, dataclass_transform
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.remedies import TOO_OLD
 from mmtool.kafka.wire.codec import NO_TAGS, Cursor, int16, int32, read_whole, string
-from mmtool.kafka.wire.schema import Form, Kind, reader_of, writer_of
+from mmtool.kafka.wire.schema import Form, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mmtool.kafka.wire.schema import Read, Write
+
 A = TypeVar("A")
 
-_APIS = {
-    0: "Produce",
-    1: "Fetch",
-    2: "ListOffsets",
-    3: "Metadata",
-    8: "OffsetCommit",
-    9: "OffsetFetch",
-    10: "FindCoordinator",
-    12: "Heartbeat",
-    15: "DescribeGroups",
-    16: "ListGroups",
-    17: "SaslHandshake",
-    22: "InitProducerId",
-    24: "AddPartitionsToTxn",
-    26: "EndTxn",
-    29: "DescribeAcls",
-    30: "CreateAcls",
-    31: "DeleteAcls",
-    32: "DescribeConfigs",
-    35: "DescribeLogDirs",
-    36: "SaslAuthenticate",
-    42: "DeleteGroups",
-    47: "OffsetDelete",
-    60: "DescribeCluster",
-    61: "DescribeProducers",
-    65: "DescribeTransactions",
-    66: "ListTransactions",
-    69: "ConsumerGroupDescribe",
-}
-"""Kafka's name of each API that mmtool uses, by its number."""
 _SINCE = {47: "2.4", 60: "2.8", 61: "2.8", 65: "3.0", 66: "3.0"}
 """The Kafka release of APIs that older brokers lack although mmtool supports these brokers."""
 
@@ -61,14 +34,16 @@ class NoCommonVersionError(Exception):
     """mmtool and the broker of a connection share no version of a request.
 
     Args:
-        api: Kafka's number of the API.
+        request: The class of the request.
         usable: The versions that mmtool can use, ascending.
         offered: Lowest and highest version of the broker; None where it does not have the API.
     """
 
-    def __init__(self, api: int, usable: tuple[int, ...], offered: tuple[int, int] | None) -> None:
-        name = _APIS[api]
-        self._api = api
+    def __init__(
+        self, request: type[WireRequest[Any]], usable: tuple[int, ...], offered: tuple[int, int] | None
+    ) -> None:
+        name = request.API
+        self._api = request.API_KEY
         self._is_too_new = offered is not None and offered[1] > usable[0]
         if offered is None:
             why = f"it does not have the {name} API, which mmtool needs"
@@ -94,6 +69,7 @@ class WireRequest(Generic[A]):
     """One request, and the decoder of its answer. A class that names its ``api`` is a frozen dataclass.
 
     Attributes:
+        API: Kafka's name of the API: that of the class without "Request", where it gives no other ``name``.
         API_KEY: Kafka's number of the API.
         VERSIONS: The supported versions, ascending. The highest one that the broker shares is used.
         FLEXIBLE_FROM: The first version with compact types and tagged fields (KIP-482).
@@ -101,6 +77,7 @@ class WireRequest(Generic[A]):
         ANSWER: The schema of the response after its header.
     """
 
+    API: ClassVar[str]
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[tuple[int, ...]]
     FLEXIBLE_FROM: ClassVar[int] = 1 << 15
@@ -108,15 +85,26 @@ class WireRequest(Generic[A]):
     ANSWER: ClassVar[Kind]
 
     def __init_subclass__(
-        cls, api: int | None = None, versions: tuple[int, ...] = (), flexible: int = FLEXIBLE_FROM
+        cls,
+        api: int | None = None,
+        versions: tuple[int, ...] = (),
+        flexible: int = FLEXIBLE_FROM,
+        name: str = "",
     ) -> None:
+        cls.API = name or cls.__name__.removesuffix("Request")
         if api is not None:
             cls.API_KEY, cls.VERSIONS, cls.FLEXIBLE_FROM = api, versions, flexible
             dataclass(frozen=True)(cls)
 
     def body(self, version: int) -> bytes:
         """Encode the request without its header."""
-        return writer_of(self.BODY, Form(version, version >= self.FLEXIBLE_FROM))(vars(self))
+        return self._schemas(version)[0](vars(self))
+
+    @classmethod
+    @cache
+    def _schemas(cls, version: int) -> tuple[Write, Read]:
+        form = Form(version, version >= cls.FLEXIBLE_FROM)
+        return cls.BODY.writer(form), cls.ANSWER.reader(form)
 
     def pieces(self, version: int) -> list[bytes | bytearray]:
         """Encode the request without its header, in pieces where joining them would copy megabytes."""
@@ -124,7 +112,7 @@ class WireRequest(Generic[A]):
 
     def answer(self, version: int, cursor: Cursor) -> A:
         """Decode the response after its header."""
-        answer: A = reader_of(self.ANSWER, Form(version, version >= self.FLEXIBLE_FROM))(cursor)
+        answer: A = self._schemas(version)[1](cursor)
         return answer
 
     def usable(self) -> tuple[int, ...]:
@@ -142,7 +130,7 @@ class WireRequest(Generic[A]):
         for version in reversed(self.usable()):
             if low <= version <= high:
                 return Prepared(self, version)
-        raise NoCommonVersionError(self.API_KEY, self.usable(), offered)
+        raise NoCommonVersionError(type(self), self.usable(), offered)
 
 
 class Prepared(Generic[A]):

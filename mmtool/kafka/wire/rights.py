@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from mmtool.kafka.wire.schema import KINDS
 from mmtool.translation.known import UNKNOWN, Unknown
-
-if TYPE_CHECKING:
-    from mmtool.kafka.wire.codec import Cursor
 
 _NOT_ASKED = -(1 << 31)
 
@@ -16,14 +14,20 @@ _NOT_ASKED = -(1 << 31)
 class Operation(IntEnum):
     """Kafka's numbers of the operations (``AclOperation``)."""
 
+    ALL = 2
     READ = 3
     WRITE = 4
     CREATE = 5
     DELETE = 6
     ALTER = 7
     DESCRIBE = 8
+    CLUSTER_ACTION = 9
     DESCRIBE_CONFIGS = 10
     ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+    TWO_PHASE_COMMIT = 15
 
 
 class Rights(NamedTuple):
@@ -51,7 +55,9 @@ class Rights(NamedTuple):
         return self.may(Operation.ALTER)
 
 
-def rights_of(cursor: Cursor) -> Rights | Unknown:
-    """Read the authorized operations from a response; UNKNOWN where they were not requested."""
-    operations = cursor.int32()
+def _rights(operations: int) -> Rights | Unknown:
     return UNKNOWN if operations == _NOT_ASKED else Rights(operations)
+
+
+RIGHTS = KINDS["int32"].converted(_rights)
+"""The type of the authorized operations in a response; UNKNOWN where they were not requested."""

@@ -11,9 +11,9 @@ import random
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from mmtool.kafka.wire.codec import Cursor, int32, string
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.request import WireRequest
+from mmtool.kafka.wire.schema import row
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -42,20 +42,12 @@ class Handshake(NamedTuple):
     mechanisms: list[str]
 
 
-@dataclass(frozen=True, slots=True)
-class SaslHandshakeRequest(WireRequest[Handshake]):
+class SaslHandshakeRequest(WireRequest[Handshake], api=17, versions=(1,)):
     """Starts a login with a mechanism; version 1 announces SaslAuthenticate requests."""
 
-    API_KEY = 17
-    VERSIONS = (1,)
-
     mechanism: str
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  there is one
-        return string(self.mechanism)
-
-    def answer(self, version: int, cursor: Cursor) -> Handshake:  # noqa: ARG002  there is one
-        return Handshake(cursor.int16(), [name or "" for name in cursor.array(cursor.string)])
+    BODY = row("mechanism:string")
+    ANSWER = row("error_code:int16 mechanisms:[string]", Handshake)
 
 
 class Authenticated(NamedTuple):
@@ -70,24 +62,15 @@ class Authenticated(NamedTuple):
     error_code: int
     message: str
     token: bytes
-    lifetime_ms: int
+    lifetime_ms: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SaslAuthenticateRequest(WireRequest[Authenticated]):
+class SaslAuthenticateRequest(WireRequest[Authenticated], api=36, versions=(0, 1)):
     """Sends one token of a login."""
 
-    API_KEY = 36
-    VERSIONS = (0, 1)
-
     token: bytes = field(repr=False)
-
-    def body(self, version: int) -> bytes:  # noqa: ARG002  both versions are alike
-        return int32(len(self.token)) + self.token
-
-    def answer(self, version: int, cursor: Cursor) -> Authenticated:
-        code, message, token = cursor.int16(), cursor.string() or "", bytes(cursor.records())
-        return Authenticated(code, message, token, cursor.int64() if version else 0)
+    BODY = row("token:bytes")
+    ANSWER = row("error_code:int16 message:string token:bytes lifetime_ms:int64@1", Authenticated)
 
 
 class Authenticator(Protocol):

@@ -1,6 +1,6 @@
 """Schemas of Kafka's messages, and the one interpreter that encodes and decodes by them.
 
-A schema is text: the fields of a request or a response in Kafka's order, each as ``name:type``. The types are `_KINDS`
+A schema is text: the fields of a request or a response in Kafka's order, each as ``name:type``. The types are `KINDS`
 and those that the schema is given by name; ``[type]`` is a list of one. ``=-1`` marks a field of a request with a fixed
 value, ``@4`` one that versions before 4 do not have.
 
@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import re
 import struct
-from functools import cache
+from functools import lru_cache
 from itertools import groupby
-from operator import attrgetter, methodcaller
+from operator import attrgetter, itemgetter, methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.kafka.wire.codec import (
     NO_TAGS,
+    NO_TOPIC_ID,
     Cursor,
     array,
     compact_array,
@@ -30,13 +31,13 @@ from mmtool.kafka.wire.codec import (
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     Read = Callable[[Cursor], Any]
     Write = Callable[[Any], bytes]
 
 _FIELD = re.compile(r"(\w+):([\w\[\]]+)(?:=([\w-]+))?(?:@(\d+))?")
-_FIXED = {"null": None, "empty": "", "-1": -1, "0": 0, "1": 1}
+_FIXED = {"null": None, "empty": "", "zero": NO_TOPIC_ID, "-1": -1, "0": 0, "1": 1}
 
 
 class Form(NamedTuple):
@@ -74,23 +75,12 @@ class Kind(NamedTuple):
         return Kind(reader, writer)
 
 
-@cache
-def reader_of(schema: Kind, form: Form) -> Read:
-    """The decoder of responses of one version; the same for every call."""
-    return schema.reader(form)
-
-
-@cache
-def writer_of(schema: Kind, form: Form) -> Write:
-    """The encoder of requests of one version; the same for every call."""
-    return schema.writer(form)
-
-
 def row(text: str, make: Callable[..., Any] = dict, /, **kinds: Kind) -> Kind:
     """The type of a structure.
 
     A request is encoded from a mapping of its values by name; of a response ``make`` is called with them, as far as the
-    version has them. A field whose name begins with an underscore is left out of both.
+    version has them. A field whose name begins with an underscore is left out of both; a field ``key`` of a response is
+    the first of a pair with what ``make`` makes of the others.
     """
 
     def fields(form: Form) -> dict[str, Kind]:
@@ -102,14 +92,14 @@ def row(text: str, make: Callable[..., Any] = dict, /, **kinds: Kind) -> Kind:
 
     def reader(form: Form) -> Read:
         of_version = fields(form)
-        wanted = [(at, name) for at, name in enumerate(of_version) if not name.startswith("_")]
+        made = _maker(make, of_version)
         parts = list(_readers(of_version.values(), form))
 
         def read(cursor: Cursor) -> Any:
             values = [value for part in parts for value in part(cursor)]
             if form.is_flexible:
                 cursor.tags()
-            return make(**{name: values[at] for at, name in wanted})
+            return made(values)
 
         return read
 
@@ -119,6 +109,19 @@ def row(text: str, make: Callable[..., Any] = dict, /, **kinds: Kind) -> Kind:
         return lambda values: b"".join([part(values.get(name)) for name, part in parts]) + end
 
     return Kind(reader, writer)
+
+
+def _maker(make: Callable[..., Any], names: Iterable[str]) -> Callable[[list[Any]], Any]:
+    """What ``make`` makes of a row's values: by their place for a named tuple, which is faster, else by their names."""
+    wanted = {name: at for at, name in enumerate(names) if not name.startswith("_")}
+    key = wanted.pop("key", None)
+    places = [wanted[name] for name in getattr(make, "_fields", ()) if name in wanted]
+    pick = itemgetter(*places) if places else None
+
+    def made(values: list[Any]) -> Any:
+        return make(*pick(values)) if pick else make(**{name: values[at] for name, at in wanted.items()})
+
+    return made if key is None else lambda values: (values[key], made(values))
 
 
 def _readers(kinds: Iterable[Kind], form: Form) -> Iterator[Read]:
@@ -137,7 +140,7 @@ def _single(read: Read) -> Read:
 def _kind(name: str, fixed: str, kinds: Mapping[str, Kind]) -> Kind:
     """The type of a name in a schema, or of a field with a fixed value."""
     in_list = name.startswith("[")
-    kind = array_of(_kind(name[1:-1], "", kinds)) if in_list else kinds.get(name) or _KINDS[name]
+    kind = array_of(_kind(name[1:-1], "", kinds)) if in_list else kinds.get(name) or KINDS[name]
     return kind.converted(out=lambda _: _FIXED[fixed]) if fixed else kind
 
 
@@ -145,6 +148,10 @@ def array_of(item: Kind) -> Kind:
     """The type of a list; a null one is read as an empty one, and written for None."""
 
     def reader(form: Form) -> Read:
+        if item.code:  # numbers are read in one call
+            layouts = lru_cache(lambda count: struct.Struct(f">{count}{item.code}"))
+            count = Cursor.compact_count if form.is_flexible else Cursor.count
+            return lambda cursor: cursor.fields(layouts(count(cursor)))
         read = item.reader(form)
         if form.is_flexible:
             return lambda cursor: cursor.compact_array(lambda: read(cursor))
@@ -158,15 +165,20 @@ def array_of(item: Kind) -> Kind:
     return Kind(reader, writer)
 
 
-def only(**fields: Any) -> Any:
-    """Make a `row` the value of its one field."""
-    (value,) = fields.values()
+def single(values: Collection[Any]) -> Any:
+    """The one value of several; ValueError where there are more or none."""
+    (value,) = values
     return value
 
 
+def only(**fields: Any) -> Any:
+    """Make a `row` the value of its one field."""
+    return single(fields.values())
+
+
 def by_key(text: str, make: Callable[..., Any], /, **kinds: Kind) -> Kind:
-    """The type of a list of rows: a mapping of their field ``key`` to what ``make`` makes of the others."""
-    return array_of(row(text, lambda key, **others: (key, make(**others)), **kinds)).converted(into=dict)
+    """The type of a list of rows that have a field ``key``: a mapping of it to what ``make`` makes of the others."""
+    return array_of(row(text, make, **kinds)).converted(into=dict)
 
 
 def by_topic(text: str, make: Callable[..., Any] = only, /, **kinds: Kind) -> Kind:
@@ -176,7 +188,7 @@ def by_topic(text: str, make: Callable[..., Any] = only, /, **kinds: Kind) -> Ki
         return {
             TopicPartition(topic["name"], number): value
             for topic in topics
-            for number, value in topic["partitions"].items()
+            for number, value in topic["partitions"]
         }
 
     def out(values: Mapping[TopicPartition, dict[str, Any]]) -> list[dict[str, Any]]:
@@ -185,8 +197,8 @@ def by_topic(text: str, make: Callable[..., Any] = only, /, **kinds: Kind) -> Ki
             for topic, places in groupby(sorted(values), attrgetter("topic"))
         ]
 
-    partitions = by_key(f"key:int32 {text}", make, **kinds)
-    return array_of(row("name:string partitions:partitions", partitions=partitions)).converted(into, out)
+    partition = row(f"key:int32 {text}", make, **kinds)
+    return array_of(row("name:string partitions:[partition]", partition=partition)).converted(into, out)
 
 
 def _number(code: str) -> Kind:
@@ -201,7 +213,7 @@ def _counted(plain: tuple[Read, Write], compact: tuple[Read, Write]) -> Kind:
 
 _NULLABLE = _counted((Cursor.string, string), (Cursor.compact_string, compact_string))
 
-_KINDS = {
+KINDS = {
     "bool": _number("?"),
     "int8": _number("b"),
     "int16": _number("h"),
@@ -220,5 +232,6 @@ _KINDS = {
             for topic, of in groupby(sorted(set(places)), attrgetter("topic"))
         ]
     ),
+    "errors": by_topic("error_code:int16"),
 }
 """Types by their names in a schema: ``string`` is empty for null, ``places`` are partitions under their topics."""

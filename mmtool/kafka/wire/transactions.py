@@ -43,7 +43,7 @@ class AddPartitionsToTxnRequest(WireRequest[dict[TopicPartition, int]], api=24, 
     epoch: int
     partitions: Sequence[TopicPartition]
     BODY = row("transactional_id:string producer_id:int64 epoch:int16 partitions:places")
-    ANSWER = row("_throttle:int32 errors:errors", only, errors=by_topic("error_code:int16"))
+    ANSWER = row("_throttle:int32 partitions:errors", only)
 
 
 class EndTxnRequest(WireRequest[int], api=26, versions=(0, 1)):

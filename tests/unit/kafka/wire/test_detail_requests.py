@@ -8,6 +8,7 @@ from mmtool.kafka.wire.api_versions import (
     api_versions_frame,
     read_api_versions,
 )
+from mmtool.kafka.wire.metadata import MetadataRequest, PartitionLeader, TopicMetadata
 from mmtool.kafka.wire.placement import (
     DescribedConfig,
     DescribedEntry,
@@ -15,9 +16,6 @@ from mmtool.kafka.wire.placement import (
     DescribedLogDirs,
     DescribeLogDirsRequest,
     DescribeTopicConfigsRequest,
-    PlacedPartition,
-    PlacedTopic,
-    PlacementRequest,
 )
 from mmtool.kafka.wire.trials import HeartbeatTrial, claim_trial
 from mmtool.translation.known import UNKNOWN
@@ -48,10 +46,11 @@ def test_replicas_of_a_broker_before_2_8_are_read_without_rights():
     partition = "0000 00000000 00000007 00000003 00000001 00000007 00000001 00000007 00000000"
     topic = f"0000 0001 74 00 00000001 {partition}"
     answer = f"00000000 {BROKER_PLAIN} 0001 63 00000007 00000001 {topic}"
-    placed = PlacedTopic("t", 0, (PlacedPartition(0, 7, (7,), (7,)),), UNKNOWN)
-    assert read(PlacementRequest(), 7, answer) == ({"t": placed}, 0)
-    assert PlacementRequest().body(7) == raw("ffffffff 00")
-    assert PlacementRequest(("t",)).body(7) == raw("00000001 0001 74 00")
+    found, left = read(MetadataRequest(None), 7, answer)
+    assert (found.topics, left) == (
+        [TopicMetadata("t", "t", 0, [PartitionLeader(0, 0, 7, 3, (7,), (7,))])],
+        0,
+    )
 
 
 def test_some_properties_of_a_topic_are_read_with_where_they_come_from():

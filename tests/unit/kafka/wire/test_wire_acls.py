@@ -4,15 +4,14 @@ import pytest
 
 from kit.protocol import raw, read
 from mmtool.kafka.wire.acls import (
-    BrokerConfig,
     ClusterRights,
     CreateAclsRequest,
     DeleteAclsRequest,
     DescribeAclsRequest,
-    DescribeBrokerConfigRequest,
     DescribeClusterRequest,
     ListedBindings,
 )
+from mmtool.kafka.wire.placement import DescribeBrokerConfigRequest
 from mmtool.kafka.wire.rights import Rights
 from mmtool.plan.failover.acl_rules import Binding
 
@@ -80,7 +79,7 @@ def test_describe_cluster_tells_our_rights():
     broker = "00000001 02 68 00002384 00 00"
     answer = "00000000 0000 00 02 69 00000001 02" + broker + "00000180 00"
     seen, left = read(DescribeClusterRequest(), 0, answer)
-    assert (seen, left) == (ClusterRights(0, Rights(0x180)), 1)
+    assert (seen, left) == (ClusterRights(0, Rights(0x180)), 0)
     assert (seen.rights.may_alter, seen.rights.may_write) == (True, False)
 
 
@@ -90,4 +89,5 @@ def test_describe_configs_leaves_out_what_is_not_set_and_keeps_what_is_hidden():
     shown = "0001 61 0001 78 00 04 00 00000001 0001 61 0001 78 04"
     hidden = "0001 62 ffff 00 04 01 00000000"
     answer = "00000000 00000001 0000 ffff 04 0001 31 00000002" + shown + hidden
-    assert read(request, 1, answer) == (BrokerConfig(0, {"a": "x", "b": None}), 0)
+    config, left = read(request, 1, answer)
+    assert (config.error_code, config.values, left) == (0, {"a": "x", "b": None}, 0)
