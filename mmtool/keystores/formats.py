@@ -41,15 +41,10 @@ def detect_format(content: bytes) -> Format:
     if PEM_START in content:
         return Format.PEM
     if content[:1] == bytes([_DER_SEQUENCE]) and len(content) > 4:
-        return Format.PKCS12 if _sequence_content(content).startswith(_PKCS12_VERSION) else Format.DER
+        length = content[1]
+        within = 2 + (length - _LONG_LENGTH if length >= _LONG_LENGTH else 0)
+        return Format.PKCS12 if content.startswith(_PKCS12_VERSION, within) else Format.DER
     return Format.EMPTY if not content.strip() else Format.UNKNOWN
-
-
-def _sequence_content(content: bytes) -> bytes:
-    """The first bytes inside the outermost DER sequence."""
-    length = content[1]
-    start = 2 + (length - _LONG_LENGTH if length >= _LONG_LENGTH else 0)
-    return content[start : start + len(_PKCS12_VERSION)]
 
 
 # --- how often an encrypted store or key has its password hashed, read before anything is hashed ---------
@@ -82,23 +77,16 @@ def iterations(ber: bytes) -> int:
 
 
 def _counts(ber: memoryview, depth: int) -> Iterator[int]:
-    before = 0
-    for element in _elements(ber) if depth < _DEPTH else ():
+    """The counts of a content, up to the first element that is damaged: whoever opens the store says so."""
+    at = before = 0
+    while depth < _DEPTH and (element := _element(ber, at, 0)) is not None and element.tag:
         if element.tag == _INTEGER and before == _OCTET_STRING:
             yield int.from_bytes(element.content, "big", signed=True)
         elif element.tag & _CONSTRUCTED or (
             element.tag == _OCTET_STRING and element.content[:1].tobytes() == b"0"
         ):
             yield from _counts(element.content, depth + 1)
-        before = element.tag
-
-
-def _elements(ber: memoryview) -> Iterator[_Element]:
-    """The elements of a content, up to the first that is damaged: whoever opens the store says so."""
-    at = 0
-    while (element := _element(ber, at, 0)) is not None and element.tag:
-        yield element
-        at = element.end
+        at, before = element.end, element.tag
 
 
 def _element(ber: memoryview, at: int, depth: int) -> _Element | None:

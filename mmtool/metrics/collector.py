@@ -104,17 +104,14 @@ class Collector:
     def _settings(self) -> dict[str, ClusterSettings]:
         return {side.alias: side for flow in self._flows() for side in (flow.source, flow.target)}
 
-    def _lines(
-        self, name: str, open_with: Callable[[FlowSettings], Callable[[], list[Sample]]]
-    ) -> Callable[[], Lines]:
-        ask = Reopened(partial(self._flow, name), open_with)
-        return lambda: lines_of(ask())
-
     def _cluster(self, alias: str) -> ClusterSettings:
         return self._settings()[alias]
 
-    def _flow(self, name: str) -> FlowSettings:
-        return next(flow for flow in self._flows() if flow.name == name)
+    def _lines(
+        self, name: str, open_with: Callable[[FlowSettings], Callable[[], list[Sample]]]
+    ) -> Callable[[], Lines]:
+        ask = Reopened(lambda: next(flow for flow in self._flows() if flow.name == name), open_with)
+        return lambda: lines_of(ask())
 
     # --- what scrapes get -----------------------------------------------------------------------------------
 
@@ -122,15 +119,12 @@ class Collector:
         """The metrics in the format that an ``Accept`` header asks for, and its content type."""
         wanted = format_of(accept)
         with self._rendering:
-            state = self._state()
+            state = [(look.version, look.latest is None) for look in self._lookouts()]
             if state != self._rendered_of:
                 self._rendered, self._rendered_of = {}, state
             if wanted.content_type not in self._rendered:
                 self._rendered[wanted.content_type] = render(self._known(), wanted)
             return self._rendered[wanted.content_type], wanted.content_type
-
-    def _state(self) -> object:
-        return [(look.version, look.latest is None) for look in self._lookouts()]
 
     def _known(self) -> Iterator[Lines]:
         """The lines of all present answers; flows of an unreachable cluster are left out."""

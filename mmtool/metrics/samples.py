@@ -303,16 +303,11 @@ def render(some: Iterable[Lines], wanted: Format) -> bytes:
     for family in FAMILIES:
         lines = [line for of in together for line in of.get(family.name, ())]
         if lines:
-            texts += [*_head(family, wanted), *lines]
+            name = family.base_name if wanted.is_open_metrics else family.name
+            texts += [f"# HELP {name} {family.meaning}", f"# TYPE {name} {family.kind}", *lines]
     if wanted.is_open_metrics:
         texts.append("# EOF")
     return "".join(f"{text}\n" for text in texts).encode()
-
-
-def _head(family: Family, wanted: Format) -> Iterator[str]:
-    name = family.base_name if wanted.is_open_metrics else family.name
-    yield f"# HELP {name} {family.meaning}"
-    yield f"# TYPE {name} {family.kind}"
 
 
 def _histogram(sample: Sample) -> Iterator[str]:

@@ -116,7 +116,8 @@ class NewFile:
         """
         try:
             if self.force:
-                self._take_mode()
+                with suppress(FileNotFoundError):
+                    self.draft.chmod(self.place.stat().st_mode & 0o777)
             else:
                 os.close(os.open(self.place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
             self.draft.replace(self.place)
@@ -124,10 +125,6 @@ class NewFile:
             refuse_existing(self.path, force=False)
         except OSError as error:
             raise _unwritable(self.path, error) from error
-
-    def _take_mode(self) -> None:
-        with suppress(FileNotFoundError):
-            self.draft.chmod(self.place.stat().st_mode & 0o777)
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from mmtool.runtime.files import cache_root
 from mmtool.translation.json_text import parse_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     Names = Mapping[str, list[str]]
@@ -51,18 +51,15 @@ def names_in(content: bytes) -> Names:
 
 
 def remember(config: Path, alias: str = "", **names: Iterable[str]) -> None:
-    """Replace the names of some kinds; the file is readable for its owner alone."""
+    """Replace the names of some kinds, without those that are too many; the file is its owner's alone."""
     known = dict(known_names(config, alias))
-    now = {**known, **{kind: _kept(kind, some) for kind, some in names.items()}}
+    # ids of operations begin with their time: newest first
+    kept = {kind: sorted(set(some), reverse=kind == OPERATIONS)[:_MOST] for kind, some in names.items()}
+    now = {**known, **kept}
     if now == known:
         return
     with contextlib.suppress(OSError):
         _write(_file(config, alias), json.dumps(now).encode())
-
-
-def _kept(kind: str, names: Iterable[str]) -> list[str]:
-    """The names in order, without those that are too many: ids of operations begin with their time, newest first."""
-    return sorted(set(names), reverse=kind == OPERATIONS)[:_MOST]
 
 
 def add(config: Path, alias: str, **names: Iterable[str]) -> None:
@@ -94,17 +91,11 @@ def _file(config: Path, alias: str) -> Path:
 def _write(path: Path, content: bytes) -> None:
     """Write a file that is there whole or not at all, whoever else writes it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _draft(path) as (draft, handle):
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        draft.replace(path)
-
-
-@contextlib.contextmanager
-def _draft(path: Path) -> Iterator[tuple[Path, int]]:
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     try:
-        yield draft, handle
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)

@@ -114,13 +114,9 @@ def usable_cores(cgroups: Path = _CGROUPS, ours: Path = _OURS) -> int:
         cgroups: Where the cgroups are mounted.
         ours: The file that names the cgroups of this process.
     """
-    return max(1, min([_affinity(), *(math.ceil(limit) for limit in _limits(cgroups, ours))]))
-
-
-def _affinity() -> int:
-    if hasattr(os, "sched_getaffinity"):  # Linux
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    is_linux = hasattr(os, "sched_getaffinity")
+    allowed = len(os.sched_getaffinity(0)) if is_linux else os.cpu_count() or 1
+    return max(1, min([allowed, *(math.ceil(limit) for limit in _limits(cgroups, ours))]))
 
 
 def _limits(cgroups: Path, ours: Path) -> list[float]:

@@ -75,19 +75,14 @@ def _configs(file: str, document: object) -> Iterator[tuple[str, dict[str, objec
     elif _CLASS in document:
         yield str(document.get("name") or ""), document
     elif document and all(isinstance(item, dict) for item in document.values()):
-        for name, item in document.items():
-            yield from _expanded(file, name, item)
+        for name, item in document.items():  # the answer to ``GET /connectors?expand=info``
+            info = item.get("info")
+            config = info.get("config") if isinstance(info, dict) else None
+            if not isinstance(config, dict):
+                raise _unknown(file)
+            yield name, config
     else:
         raise _unknown(file)
-
-
-def _expanded(file: str, name: str, item: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
-    """One connector of the answer to ``GET /connectors?expand=info``."""
-    info = item.get("info")
-    config = info.get("config") if isinstance(info, dict) else None
-    if not isinstance(config, dict):
-        raise _unknown(file)
-    yield name, config
 
 
 def _unknown(file: str) -> UsageError:
@@ -323,14 +318,10 @@ def why_no_flow_key(prefix: str, name: str, aliases: tuple[str, ...]) -> str:
 
 def is_secret(key: str, value: str) -> bool:
     """Whether the value of a key, with or without its scope, is a secret or contains one."""
-    if any(map(may_show_client_key, _ends(key))):
+    parts = key.split(".")
+    ends = (".".join(parts[start:]) for start in range(len(parts)))  # an alias may have dots
+    if any(map(may_show_client_key, ends)):
         return key.endswith(".url") and "@" in value
     if may_hold_secret(key):
         return holds_secret(key)
     return "mmtool." in key and marks_secret(key)
-
-
-def _ends(key: str) -> Iterator[str]:
-    """The key after each of its dots, and all of it: an alias may have dots."""
-    parts = key.split(".")
-    return (".".join(parts[start:]) for start in range(len(parts)))

@@ -28,7 +28,7 @@ from mmtool.importers.core.connect import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from mmtool.importers.core.connect import Deployment
 
@@ -165,7 +165,10 @@ def _put_flow(draft: ImportDraft, pair: Pair, connectors: _Connectors) -> None:
     flow = "->".join(pair)
     _put_switches(draft, flow, connectors)
     _put_blank_aliases(draft, flow, connectors)
-    for name in _flow_names(connectors):
+    ordered = (connectors[kind] for kind in ConnectorKind if kind in connectors)
+    for name in dict.fromkeys(name for connector in ordered for name in connector.config):
+        if name in IDENTITY or name.startswith(tuple(_SIDES)):
+            continue
         found = {kind: c.config[name] for kind, c in connectors.items() if name in c.config}
         if why := why_no_flow_key(f"{flow}.", name, pair):
             for setting in found.values():
@@ -174,13 +177,6 @@ def _put_flow(draft: ImportDraft, pair: Pair, connectors: _Connectors) -> None:
         _put_one(draft, flow, name, found)
     for name in COMPARED:
         _compare_default(draft, flow, name, connectors)
-
-
-def _flow_names(connectors: _Connectors) -> Iterator[str]:
-    """The keys of a flow's connectors, each once; those of the source connector come first."""
-    ordered = (connectors[kind] for kind in ConnectorKind if kind in connectors)
-    names = dict.fromkeys(name for connector in ordered for name in connector.config)
-    return (name for name in names if name not in IDENTITY and not name.startswith(tuple(_SIDES)))
 
 
 def _put_one(draft: ImportDraft, flow: str, name: str, found: Mapping[ConnectorKind, Setting]) -> None:

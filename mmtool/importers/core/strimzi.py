@@ -198,7 +198,12 @@ class _Resource:
         clusters = {
             side + key: setting for side, settings in sides.items() for key, setting in settings.items()
         }
-        patterns = dict(self._patterns(mirror))
+        fields = {
+            key: next((name for name in names if mirror.has(name)), None) for key, names in _PATTERNS.items()
+        }
+        patterns = {
+            key: Setting(mirror.text(name) or "", mirror.at(name)) for key, name in fields.items() if name
+        }
         names = (clusters[SOURCE_ALIAS].value, clusters[TARGET_ALIAS].value)
         for name, kind in _CONNECTORS.items():
             connector = mirror.fields(name)
@@ -223,12 +228,6 @@ class _Resource:
             )
         self._used.add(alias)
         return self._clusters[alias]
-
-    def _patterns(self, mirror: Fields) -> Iterator[tuple[str, Setting]]:
-        for key, names in _PATTERNS.items():
-            name = next((name for name in names if mirror.has(name)), None)
-            if name is not None:
-                yield key, Setting(mirror.text(name) or "", mirror.at(name))
 
     def _stopped(self, connector: Fields, flow: str, kind: ConnectorKind) -> dict[str, Setting]:
         """The key that turns off what a connector does, if it does not run: `mmtool replicate` runs what is enabled."""
@@ -375,9 +374,8 @@ class ClusterReader:
             if key.startswith(_CUSTOM):
                 yield key, setting.value
             else:
-                self._note(
-                    setting.path, f"Strimzi ignores settings that do not begin with {' or '.join(_CUSTOM)}"
-                )
+                message = f"Strimzi ignores settings that do not begin with {' or '.join(_CUSTOM)}"
+                self.notes.append(Note(NoteKind.LEFT_OUT, setting.path, message))
 
     def _secret(self, login: Fields, name: str, key: str) -> str:
         """The placeholder of a secret that a field names; ``key`` is the field with the secret's key."""
@@ -414,9 +412,6 @@ class ClusterReader:
             )
         )
         return _USUAL_CA
-
-    def _note(self, path: str, message: str) -> None:
-        self.notes.append(Note(NoteKind.LEFT_OUT, path, message))
 
 
 # --- why fields of a ``KafkaMirrorMaker2`` have no equal in a properties file ----------------------------
