@@ -6,9 +6,10 @@ DESCRIBE_CONFIGS. So DESCRIBE is a line of its own only where no other right imp
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import Enum, StrEnum
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,27 +111,26 @@ class Need:
         return not self.needed
 
 
-_REPLICATE, _READ, _FAILOVER, _VERIFY, _SMOKE = (frozenset({purpose}) for purpose in Purpose)
-_EVERY = frozenset(Purpose)
-
-
-_SYNCS_CONFIGS = Condition("`sync.topic.configs.enabled`", lambda flow: flow.sync_topic_configs)
-_SYNCS_ACLS = Condition("`sync.topic.acls.enabled`", lambda flow: flow.sync_topic_acls)
-_BEATS = Condition("`emit.heartbeats.enabled`", lambda flow: flow.emit_heartbeats)
-_TRANSLATES = Condition("`emit.checkpoints.enabled`", lambda flow: flow.emit_checkpoints)
-_SYNCS_GROUPS = Condition(
-    "`sync.group.offsets.enabled`", lambda flow: flow.emit_checkpoints and flow.sync_group_offsets
-)
-_WRITES_LETTERS = Condition(
-    "`mmtool.on.oversize = dead-letter`", lambda flow: flow.on_oversize == "dead-letter"
-)
-_MUST_TELL_ORIGINS = Condition(
-    "identical topic names in both directions, or `mmtool.origins = local`",
-    lambda flow: flow.must_tell_origins,
-)
-_MAY_TELL_ORIGINS = Condition(
-    "identical topic names in one direction", lambda flow: flow.tells_origins and not flow.must_tell_origins
-)
+_CONDITIONS = {
+    "syncs_configs": Condition("`sync.topic.configs.enabled`", lambda flow: flow.sync_topic_configs),
+    "syncs_acls": Condition("`sync.topic.acls.enabled`", lambda flow: flow.sync_topic_acls),
+    "beats": Condition("`emit.heartbeats.enabled`", lambda flow: flow.emit_heartbeats),
+    "translates": Condition("`emit.checkpoints.enabled`", lambda flow: flow.emit_checkpoints),
+    "syncs_groups": Condition(
+        "`sync.group.offsets.enabled`", lambda flow: flow.emit_checkpoints and flow.sync_group_offsets
+    ),
+    "writes_letters": Condition(
+        "`mmtool.on.oversize = dead-letter`", lambda flow: flow.on_oversize == "dead-letter"
+    ),
+    "must_tell_origins": Condition(
+        "identical topic names in both directions, or `mmtool.origins = local`",
+        lambda flow: flow.must_tell_origins,
+    ),
+    "may_tell_origins": Condition(
+        "identical topic names in one direction",
+        lambda flow: flow.tells_origins and not flow.must_tell_origins,
+    ),
+}
 
 _SEARCHED = "mmtool cannot look for an offset or for the newest record in the topic"
 _CANARY_RECORDS = "`mmtool smoke` cannot write canary records"
@@ -150,260 +150,140 @@ _CHECKPOINTS = "checkpoints cannot be written"
 _NO_BEATS = "heartbeats are not written"
 _LETTERS = "dead letters cannot be written"
 _STORE = "mmtool cannot store the flow's state or offsets in the topic"
-_COORDINATORS = "while a broker of the source starts, mmtool may treat groups of the source as deleted"
 _ORIGINS = "records that other flows mirrored to the source cannot be recognised"
 
-_SOURCE = (
-    Need(
-        "source",
-        Kind.MIRRORED,
-        "READ",
-        "the topic's records cannot be read",
-        _REPLICATE | _FAILOVER | _VERIFY,
-    ),
-    Need("source", Kind.MIRRORED, "DESCRIBE", "the topic is not shown", _READ),
-    Need(
-        "source",
-        Kind.MIRRORED,
-        "READ",
-        f"the topic's lag in seconds is unknown, and {_SEARCHED}",
-        optional=_READ | _SMOKE,
-    ),
-    Need(
-        "source",
-        Kind.MIRRORED,
-        "DESCRIBE_CONFIGS",
-        "the topic's mirror is not created, or does not get changes of the topic's configuration",
-        optional=_REPLICATE,
-    ),
-    Need(
-        "source",
-        Kind.MIRRORED,
-        "DESCRIBE_CONFIGS",
-        "the topic's configuration is not compared with its mirror's",
-        optional=_READ | _VERIFY,
-    ),
-    Need("source", Kind.CANARY, "READ", "the canary topic is not mirrored", optional=_REPLICATE),
-    Need("source", Kind.CANARY, "READ", "`mmtool smoke` cannot commit offsets in the canary topic", _SMOKE),
-    Need(
-        "source",
-        Kind.CANARY,
-        "DESCRIBE_CONFIGS",
-        "the canary topic is not mirrored",
-        optional=_REPLICATE,
-    ),
-    Need("source", Kind.CANARY, "WRITE", _CANARY_RECORDS, _SMOKE),
-    Need("source", Kind.CANARY, "CREATE", _CANARY_RECORDS, _SMOKE),
-    Need("source", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _REPLICATE),
-    Need("source", Kind.OFFSET_SYNCS, "READ", _OF_MM2, optional=_EVERY - _REPLICATE),
-    Need("source", Kind.REVERSE_CHECKPOINTS, "READ", _REVERSE, _FAILOVER),
-    Need("source", Kind.OFFSET_SYNCS, "WRITE", _SYNCS, _REPLICATE),
-    Need("source", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
-    Need("source", Kind.HEARTBEATS, "WRITE", _NO_BEATS, optional=_REPLICATE),
-    Need("source", Kind.HEARTBEATS, "CREATE", _NO_BEATS, optional=_REPLICATE),
-    Need("source", Kind.INTERNAL, "READ", "mmtool cannot see failovers of the reverse flow", _FAILOVER),
-    Need("source", Kind.INTERNAL, "READ", _ORIGINS, _EVERY - _FAILOVER, when=_MUST_TELL_ORIGINS),
-    Need("source", Kind.INTERNAL, "READ", _ORIGINS, optional=_EVERY - _FAILOVER, when=_MAY_TELL_ORIGINS),
-    Need("source", Kind.COMMITS, "READ", _TIMES, optional=_READ | _FAILOVER),
-    Need("source", Kind.COMMITS, "DESCRIBE", _COORDINATORS, optional=_REPLICATE, when=_TRANSLATES),
-    Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _READ | _FAILOVER),
-    Need("source", Kind.GROUPS, "DESCRIBE", _GROUP_OFFSETS, _REPLICATE, when=_TRANSLATES),
-    Need("source", Kind.GROUPS, "READ", "a failback cannot commit the group's offsets", optional=_FAILOVER),
-    Need("source", Kind.GROUPS, "DELETE", _UNDO, optional=_FAILOVER),
-    Need("source", Kind.OWN_GROUPS, "READ", "the canary group's offset cannot be committed", _SMOKE),
-    Need("source", Kind.OWN_GROUPS, "DELETE", "the canary group stays until it expires", optional=_SMOKE),
-    Need(
-        "source",
-        Kind.OWN_IDS,
-        "WRITE",
-        "a failback with `--diverged topic` cannot produce the records that never reached the target",
-        optional=_FAILOVER,
-    ),
-    Need("source", Kind.WHOLE, "DESCRIBE", _LISTED, optional=_REPLICATE | _READ | _FAILOVER),
-    Need("source", Kind.WHOLE, "DESCRIBE_CONFIGS", _BROKERS, optional=_READ | _FAILOVER),
-    Need("source", Kind.WHOLE, "ALTER", "`--fence acl` is refused", optional=_FAILOVER),
-)
+_TABLE = f"""
+source MIRRORED
+  READ               !.!!.  the topic's records cannot be read
+  DESCRIBE           .!...  the topic is not shown
+  READ               .?..?  the topic's lag in seconds is unknown, and {_SEARCHED}
+  DESCRIBE_CONFIGS   ?....  the topic's mirror is not created, or does not get changes of the topic's configuration
+  DESCRIBE_CONFIGS   .?.?.  the topic's configuration is not compared with its mirror's
+source CANARY
+  READ               ?....  the canary topic is not mirrored
+  READ               ....!  `mmtool smoke` cannot commit offsets in the canary topic
+  DESCRIBE_CONFIGS   ?....  the canary topic is not mirrored
+  WRITE CREATE       ....!  {_CANARY_RECORDS}
+source OFFSET_SYNCS
+  READ               !....  MirrorMaker 2's offset syncs cannot be read
+  READ               .????  {_OF_MM2}
+source REVERSE_CHECKPOINTS
+  READ               ..!..  {_REVERSE}
+source OFFSET_SYNCS
+  WRITE CREATE       !....  {_SYNCS}
+source HEARTBEATS
+  WRITE CREATE       ?....  {_NO_BEATS}
+source INTERNAL
+  READ               ..!..  mmtool cannot see failovers of the reverse flow
+  READ               !!.!!  {_ORIGINS}  if must_tell_origins
+  READ               ??.??  {_ORIGINS}  if may_tell_origins
+source COMMITS
+  READ               .??..  {_TIMES}
+  DESCRIBE           ?....  while a broker of the source starts, mmtool may treat groups of the source
+      as deleted  if translates
+source GROUPS
+  DESCRIBE           .!!..  {_GROUP_OFFSETS}
+  DESCRIBE           !....  {_GROUP_OFFSETS}  if translates
+  READ               ..?..  a failback cannot commit the group's offsets
+  DELETE             ..?..  {_UNDO}
+source OWN_GROUPS
+  READ               ....!  the canary group's offset cannot be committed
+  DELETE             ....?  the canary group stays until it expires
+source OWN_IDS
+  WRITE              ..?..  a failback with `--diverged topic` cannot produce the records that never reached the
+      target
+source WHOLE
+  DESCRIBE           ???..  {_LISTED}
+  DESCRIBE_CONFIGS   .??..  {_BROKERS}
+  ALTER              ..?..  `--fence acl` is refused
+target MIRRORS
+  READ               !....  a restarted `mmtool replicate` cannot read back what was mirrored last, and no group's
+      offsets can be committed
+  READ               ..!!.  the topic's records cannot be read, and no group's offsets can be committed
+  DESCRIBE           .!...  the topic is not shown
+  READ               .?..?  {_SEARCHED}
+  WRITE              !....  `mmtool replicate` cannot mirror records to the topic
+  WRITE              ..?..  a failback with `--diverged replay` cannot produce the records that never reached the
+      target
+  CREATE             !....  mmtool cannot create the topic
+  ALTER              ?....  when the source topic gains partitions, no partition is mirrored until the mirror has
+      as many
+  ALTER_CONFIGS      ?....  changes of the source topic's configuration are not copied  if syncs_configs
+  DESCRIBE_CONFIGS   ??.?.  the topic's configuration is not compared with the source topic's
+target CANARY_MIRROR
+  READ               ....!  mirrored canary records cannot be read
+target DEAD_LETTERS
+  READ WRITE CREATE  !....  {_LETTERS}  if writes_letters
+target INTERNAL
+  READ               !!!!!  mmtool cannot read the flow's state or offsets from the topic
+  WRITE              !.!..  {_STORE}
+  WRITE              ...?.  the points that `verify --since last` starts at are stored on this host only
+  DESCRIBE_CONFIGS   ?....  mmtool does not check that the topic keeps its records
+  CREATE             !.!..  {_STORE}
+target OFFSET_SYNCS
+  READ               !....  MirrorMaker 2's offset syncs cannot be read
+  READ               .????  {_OF_MM2}
+target REVERSE_SYNCS
+  READ               ..!..  {_REVERSE}
+target OFFSET_SYNCS
+  WRITE CREATE       !....  {_SYNCS}
+target POSITIONS
+  READ               ?..?.  records that MirrorMaker 2 mirrored before mmtool are not recognised
+target CHECKPOINTS
+  READ               !!!..  checkpoints cannot be read
+  READ               ...?.  {_OF_MM2}
+  WRITE CREATE       !....  {_CHECKPOINTS}
+target HEARTBEATS
+  READ               ?....  mmtool cannot see whether MirrorMaker 2 runs the flow as well
+  WRITE CREATE       ?....  {_NO_BEATS}  if beats
+target COMMITS
+  READ               .??..  {_TIMES}
+target GROUPS
+  READ               ..!..  {_COMMITS}
+  READ               !....  {_COMMITS}  if syncs_groups
+  DESCRIBE           .!...  the group's offsets on the target are unknown
+  DELETE             ..?..  {_UNDO}
+target OWN_GROUPS
+  READ               !....  `mmtool replicate` cannot get the ownership lease of the flow
+  READ               ..!..  `mmtool failover` cannot get the operation lock
+  DESCRIBE           .!..!  mmtool cannot see which process runs the flow
+  DELETE             ..?..  the groups of a drill stay until they expire
+target WORKERS
+  DESCRIBE           ?....  mmtool cannot see whether MirrorMaker 2 runs the flow as well
+target OWN_IDS
+  WRITE              !....  `mmtool replicate` cannot write with transactional ids, and mirrors nothing
+  WRITE              ..?..  a failback with `--diverged replay` cannot produce the records that never reached the
+      target
+target WHOLE
+  DESCRIBE           ???..  {_LISTED}
+  DESCRIBE_CONFIGS   ???..  {_BROKERS}
+  ALTER              ..?..  `--promote-acls` is refused
+  ALTER              ?....  topic ACLs of the source are not copied to the target  if syncs_acls
+  IDEMPOTENT_WRITE   ?....  brokers before Kafka 2.8 refuse mirrored records
+"""
+"""What each purpose does to a kind of resource, and what is lost without the right.
 
-_TARGET = (
-    Need(
-        "target",
-        Kind.MIRRORS,
-        "READ",
-        "a restarted `mmtool replicate` cannot read back what was mirrored last, and no group's offsets can be"
-        " committed",
-        _REPLICATE,
-    ),
-    Need(
-        "target",
-        Kind.MIRRORS,
-        "READ",
-        "the topic's records cannot be read, and no group's offsets can be committed",
-        _FAILOVER | _VERIFY,
-    ),
-    Need("target", Kind.MIRRORS, "DESCRIBE", "the topic is not shown", _READ),
-    Need("target", Kind.MIRRORS, "READ", _SEARCHED, optional=_READ | _SMOKE),
-    Need(
-        "target", Kind.MIRRORS, "WRITE", "`mmtool replicate` cannot mirror records to the topic", _REPLICATE
-    ),
-    Need(
-        "target",
-        Kind.MIRRORS,
-        "WRITE",
-        "a failback with `--diverged replay` cannot produce the records that never reached the target",
-        optional=_FAILOVER,
-    ),
-    Need(
-        "target",
-        Kind.MIRRORS,
-        "CREATE",
-        "mmtool cannot create the topic",
-        _REPLICATE,
-    ),
-    Need(
-        "target",
-        Kind.MIRRORS,
-        "ALTER",
-        "when the source topic gains partitions, no partition is mirrored until the mirror has as many",
-        optional=_REPLICATE,
-    ),
-    Need(
-        "target",
-        Kind.MIRRORS,
-        "ALTER_CONFIGS",
-        "changes of the source topic's configuration are not copied",
-        optional=_REPLICATE,
-        when=_SYNCS_CONFIGS,
-    ),
-    Need(
-        "target",
-        Kind.MIRRORS,
-        "DESCRIBE_CONFIGS",
-        "the topic's configuration is not compared with the source topic's",
-        optional=_REPLICATE | _READ | _VERIFY,
-    ),
-    Need("target", Kind.CANARY_MIRROR, "READ", "mirrored canary records cannot be read", _SMOKE),
-    Need("target", Kind.DEAD_LETTERS, "READ", _LETTERS, _REPLICATE, when=_WRITES_LETTERS),
-    Need("target", Kind.DEAD_LETTERS, "WRITE", _LETTERS, _REPLICATE, when=_WRITES_LETTERS),
-    Need("target", Kind.DEAD_LETTERS, "CREATE", _LETTERS, _REPLICATE, when=_WRITES_LETTERS),
-    Need(
-        "target",
-        Kind.INTERNAL,
-        "READ",
-        "mmtool cannot read the flow's state or offsets from the topic",
-        _EVERY,
-    ),
-    Need("target", Kind.INTERNAL, "WRITE", _STORE, _REPLICATE | _FAILOVER),
-    Need(
-        "target",
-        Kind.INTERNAL,
-        "WRITE",
-        "the points that `verify --since last` starts at are stored on this host only",
-        optional=_VERIFY,
-    ),
-    Need(
-        "target",
-        Kind.INTERNAL,
-        "DESCRIBE_CONFIGS",
-        "mmtool does not check that the topic keeps its records",
-        optional=_REPLICATE,
-    ),
-    Need("target", Kind.INTERNAL, "CREATE", _STORE, _REPLICATE | _FAILOVER),
-    Need("target", Kind.OFFSET_SYNCS, "READ", "MirrorMaker 2's offset syncs cannot be read", _REPLICATE),
-    Need("target", Kind.OFFSET_SYNCS, "READ", _OF_MM2, optional=_EVERY - _REPLICATE),
-    Need(
-        "target",
-        Kind.REVERSE_SYNCS,
-        "READ",
-        _REVERSE,
-        _FAILOVER,
-    ),
-    Need("target", Kind.OFFSET_SYNCS, "WRITE", _SYNCS, _REPLICATE),
-    Need("target", Kind.OFFSET_SYNCS, "CREATE", _SYNCS, _REPLICATE),
-    Need(
-        "target",
-        Kind.POSITIONS,
-        "READ",
-        "records that MirrorMaker 2 mirrored before mmtool are not recognised",
-        optional=_REPLICATE | _VERIFY,
-    ),
-    Need("target", Kind.CHECKPOINTS, "READ", "checkpoints cannot be read", _REPLICATE | _READ | _FAILOVER),
-    Need("target", Kind.CHECKPOINTS, "READ", _OF_MM2, optional=_VERIFY),
-    Need("target", Kind.CHECKPOINTS, "WRITE", _CHECKPOINTS, _REPLICATE),
-    Need("target", Kind.CHECKPOINTS, "CREATE", _CHECKPOINTS, _REPLICATE),
-    Need(
-        "target",
-        Kind.HEARTBEATS,
-        "READ",
-        "mmtool cannot see whether MirrorMaker 2 runs the flow as well",
-        optional=_REPLICATE,
-    ),
-    Need("target", Kind.HEARTBEATS, "WRITE", _NO_BEATS, optional=_REPLICATE, when=_BEATS),
-    Need("target", Kind.HEARTBEATS, "CREATE", _NO_BEATS, optional=_REPLICATE, when=_BEATS),
-    Need("target", Kind.COMMITS, "READ", _TIMES, optional=_READ | _FAILOVER),
-    Need("target", Kind.GROUPS, "READ", _COMMITS, _FAILOVER),
-    Need("target", Kind.GROUPS, "READ", _COMMITS, _REPLICATE, when=_SYNCS_GROUPS),
-    Need("target", Kind.GROUPS, "DESCRIBE", "the group's offsets on the target are unknown", _READ),
-    Need("target", Kind.GROUPS, "DELETE", _UNDO, optional=_FAILOVER),
-    Need(
-        "target",
-        Kind.OWN_GROUPS,
-        "READ",
-        "`mmtool replicate` cannot get the ownership lease of the flow",
-        _REPLICATE,
-    ),
-    Need("target", Kind.OWN_GROUPS, "READ", "`mmtool failover` cannot get the operation lock", _FAILOVER),
-    Need(
-        "target", Kind.OWN_GROUPS, "DESCRIBE", "mmtool cannot see which process runs the flow", _READ | _SMOKE
-    ),
-    Need(
-        "target",
-        Kind.OWN_GROUPS,
-        "DELETE",
-        "the groups of a drill stay until they expire",
-        optional=_FAILOVER,
-    ),
-    Need(
-        "target",
-        Kind.WORKERS,
-        "DESCRIBE",
-        "mmtool cannot see whether MirrorMaker 2 runs the flow as well",
-        optional=_REPLICATE,
-    ),
-    Need(
-        "target",
-        Kind.OWN_IDS,
-        "WRITE",
-        "`mmtool replicate` cannot write with transactional ids, and mirrors nothing",
-        _REPLICATE,
-    ),
-    Need(
-        "target",
-        Kind.OWN_IDS,
-        "WRITE",
-        "a failback with `--diverged replay` cannot produce the records that never reached the target",
-        optional=_FAILOVER,
-    ),
-    Need("target", Kind.WHOLE, "DESCRIBE", _LISTED, optional=_REPLICATE | _READ | _FAILOVER),
-    Need("target", Kind.WHOLE, "DESCRIBE_CONFIGS", _BROKERS, optional=_REPLICATE | _READ | _FAILOVER),
-    Need("target", Kind.WHOLE, "ALTER", "`--promote-acls` is refused", optional=_FAILOVER),
-    Need(
-        "target",
-        Kind.WHOLE,
-        "ALTER",
-        "topic ACLs of the source are not copied to the target",
-        optional=_REPLICATE,
-        when=_SYNCS_ACLS,
-    ),
-    Need(
-        "target",
-        Kind.WHOLE,
-        "IDEMPOTENT_WRITE",
-        "brokers before Kafka 2.8 refuse mirrored records",
-        optional=_REPLICATE,
-    ),
-)
+A mark stands for each of `Purpose`: ! needs the right, ? does without it. A line that is indented further continues
+the one before.
+"""
 
-NEEDS = _SOURCE + _TARGET
+
+def _needs(table: str) -> Iterator[Need]:
+    for line in re.sub(r"\n {6,}", " ", table.strip()).splitlines():
+        if not line.startswith(" "):
+            side, kind = line.split()
+            continue
+        operations, marks, lost, *condition = re.split(r"  +(?:if )?", line.strip())
+        needed, optional = (
+            frozenset(purpose for purpose, mark in zip(Purpose, marks, strict=True) if mark == wanted)
+            for wanted in "!?"
+        )
+        when = _CONDITIONS[condition[0]] if condition else ALWAYS
+        for operation in operations.split():
+            yield Need(cast("Side", side), Kind[kind], operation, lost, needed, optional, when)
+
+
+NEEDS = tuple(_needs(_TABLE))
 
 
 def needs_for(flow: FlowSettings, purpose: Purpose) -> Iterator[tuple[Need, bool]]:
