@@ -20,6 +20,6 @@ def raw(*parts: str) -> bytes:
 def read(request: WireRequest[A], version: int, *parts: str) -> tuple[A, int]:
     """What a request makes of an answer, and how many bytes of it were left over."""
     data = raw(*parts)
-    cursor = Cursor(data)
+    cursor = Cursor(data, is_flexible=version >= request.FLEXIBLE_FROM)
     answer = request.answer(version, cursor)
     return answer, len(data) - cursor._at

@@ -45,34 +45,29 @@ def read_api_versions(frame: bytes, *, with_features: bool) -> SpokenApis | None
     Raises:
         UnreadableResponseError: the response breaks the protocol.
     """
-    return read_whole("ApiVersions", lambda: _apis(Cursor(frame), with_features=with_features))
+    cursor = Cursor(frame, is_flexible=with_features)
+    return read_whole("ApiVersions", lambda: _apis(cursor, with_features=with_features))
 
 
 def _apis(cursor: Cursor, *, with_features: bool) -> SpokenApis | None:
     cursor.int32()  # correlation id
     if cursor.int16() == Code.UNSUPPORTED_VERSION:
         return None
+    versions = dict(cursor.array(lambda: _range(cursor)))
     if not with_features:
-        return SpokenApis(dict(cursor.array(lambda: _range(cursor))), {})
-    versions = dict(cursor.compact_array(lambda: _tagged_range(cursor)))
-    cursor.int32()  # throttle
-    features = cursor.tagged().get(_SUPPORTED_TAG)
-    if features is None:
         return SpokenApis(versions, {})
-    return SpokenApis(versions, dict(features.compact_array(lambda: _feature(features))))
+    cursor.int32()  # throttle
+    features = cursor.tags().get(_SUPPORTED_TAG)
+    return SpokenApis(versions, {} if features is None else dict(features.array(lambda: _feature(features))))
 
 
 def _range(cursor: Cursor) -> tuple[int, tuple[int, int]]:
-    return cursor.int16(), (cursor.int16(), cursor.int16())
-
-
-def _tagged_range(cursor: Cursor) -> tuple[int, tuple[int, int]]:
-    found = _range(cursor)
+    api, lowest, highest = cursor.int16(), cursor.int16(), cursor.int16()
     cursor.tags()
-    return found
+    return api, (lowest, highest)
 
 
 def _feature(cursor: Cursor) -> tuple[str, int]:
-    name, _lowest, highest = cursor.compact_string() or "", cursor.int16(), cursor.int16()
+    name, _lowest, highest = cursor.string() or "", cursor.int16(), cursor.int16()
     cursor.tags()
     return name, highest

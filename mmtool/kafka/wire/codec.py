@@ -59,12 +59,15 @@ def read_whole(what: object, read: Callable[[], T]) -> T:
 class Cursor:
     """Reads one answer from front to back; byte fields come out as views into it.
 
+    In a flexible version lengths are compact, and a structure ends in tagged fields (KIP-482).
+
     Raises IndexError, ValueError or struct.error where the answer ends too early or has an impossible length.
     """
 
-    __slots__ = ("_at", "_view")
+    __slots__ = ("_at", "_is_flexible", "_view")
 
-    def __init__(self, data: bytes | memoryview) -> None:
+    def __init__(self, data: bytes | memoryview, *, is_flexible: bool = False) -> None:
+        self._is_flexible = is_flexible
         self._view = memoryview(data)
         self._at = 0
 
@@ -118,43 +121,29 @@ class Cursor:
         return self._view[start : self._at]
 
     def string(self) -> str | None:
-        length = self.int16()
+        length = self.uvarint() - 1 if self._is_flexible else self.int16()
         return None if length < 0 else str(self.take(length), "utf-8")
 
-    def compact_string(self) -> str | None:
-        length = self.uvarint() - 1
-        return None if length < 0 else str(self.take(length), "utf-8")
+    def count(self) -> int:
+        """Read the length of an ARRAY or of BYTES; 0 for null, since no used response tells them apart."""
+        return max(self.uvarint() - 1 if self._is_flexible else self.int32(), 0)
 
     def records(self) -> memoryview:
-        length = self.int32()
-        return self.take(max(length, 0))
-
-    def compact_records(self) -> memoryview:
-        length = self.uvarint() - 1
-        return self.take(max(length, 0))
+        return self.take(self.count())
 
     def topic_id(self) -> TopicId:
         return topic_id_from_bytes(bytes(self.take(16)))
 
     def array(self, item: Callable[[], T]) -> list[T]:
-        """Read an ARRAY of elements; a null array reads as an empty one, since no used response tells them apart."""
         return [item() for _ in range(self.count())]
 
-    def count(self) -> int:
-        return max(self.int32(), 0)
-
-    def compact_count(self) -> int:
-        return max(self.uvarint() - 1, 0)
-
-    def compact_array(self, item: Callable[[], T]) -> list[T]:
-        return [item() for _ in range(self.compact_count())]
-
-    def tags(self) -> None:
-        self.tagged()
-
-    def tagged(self) -> dict[int, Cursor]:
-        """Read tagged fields, by number (KIP-482)."""
-        return {self.uvarint(): Cursor(self.take(self.uvarint())) for _ in range(self.uvarint())}
+    def tags(self) -> dict[int, Cursor]:
+        """Read the tagged fields that end a structure, by number; a plain version has none."""
+        if not self._is_flexible:
+            return {}
+        return {
+            self.uvarint(): Cursor(self.take(self.uvarint()), is_flexible=True) for _ in range(self.uvarint())
+        }
 
 
 def known_as(name: str, topic_id: TopicId) -> TopicId:

@@ -6,6 +6,7 @@ an error instead of with another topic's records. Versions 10 and 11 (Kafka 2.1 
 
 from __future__ import annotations
 
+import struct
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,9 +30,12 @@ if TYPE_CHECKING:
 
     from mmtool.translation.types import TopicId
 
+
 FETCH_BY_ID = 13
 _NO_EPOCH = -1  # Kafka's own value in a request
 _DIVERGING_TAG = 0
+_PARTITION = struct.Struct(">ihqqq")
+"""Partition, error code, high watermark, last stable offset, log start offset."""
 
 
 class Diverging(NamedTuple):
@@ -128,8 +132,21 @@ class FetchRequest(WireRequest[FetchAnswer], api=1, versions=(10, 11, FETCH_BY_I
     def answer(self, version: int, cursor: Cursor) -> FetchAnswer:
         throttle_ms, error_code, session_id = cursor.int32(), cursor.int16(), cursor.int32()
         partitions: list[FetchedPartition] = []
-        read = _read_by_id if version >= self.FLEXIBLE_FROM else _read_by_name
-        read(cursor, version, partitions)
+        for _ in range(cursor.count()):
+            by_id = version >= FETCH_BY_ID
+            topic, topic_id = ("", cursor.topic_id()) if by_id else (cursor.string() or "", "")
+            for _ in range(cursor.count()):
+                partition, error, high, stable, start = cursor.fields(_PARTITION)
+                aborted = cursor.array(lambda: _aborted(cursor))
+                if version >= 11:
+                    cursor.int32()  # preferred read replica
+                records, diverging = cursor.records(), _diverging(cursor.tags())
+                partitions.append(
+                    FetchedPartition(
+                        topic, topic_id, partition, error, high, stable, start, aborted, records, diverging
+                    )
+                )
+            cursor.tags()
         return FetchAnswer(throttle_ms, error_code, partitions, session_id)
 
 
@@ -158,45 +175,12 @@ def _partition(p: FetchPartition) -> bytes:
     return int32(p.partition) + int32(-1) + int64(p.offset) + int64(-1) + int32(p.max_bytes)
 
 
-def _read_by_id(cursor: Cursor, _version: int, into: list[FetchedPartition]) -> None:
-    for _ in range(max(cursor.uvarint() - 1, 0)):
-        topic_id = cursor.topic_id()
-        for _ in range(max(cursor.uvarint() - 1, 0)):
-            partition, error, high, stable, start = _partition_head(cursor)
-            aborted = cursor.compact_array(lambda: _aborted_flexible(cursor))
-            cursor.int32()  # preferred read replica
-            records = cursor.compact_records()
-            diverging = _diverging(cursor.tagged())
-            into.append(
-                FetchedPartition(
-                    "", topic_id, partition, error, high, stable, start, aborted, records, diverging
-                )
-            )
-        cursor.tags()
-
-
-def _read_by_name(cursor: Cursor, version: int, into: list[FetchedPartition]) -> None:
-    for _ in range(cursor.int32()):
-        topic = cursor.string() or ""
-        for _ in range(cursor.int32()):
-            partition, error, high, stable, start = _partition_head(cursor)
-            aborted = cursor.array(lambda: (cursor.int64(), cursor.int64()))
-            if version >= 11:
-                cursor.int32()
-            records = cursor.records()
-            into.append(FetchedPartition(topic, "", partition, error, high, stable, start, aborted, records))
-
-
-def _partition_head(cursor: Cursor) -> tuple[int, int, int, int, int]:
-    return cursor.int32(), cursor.int16(), cursor.int64(), cursor.int64(), cursor.int64()
-
-
 def _diverging(tagged: dict[int, Cursor]) -> Diverging | None:
     found = tagged.get(_DIVERGING_TAG)
     return None if found is None else Diverging(found.int32(), found.int64())
 
 
-def _aborted_flexible(cursor: Cursor) -> tuple[int, int]:
+def _aborted(cursor: Cursor) -> tuple[int, int]:
     pair = cursor.int64(), cursor.int64()
     cursor.tags()
     return pair

@@ -6,6 +6,7 @@ by name; 7 is the first that allows zstd.
 
 from __future__ import annotations
 
+import struct
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 PRODUCE_BY_ID = 13
 ACKS_ALL = -1
+_PARTITION = struct.Struct(">ihqqq")
+"""Partition, error code, base offset, log append time, log start offset."""
 
 
 class ProducePartition(NamedTuple):
@@ -94,7 +97,18 @@ class ProduceRequest(WireRequest[ProduceAnswer], api=0, versions=(7, 8, PRODUCE_
 
     def answer(self, version: int, cursor: Cursor) -> ProduceAnswer:
         answers: list[ProducedPartition] = []
-        (_read_by_id if version >= self.FLEXIBLE_FROM else _read_by_name)(cursor, version, answers)
+        for _ in range(cursor.count()):
+            by_id = version >= PRODUCE_BY_ID
+            topic, topic_id = ("", cursor.topic_id()) if by_id else (cursor.string() or "", "")
+            for _ in range(cursor.count()):
+                partition, error, base, _append_time, start = cursor.fields(_PARTITION)
+                message = ""
+                if version >= 8:
+                    cursor.array(lambda: (cursor.int32(), cursor.string(), cursor.tags()))
+                    message = cursor.string() or ""
+                cursor.tags()
+                answers.append(ProducedPartition(topic, topic_id, partition, error, base, start, message))
+            cursor.tags()
         return ProduceAnswer(answers, cursor.int32())
 
 
@@ -109,34 +123,3 @@ def _topic_by_name(of: list[ProducePartition], parts: list[bytes | bytearray]) -
     parts += [string(of[0].topic), int32(len(of))]
     for p in of:
         parts += [int32(p.partition), int32(len(p.batch)), p.batch]
-
-
-def _read_by_id(cursor: Cursor, _version: int, into: list[ProducedPartition]) -> None:
-    for _ in range(max(cursor.uvarint() - 1, 0)):
-        topic_id = cursor.topic_id()
-        for _ in range(max(cursor.uvarint() - 1, 0)):
-            partition, error, base = cursor.int32(), cursor.int16(), cursor.int64()
-            cursor.int64()  # log append time
-            start = cursor.int64()
-            for _ in range(max(cursor.uvarint() - 1, 0)):
-                cursor.int32()
-                cursor.compact_string()
-                cursor.tags()
-            message = cursor.compact_string() or ""
-            cursor.tags()
-            into.append(ProducedPartition("", topic_id, partition, error, base, start, message))
-        cursor.tags()
-
-
-def _read_by_name(cursor: Cursor, version: int, into: list[ProducedPartition]) -> None:
-    for _ in range(cursor.int32()):
-        topic = cursor.string() or ""
-        for _ in range(cursor.int32()):
-            partition, error, base = cursor.int32(), cursor.int16(), cursor.int64()
-            cursor.int64()  # log append time
-            start = cursor.int64()
-            message = ""
-            if version >= 8:
-                cursor.array(lambda: (cursor.int32(), cursor.string()))
-                message = cursor.string() or ""
-            into.append(ProducedPartition(topic, "", partition, error, base, start, message))

@@ -156,7 +156,7 @@ class Prepared(Generic[A]):
         Raises:
             UnreadableResponseError: the response breaks the protocol.
         """
-        cursor = Cursor(frame[5 if self._flexible else 4 :])
+        cursor = Cursor(frame[5 if self._flexible else 4 :], is_flexible=self._flexible)
         return read_whole(self, lambda: self._request.answer(self._version, cursor))
 
     def __repr__(self) -> str:

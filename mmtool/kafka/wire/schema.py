@@ -97,8 +97,7 @@ def row(text: str, make: Callable[..., Any] = dict, /, **kinds: Kind) -> Kind:
 
         def read(cursor: Cursor) -> Any:
             values = [value for part in parts for value in part(cursor)]
-            if form.is_flexible:
-                cursor.tags()
+            cursor.tags()
             return made(values)
 
         return read
@@ -150,11 +149,8 @@ def array_of(item: Kind) -> Kind:
     def reader(form: Form) -> Read:
         if item.code:  # numbers are read in one call
             layouts = lru_cache(lambda count: struct.Struct(f">{count}{item.code}"))
-            count = Cursor.compact_count if form.is_flexible else Cursor.count
-            return lambda cursor: cursor.fields(layouts(count(cursor)))
+            return lambda cursor: cursor.fields(layouts(cursor.count()))
         read = item.reader(form)
-        if form.is_flexible:
-            return lambda cursor: cursor.compact_array(lambda: read(cursor))
         return lambda cursor: cursor.array(lambda: read(cursor))
 
     def writer(form: Form) -> Write:
@@ -206,12 +202,7 @@ def _number(code: str) -> Kind:
     return Kind(lambda _: lambda cursor: cursor.fields(layout)[0], lambda _: layout.pack, code)
 
 
-def _counted(plain: tuple[Read, Write], compact: tuple[Read, Write]) -> Kind:
-    ways = plain, compact
-    return Kind(lambda form: ways[form.is_flexible][0], lambda form: ways[form.is_flexible][1])
-
-
-_NULLABLE = _counted((Cursor.string, string), (Cursor.compact_string, compact_string))
+_NULLABLE = Kind(lambda _: Cursor.string, lambda form: compact_string if form.is_flexible else string)
 
 KINDS = {
     "bool": _number("?"),
@@ -220,9 +211,8 @@ KINDS = {
     "int32": _number("i"),
     "int64": _number("q"),
     "uuid": Kind(lambda _: Cursor.topic_id, lambda _: topic_id_to_bytes),
-    "bytes": _counted(
-        (lambda cursor: bytes(cursor.records()), lambda octets: int32(len(octets)) + octets),
-        (lambda cursor: bytes(cursor.compact_records()), lambda octets: uvarint(len(octets) + 1) + octets),
+    "bytes": Kind(
+        lambda _: lambda cursor: bytes(cursor.records()), lambda _: lambda octets: int32(len(octets)) + octets
     ),
     "nullable": _NULLABLE,
     "string": _NULLABLE.converted(into=lambda text: text or ""),
@@ -234,4 +224,7 @@ KINDS = {
     ),
     "errors": by_topic("error_code:int16"),
 }
-"""Types by their names in a schema: ``string`` is empty for null, ``places`` are partitions under their topics."""
+"""Types by their names in a schema.
+
+``string`` is empty for null, ``bytes`` are sent in plain versions only, ``places`` are partitions under their topics.
+"""

@@ -25,8 +25,8 @@ class Composer(Cursor):
 
     __slots__ = ("_random", "written")
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(b"")
+    def __init__(self, seed: int, *, is_flexible: bool) -> None:
+        super().__init__(b"", is_flexible=is_flexible)
         self._random = Random(seed)
         self.written = bytearray()
 
@@ -72,12 +72,15 @@ class Composer(Cursor):
         return codec.topic_id_from_bytes(bytes(self.take(16)))
 
     def array(self, item: Callable[[], T]) -> list[T]:
+        if self._is_flexible:
+            return super().array(item)
         count = 1  # some answers have exactly one element, and none is empty
         self._put(">i", count)
         return [item() for _ in range(count)]
 
-    def tagged(self) -> dict[int, Cursor]:
-        self.written += codec.uvarint(0)
+    def tags(self) -> dict[int, Cursor]:
+        if self._is_flexible:
+            self.written += codec.uvarint(0)
         return {}
 
 
@@ -104,7 +107,7 @@ def answers(kind: type[WireRequest[Any]], count: int = 4) -> list[bytes]:
     made = []
     for version in dict.fromkeys(kind.VERSIONS):
         for seed in range(count):
-            composer = Composer(seed)
+            composer = Composer(seed, is_flexible=version >= kind.FLEXIBLE_FROM)
             request_of(kind).answer(version, composer)
             made.append(bytes((version,)) + bytes(composer.written))
     return made
