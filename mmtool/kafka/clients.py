@@ -47,9 +47,10 @@ def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix:
         # its own lines would reach stderr around our console; errors come back through the API anyway
         "log_level": 2,
         # of a name with several addresses the next one gets its turn after this time, which a login is part of; with
-        # addresses that are looked up again before that, librdkafka would begin with any of them, also the silent one
+        # addresses that are looked up again before that, as by a new bootstrap, librdkafka would begin with any of them
         "socket.connection.setup.timeout.ms": 4_000,
         "broker.address.ttl": 60_000,
+        "metadata.recovery.strategy": "none",
     }
     security = cluster.security_for(role)
     return config | _connecting(cluster.extras(role)) | _librdkafka_security(cluster.alias, security)

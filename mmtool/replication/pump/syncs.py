@@ -10,6 +10,7 @@ from mmtool.errors import MmtoolError
 from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.kafka.state.own_records import MARK, own_batches
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.replication.driver.notices import retried
@@ -89,7 +90,7 @@ class SyncBook:
                 self._note(code)
                 if code in RETRY_AFTER_METADATA:
                     await self._cluster.refresh([self._topic])
-        except MmtoolError as error:
+        except (MmtoolError, ConnectionLostError) as error:
             self.failure = retried(error)
 
     def _note(self, code: int) -> None:
