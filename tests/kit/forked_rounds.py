@@ -229,13 +229,14 @@ def inject(opener: Opener) -> None:
         module.open_rounds = opener  # type: ignore[attr-defined]
 
 
-def _main() -> None:
-    if sys.argv[1:2] == ["--daemon"]:
-        _serve(socket.socket(fileno=int(sys.argv[2])))
+def run() -> None:
+    """Run this process's command line with forked rounds; the process has one thread yet."""
     daemon = _fork_daemon()
     inject(_opener(lambda: daemon))
     main()
 
 
 if __name__ == "__main__":
-    _main()
+    if sys.argv[1:2] == ["--daemon"]:
+        _serve(socket.socket(fileno=int(sys.argv[2])))
+    run()

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from kit.schemas import check_output
-from kit.without_spark import FORKED, mmtool_command
+from kit.warm_start import WarmProcess
+from kit.without_spark import runs_without_spark
 from mmtool.errors import GateError
 from mmtool.lab.wait import patience, wait_until
 
@@ -81,7 +83,8 @@ class MmtoolProcess:
     leaves nothing behind.
 
     It works in a folder where something else is called mmtool as well, as the folder above a clone is: neither it nor
-    Spark's Python workers may take that for the package.
+    Spark's Python workers may take that for the package. Inside `without_spark` it is forked from a process that has
+    mmtool imported already.
     """
 
     def __init__(self, directory: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> None:
@@ -89,13 +92,18 @@ class MmtoolProcess:
         self._stdout, self._stderr = directory / "stdout", directory / "stderr"
         self.started_at = time.monotonic()
         with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
+            env = {**os.environ, **(environ or {})}
+            self._process: WarmProcess | subprocess.Popen[bytes]
+            if runs_without_spark():
+                self._process = WarmProcess(arguments, directory, out, err, env)
+                return
             self._process = subprocess.Popen(
-                mmtool_command(*arguments),
+                [sys.executable, "-P", "-m", "mmtool", *arguments],
                 cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env={**os.environ, **(environ or {})},
+                env=env,
                 start_new_session=True,
             )
 
@@ -240,7 +248,7 @@ def _stat(folder: Path) -> tuple[str, int, int]:
 
 
 def _role(command: bytes, parent: int, *, driver: int) -> Role:
-    if FORKED.encode() in command:
+    if b"kit.warm_start" in command:
         return "daemon" if parent == driver else "worker"
     if b"CoarseGrainedExecutorBackend" in command:
         return "executor"

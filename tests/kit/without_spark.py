@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FORKED = "kit.forked_rounds"
-_COMMANDS = ("replicate", "verify", "failover", "evidence")
+FORKED_COMMANDS = ("replicate", "verify", "failover", "evidence")
 """The commands that may start Spark: an operation drains its flow, and evidence has what `verify` finds."""
 _without_spark = False
 
 
 @contextmanager
 def without_spark() -> Iterator[None]:
-    """Run mmtool's commands with forked rounds, in this process and as processes of their own (`mmtool_command`)."""
+    """Run mmtool's commands with forked rounds, in this process and as processes of their own (`kit.warm_start`)."""
     from kit.forked_rounds import inject, open_here, open_spark  # noqa: PLC0415  not for `make unit`
 
     global _without_spark  # noqa: PLW0603  one test runs at a time
@@ -30,7 +28,6 @@ def without_spark() -> Iterator[None]:
         inject(open_spark)
 
 
-def mmtool_command(*arguments: str) -> list[str]:
-    """The command line of mmtool as a process: with forked rounds inside `without_spark`, otherwise with Spark."""
-    is_forked = _without_spark and arguments[:1] and arguments[0] in _COMMANDS
-    return [sys.executable, "-P", "-m", FORKED if is_forked else "mmtool", *arguments]
+def runs_without_spark() -> bool:
+    """Whether this is inside `without_spark`."""
+    return _without_spark
