@@ -209,7 +209,6 @@ def emergency(
     if plans.was_executed(asked, saved, settings, timeout):
         return
     promoted = promotions.said(saved, principal_map, promotes=promote_acls)
-    principals = promotions.asked(promoted)
     with connections.lock_requested(settings, timeout, execute=execute, yes=yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.plan.failover.emergency import Unknowns
@@ -222,13 +221,11 @@ def emergency(
             if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
                 operations.refuse_loss(asked, rehearsal)
 
-        without = plans.WITHOUT_STATE in said
+        without, principals = plans.WITHOUT_STATE in said, promotions.asked(promoted)
         move = group_move.GroupMove(
             settings, chosen, saved, without, timeout, None, reason, asked.agreed, lock
         )
-        ended = group_move.move_in_emergency(
-            move, unknowns, settle, principals, accepts_loss=accept_data_loss
-        )
+        ended = group_move.move_in_emergency(move, unknowns, settle, principals, asked.accepts_loss)
         operations.show_end(asked, ended)
 
 

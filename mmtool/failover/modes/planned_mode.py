@@ -64,7 +64,7 @@ from mmtool.plan.words import counted, few
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.fence.steps import FenceAsked
@@ -123,24 +123,17 @@ def rehearse(
     if not selected.known and not selected.unknown:
         raise nothing_selected("move", selection, selected)
     groups = read_groups(flow, selected.known, Direction.FORWARD)
-    already = _moved_already(flow, groups, recorded)
-    already = {
-        group: one
-        for group, one in already.items()
-        if (fence is None or one.fence_stands) and (acls is None or one.promotion_stands)
-    }
+    already = dict(_moved_already(flow, groups, recorded, (fence is not None, acls is not None)))
     groups = [group for group in groups if group.group not in already]
-    known = [group.group for group in groups]
     refuse_changed_names(flow, topics_of(groups))
     sides = flow.sides(Direction.FORWARD)
-    plans = [
-        *plan_groups(flow, groups, _RULES),
-        *unknown_groups(selected.unknown, Direction.FORWARD, sides),
-    ]
+    unknown = unknown_groups(selected.unknown, Direction.FORWARD, sides)
+    plans = [*plan_groups(flow, groups, _RULES), *unknown]
     settings, identity = flow.clusters.settings, flow.identity
     topics, names = topics_to_fence(groups, flow.topics), names_of(settings)
     fenced = NO_FENCE if fence is None else fence.plan(topics)
     promotion = NO_PROMOTION if acls is None else acls.plan(topics, names)
+    known = [group.group for group in groups]
     state = app_state(flow, known, without=without_state)
     plan = plan_planned(operation_id or new_operation_id(), names, groups, plans, fenced, state, promotion)
     plan = with_hooks(plan, settings.hooks)
@@ -150,39 +143,36 @@ def rehearse(
         *state_warnings(state, names.target),
         *_idle_warnings(flow, groups),
         *_around(flow, selection, known),
-        *(
-            f"{group} is left out: it was already moved by {one.operation_id}"
-            for group, one in already.items()
-        ),
+        *(f"{name} is left out: it was already moved by {by.operation_id}" for name, by in already.items()),
         *(str(told) for told in fenced.rules.warnings),
         *promotion.warned,
     )
     ids, seen = (identity.source_id, identity.target_id), seen_of_flow(flow, groups, plans)
-    return PlannedRehearsal(
-        settings,
-        *ids,
-        plan,
-        warnings,
-        state=state,
-        flow=flow,
-        seen=seen,
-        asked=fence,
-        acls=acls,
-        already=already,
-    )
+    rehearsal = PlannedRehearsal(settings, *ids, plan, warnings, state=state, flow=flow, seen=seen, acls=acls)
+    return replace(rehearsal, asked=fence, already=already)
 
 
 def _moved_already(
-    flow: FlowNow, groups: Iterable[GroupFacts], recorded: Callable[[], Iterable[Recorded]]
-) -> dict[str, Recorded]:
-    """Groups that a planned failover has moved and that have not run on the source since, each with that operation."""
+    flow: FlowNow,
+    groups: Iterable[GroupFacts],
+    recorded: Callable[[], Iterable[Recorded]],
+    needs: tuple[bool, bool],
+) -> Iterator[tuple[str, Recorded]]:
+    """Groups that a planned failover has moved and that have not run on the source since, each with that operation.
+
+    Not one without the fence, or the promotion of ACLs, that is requested now (``needs``).
+    """
     moved = flow.clusters.state.control(flow.identity).moved
     marked = [group for group in groups if group.group in moved and group.here.idle]
     found = {one.operation_id: one for one in recorded()} if marked else {}
-    already: dict[str, Recorded] = {}
     for group in marked:
         one = found.get(moved[group.group].operation_id)
         if one is None or one.mode is not Mode.PLANNED or one.state is not OperationState.COMPLETED:
+            continue
+        if any(
+            need and not has
+            for need, has in zip(needs, (one.fence_stands, one.promotion_stands), strict=True)
+        ):
             continue
         plans = [plan for plan in one.operation.plan.groups if plan.group == group.group]
         before = {
@@ -193,8 +183,7 @@ def _moved_already(
         }
         now = {place: commit.offset for place, commit in group.commits.items() if place.topic in flow.topics}
         if now and now.items() <= before.items():
-            already[group.group] = one
-    return already
+            yield group.group, one
 
 
 def _around(flow: FlowNow, selection: GroupSelection, known: Collection[str]) -> Iterable[str]:

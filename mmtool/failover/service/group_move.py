@@ -151,8 +151,7 @@ def move_in_emergency(
     move: GroupMove,
     unknowns: Unknowns,
     settle: Callable[[EmergencyRehearsal], None],
-    principals: PrincipalMap | None = None,
-    *,
+    principals: PrincipalMap | None,
     accepts_loss: bool,
 ) -> Ended | None:
     """Move groups by an emergency failover, with the target alone; result as for `move_planned`.
