@@ -179,15 +179,18 @@ def _with_title(lines: list[str]) -> list[str]:
     return ["# configuration of the reverse flow, for the properties file", *lines] if lines else []
 
 
-def show_moved(asked: Asked, found: Sequence[Recorded]) -> None:
+def show_moved(asked: Asked, moved: Mapping[str, Recorded]) -> None:
     """The operations that have moved the groups before, each as its row: nothing is left to move."""
     from mmtool.failover.report.report import recorded_row
+    from mmtool.plan.words import few
 
-    shown = [asked.result(recorded_row(one), ()) for one in found]
+    found = {one.operation_id: one for one in moved.values()}
+    shown = [asked.result(recorded_row(one), ()) for one in found.values()]
     rows, data = [row for one in shown for row in one.rows], [row for one in shown for row in one.data or ()]
     finish(replace(shown[0], rows=rows, data=data), asked.output, None)
-    names = ", ".join(one.operation_id for one in found)
-    talk(f"nothing was changed: the groups were already moved by {names}")
+    for name in found:
+        groups = [group for group, one in moved.items() if one.operation_id == name]
+        talk(f"nothing was changed: operation {name} has already moved {few(groups)}")
 
 
 def write_page(

@@ -120,7 +120,7 @@ def test_a_second_one_says_which_operation_moved_the_groups_and_changes_nothing(
     for again in (planned(*EXECUTE), planned("-g", "app")):
         assert (again.code, row_of(again)["operation_id"]) == (0, first["operation_id"])
         assert again.stderr.endswith(
-            f"nothing was changed: the groups were already moved by {first['operation_id']}\n"
+            f"nothing was changed: operation {first['operation_id']} has already moved app\n"
         )
     assert (
         len(scene.drained),
@@ -134,7 +134,7 @@ def test_beside_groups_that_were_not_moved_one_that_was_is_left_out_by_name(plan
     scene.commits("late", "orders", 70)
     ended = planned("-g", "late", *EXECUTE)
     assert [group["group"] for group in row_of(ended)["groups"]] == ["late"]
-    assert f"app is left out: it was already moved by {first}" in json.loads(ended.stdout)["warnings"]
+    assert f"app is left out: operation {first} has already moved it" in json.loads(ended.stdout)["warnings"]
 
 
 def test_a_group_that_has_read_on_at_the_source_since_moves_again(planned, scene):

@@ -143,7 +143,10 @@ def rehearse(
         *state_warnings(state, names.target),
         *_idle_warnings(flow, groups),
         *_around(flow, selection, known),
-        *(f"{name} is left out: it was already moved by {by.operation_id}" for name, by in already.items()),
+        *(
+            f"{name} is left out: operation {by.operation_id} has already moved it"
+            for name, by in already.items()
+        ),
         *(str(told) for told in fenced.rules.warnings),
         *promotion.warned,
     )

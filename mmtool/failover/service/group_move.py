@@ -17,7 +17,7 @@ from mmtool.insight.translation import look
 from mmtool.plan.failover.steps import Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping
     from datetime import timedelta
     from pathlib import Path
 
@@ -108,7 +108,7 @@ def move_planned(
     move: GroupMove,
     fence: Callable[[], FenceAsked | None],
     settle: Callable[[SavableRehearsal], None],
-    already: Callable[[Sequence[Recorded]], None],
+    already: Callable[[Mapping[str, Recorded]], None],
     principals: PrincipalMap | None = None,
 ) -> Ended | None:
     """Move groups by a planned failover: rehearse, ask the operator, execute.
@@ -117,7 +117,7 @@ def move_planned(
         move: The groups, and the options of the move.
         fence: Returns the requested fence with its connections; called after the clusters were checked.
         settle: Checks the saved plan against the one made now, and writes files.
-        already: Shows the operations that have moved all of the groups before, where nothing is left to move.
+        already: Shows the operation that has moved each group before, where nothing is left to move.
         principals: The principals' names on the target, where producers' ACLs are promoted; None where they are not.
 
     Returns:
@@ -140,7 +140,7 @@ def move_planned(
         recorded=lambda: () if move.saved is not None else operations_of(move.settings, move.timeout),
     )
     if rehearsal.already and not rehearsal.plan.groups:
-        already(list({one.operation_id: one for one in rehearsal.already.values()}.values()))
+        already(rehearsal.already)
         return None
     settle(rehearsal)
     work = planned_work(rehearsal, move.drain_seconds)
