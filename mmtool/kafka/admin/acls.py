@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from mmtool.kafka.errors import failure_of
+from mmtool.kafka.kept_clients import admin_client
 from mmtool.plan.topics.acls import TopicAcl
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from confluent_kafka.admin import AdminClient
 
     from mmtool.config import ClusterSettings
 
@@ -21,16 +24,14 @@ _NOT_KNOWN = "librdkafka does not know the operation or permission of this ACL"
 
 
 class AclAdmin:
-    """Admin calls about topic ACLs. The client outlives its futures, as librdkafka needs."""
+    """Admin calls about topic ACLs."""
 
     def __init__(self, cluster: ClusterSettings) -> None:
-        from confluent_kafka.admin import AdminClient
-
-        from mmtool.kafka.clients import librdkafka_config, new_client
-
         self._cluster = cluster
-        config = librdkafka_config(cluster, role="admin", client_id_suffix="-acls")
-        self._client = new_client(AdminClient, config, cluster)
+
+    @property
+    def _client(self) -> AdminClient:
+        return admin_client(self._cluster).client
 
     def topic_acls(self) -> list[TopicAcl] | Unknown:
         """List every ACL on a topic by its whole name (LITERAL); UNKNOWN where the cluster has no authorizer.

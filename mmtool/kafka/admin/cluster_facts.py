@@ -6,13 +6,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource
+from confluent_kafka.admin import ConfigResource
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.kafka.clients import librdkafka_config, new_client, wire_cluster
+from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import Kind, failure_of, kind_of, unreachable
 from mmtool.kafka.groups.commit_log import partition_of, read_commit_times
 from mmtool.kafka.groups.groups import KafkaGroups
+from mmtool.kafka.kept_clients import admin_client
 from mmtool.kafka.logs.log_bounds import Patience, read_bounds
 from mmtool.kafka.logs.log_parts import read_parts
 from mmtool.kafka.patience import RetriableError, again, seconds_for_each
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mmtool.config import ClusterSettings
+    from mmtool.kafka.kept_clients import HearingClient
     from mmtool.kafka.ports import Bounds, LogPart
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata
@@ -48,7 +50,7 @@ _DEFAULT_TRANSACTION_MS = 900_000
 
 
 class KafkaCluster:
-    """A `ClusterPort`. Its clients live as long as this object."""
+    """A `ClusterPort`."""
 
     def __init__(
         self, settings: ClusterSettings, timeout_seconds: float, probe_seconds: float | None = None
@@ -57,13 +59,11 @@ class KafkaCluster:
         self._settings = settings
         self._seconds = timeout_seconds
         self._probe_seconds = timeout_seconds if probe_seconds is None else probe_seconds
-        self._said: list[Any] = []
-        self._client = self._new_client()
         self._wire = BlockingWireClient(wire_cluster(settings, "facts", role="admin"), 3 * timeout_seconds)
 
-    def _new_client(self) -> AdminClient:
-        config = librdkafka_config(self._settings, role="admin", client_id_suffix="facts")
-        return new_client(AdminClient, config | {"error_cb": self._said.append}, self._settings)
+    @property
+    def _admin(self) -> HearingClient:
+        return admin_client(self._settings)
 
     @property
     def alias(self) -> str:
@@ -179,21 +179,22 @@ class KafkaCluster:
         metadata = self._metadata("listing brokers")
         broker = ConfigResource(ConfigResource.Type.BROKER, str(min(metadata.brokers)))
         try:
-            (future,) = self._client.describe_configs([broker], request_timeout=self._seconds).values()
+            (future,) = self._admin.client.describe_configs([broker], request_timeout=self._seconds).values()
             return float(future.result(self._seconds + _SPARE_SECONDS)[name].value)
         except (KafkaException, KeyError, TimeoutError):
             return UNKNOWN
 
     def _metadata(self, what: str, seconds: float | None = None) -> Any:
+        client, heard = self._admin
         try:
-            found = self._client.list_topics(timeout=self._seconds if seconds is None else seconds)
+            found = client.list_topics(timeout=self._seconds if seconds is None else seconds)
         except KafkaException as error:
             # a refused login or certificate reaches this call as a time-out; the client itself has heard why
-            self._client.poll(0)
-            said = [heard for heard in self._said if kind_of(heard.code()) is Kind.DENIED]
-            raise failure_of(self._settings, said[0] if said else error.args[0], what) from error
-        self._client.poll(0)
-        self._said.clear()  # it lets us in: what it said before explains no later silence
+            client.poll(0)
+            denied = [one for one in list(heard) if kind_of(one.code()) is Kind.DENIED]
+            raise failure_of(self._settings, denied[0] if denied else error.args[0], what) from error
+        client.poll(0)
+        heard.clear()  # it lets us in: what it said before explains no later silence
         return found
 
 

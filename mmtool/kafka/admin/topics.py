@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.admin.config_trials import apply_configs
 from mmtool.kafka.errors import KINDS, Kind, failure_of, unreachable
+from mmtool.kafka.kept_clients import admin_client
 from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.plan.topics.configs import ConfigEntry, Origin, ResetConfig, SetConfig
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+    from confluent_kafka.admin import AdminClient
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.admin.config_trials import Changes, TrialResult
@@ -25,16 +28,14 @@ _OWN_NEED = frozenset({"cleanup.policy", "message.timestamp.type", "retention.ms
 
 
 class TopicAdmin:
-    """Admin calls about topics. The client outlives its futures, as librdkafka needs."""
+    """Admin calls about topics."""
 
     def __init__(self, cluster: ClusterSettings) -> None:
-        from confluent_kafka.admin import AdminClient
-
-        from mmtool.kafka.clients import librdkafka_config, new_client
-
         self._cluster = cluster
-        config = librdkafka_config(cluster, role="admin", client_id_suffix="-topics")
-        self._client = new_client(AdminClient, config, cluster)
+
+    @property
+    def _client(self) -> AdminClient:
+        return admin_client(self._cluster).client
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
         """Read each topic's configs, by topic and name; deleted topics and those without DESCRIBE_CONFIGS are left out.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool.errors import UnreachableError
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.errors import failure_of
+from mmtool.kafka.kept_clients import lent_reader
 from mmtool.kafka.ports import CanaryRecord
 from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.plan.topics.facts import CreateTopic
@@ -96,20 +97,17 @@ class KafkaCanary:
         }
 
     def read(self, topic: str, start: int) -> list[CanaryRecord]:
-        from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-
-        from mmtool.kafka.clients import new_client
-        from mmtool.kafka.state.log_reader import reader_config
+        from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
         target = self._flow.target
-        consumer = new_client(Consumer, reader_config(target, committed=True), target)
         try:
-            place = TopicPartition(topic, 0, start)
-            _, end = consumer.get_watermark_offsets(place, timeout=self._seconds, cached=False)
-            if start >= end:
-                return []
-            consumer.assign([place])
-            return list(_until_the_end(consumer, self._seconds))
+            with lent_reader(target, committed=True) as consumer:
+                place = TopicPartition(topic, 0, start)
+                _, end = consumer.get_watermark_offsets(place, timeout=self._seconds, cached=False)
+                if start >= end:
+                    return []
+                consumer.assign([place])
+                return _until_the_end(consumer, self._seconds)
         except KafkaException as error:
             unknown = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001  public
             if error.args[0].code() in unknown:
@@ -117,8 +115,6 @@ class KafkaCanary:
             raise failure_of(
                 target, error.args[0], f"reading {topic}", right=f"READ on topic {topic}"
             ) from error
-        finally:
-            consumer.close()
 
 
 def _unwritten(source: ClusterSettings, error: Any) -> MmtoolError:

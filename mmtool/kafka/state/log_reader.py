@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from threading import Lock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.errors import Kind, failure_of, kind_of
+from mmtool.kafka.kept_clients import lent_reader, shared
 from mmtool.kafka.state.own_records import is_marked
 from mmtool.runtime.threads import Unawaited
 
@@ -31,11 +31,6 @@ _STALL_SECONDS = 30.0
 _END_SECONDS = 2.0
 _seen: set[tuple[str, str]] = set()
 """Bootstrap servers and topics that were found once; they are not checked again."""
-_wires: dict[tuple[int, float], tuple[ClusterSettings, BlockingWireClient]] = {}
-"""Clients by the settings' identity and the timeout; keeping the settings keeps the identity valid."""
-_connecting = Lock()
-_MOST_WIRES = 8
-"""Clients that are kept: a process that reloads its properties file has new settings afterwards."""
 _FROM_THE_START: Mapping[int, int] = MappingProxyType({})
 
 
@@ -75,41 +70,20 @@ def read_log(
         UnreachableError: the cluster does not answer, or stops answering for half a minute.
         NotAuthorisedError: without READ on the topic.
     """
-    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
-
-    from mmtool.kafka.clients import new_client
+    from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
 
     if not _is_there(cluster, topic, patience_seconds):
         return
-    consumer = new_client(Consumer, reader_config(cluster, committed=committed), cluster)
     try:
-        # asked in any case: it also tells the client the leaders
-        there = _partitions(consumer, cluster, topic, patience_seconds)
-        places = [p for p in there if partitions is None or p in partitions]
-        if not places:
-            return
-        consumer.assign([TopicPartition(topic, p, start.get(p, OFFSET_BEGINNING)) for p in places])
-        yield from _until_the_end(consumer, cluster, topic, set(places))
+        with lent_reader(cluster, committed=committed) as consumer:
+            # asked in any case: it also tells the client the leaders
+            there = _partitions(consumer, cluster, topic, patience_seconds)
+            places = [p for p in there if partitions is None or p in partitions]
+            if places:
+                consumer.assign([TopicPartition(topic, p, start.get(p, OFFSET_BEGINNING)) for p in places])
+                yield from _until_the_end(consumer, cluster, topic, set(places))
     except KafkaException as error:
         raise _unread(cluster, error.args[0], topic) from error
-    finally:
-        consumer.close()
-
-
-def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[str, Any]:
-    """librdkafka's configuration of a consumer without a group that reports the end of each partition."""
-    from mmtool.kafka.clients import librdkafka_config
-
-    return {
-        **librdkafka_config(cluster, role="consumer", client_id_suffix="-reader"),
-        "group.id": "mmtool.reader",  # librdkafka wants a name; nothing is ever committed or joined
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed" if committed else "read_uncommitted",
-        "fetch.wait.max.ms": 10,
-        "auto.offset.reset": "earliest",
-    }
 
 
 def _unread(cluster: ClusterSettings, error: Any, topic: str) -> MmtoolError:
@@ -161,14 +135,10 @@ def _wire_to(cluster: ClusterSettings, patience_seconds: float) -> BlockingWireC
     from mmtool.kafka.clients import wire_cluster
     from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
-    key = (id(cluster), patience_seconds)
-    with _connecting:
-        if key not in _wires:
-            if len(_wires) == _MOST_WIRES:
-                del _wires[next(iter(_wires))]
-            wire = BlockingWireClient(wire_cluster(cluster, "reader", role="consumer"), patience_seconds)
-            _wires[key] = cluster, wire
-        return _wires[key][1]
+    def create() -> BlockingWireClient:
+        return BlockingWireClient(wire_cluster(cluster, "reader", role="consumer"), patience_seconds)
+
+    return shared(cluster, f"wire, {patience_seconds} s", create)
 
 
 def _partitions(consumer: Any, cluster: ClusterSettings, topic: str, patience_seconds: float) -> list[int]:

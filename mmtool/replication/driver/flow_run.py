@@ -253,8 +253,7 @@ class FlowRun:
         if (before.source, before.target) != (settings.source, settings.target):
             self.flow.renew_credentials()
             self.ownership.renew_credentials(settings.target)
-            sides = (settings.source, settings.target)
-            self._topics.connect(*[await in_thread(TopicAdmin, side) for side in sides])
+            self._topics.connect(TopicAdmin(settings.source), TopicAdmin(settings.target))
         if begins:
             await make_internal_topics(self.flow)
 

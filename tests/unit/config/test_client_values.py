@@ -6,11 +6,8 @@ from confluent_kafka.admin import AdminClient
 
 from mmtool.config.clientkeys import CLIENT_KEYS, client_keys, librdkafka_value
 from mmtool.errors import ConfigError
-from mmtool.kafka.admin.acls import AclAdmin
-from mmtool.kafka.admin.cluster_facts import KafkaCluster
-from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import librdkafka_config, new_client
-from mmtool.kafka.state.log_reader import reader_config
+from mmtool.kafka.kept_clients import admin_client, reader_config
 
 INT, LONG = 2**31 - 1, 2**63 - 1
 
@@ -60,13 +57,11 @@ def test_librdkafka_takes_what_is_made_of_every_key_at_its_ends(role, name, load
                     built.close()
 
 
-def test_every_client_that_commands_build_is_built_with_the_extremes(load):
+def test_the_admin_client_is_built_with_the_extremes(load):
     names = [name for name in sorted(client_keys("admin")) if librdkafka_value(name, "1") is not None]
     lines = "".join(f"A.admin.{name} = {extremes(CLIENT_KEYS[name])[0]}\n" for name in names)
     cluster = load(lines, head=HEAD).clusters["A"]
-    assert KafkaCluster(cluster, 1.0).alias == "A"
-    assert TopicAdmin(cluster)
-    assert AclAdmin(cluster)
+    assert admin_client(cluster).client is not None
 
 
 def test_a_first_wait_above_the_longest_one_is_kept_as_by_java(load):

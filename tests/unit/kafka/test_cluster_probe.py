@@ -1,11 +1,15 @@
 """What a cluster has refused, and what it refuses now, are told apart."""
 
+from collections import deque
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.kafka.admin import cluster_facts
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
+from mmtool.kafka.kept_clients import HearingClient
 
 PATIENCE_SECONDS = 20.0
 
@@ -28,8 +32,8 @@ class Door:
 
 def test_a_refusal_that_is_over_is_not_told_of_a_later_outage(monkeypatch):
     cluster = KafkaCluster(ClusterSettings(alias="a", bootstrap_servers="127.0.0.1:1"), PATIENCE_SECONDS)
-    door = Door(cluster._said)
-    monkeypatch.setattr(cluster, "_client", door)
+    door = Door(heard := deque())
+    monkeypatch.setattr(cluster_facts, "admin_client", lambda _: HearingClient(door, heard))
 
     door.heard = [KafkaError(KafkaError._AUTHENTICATION)]
     with pytest.raises(NotAuthorisedError):

@@ -10,9 +10,10 @@ import pytest
 from mmtool.config import ClusterSettings
 from mmtool.config.mm2_names import workers_groups
 from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.kept_clients import reader_config
 from mmtool.kafka.mm2 import mirror_maker
 from mmtool.kafka.mm2.mirror_maker import read_positions
-from mmtool.kafka.state.log_reader import LogRecord, reader_config
+from mmtool.kafka.state.log_reader import LogRecord
 from mmtool.translation.names import TopicAliases
 from mmtool.translation.types import TopicPartition
 

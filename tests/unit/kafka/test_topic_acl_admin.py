@@ -31,11 +31,11 @@ def acls(**errors):
             future.set_exception(KafkaException(KafkaError(code)))
         return future
 
-    made = AclAdmin(ClusterSettings(alias="west", bootstrap_servers="127.0.0.1:1"))
-    made._client = type("Client", (AdminClient,), {"create_acls": create})(
+    client = type("Client", (AdminClient,), {"create_acls": create})(
         {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
     )
-    return made, sent
+    cluster = ClusterSettings(alias="west", bootstrap_servers="127.0.0.1:1")
+    return type("Answered", (AclAdmin,), {"_client": client})(cluster), sent
 
 
 def test_one_that_the_broker_refuses_is_named():

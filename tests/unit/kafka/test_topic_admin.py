@@ -32,10 +32,9 @@ def admin(**errors):
             future.set_exception(KafkaException(KafkaError(code)))
         return future
 
-    made = TopicAdmin.__new__(TopicAdmin)
-    made._cluster = SimpleNamespace(alias="a", bootstrap_servers="a:9092")
-    made._client = SimpleNamespace(describe_configs=describe)
-    return made
+    client = SimpleNamespace(describe_configs=describe)
+    cluster = SimpleNamespace(alias="a", bootstrap_servers="a:9092")
+    return type("Answered", (TopicAdmin,), {"_client": client})(cluster)
 
 
 def test_topics_that_may_not_be_described_are_left_out_like_those_that_are_gone():
