@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import ssl
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mmtool import __version__
 from mmtool.config.clientkeys import java_names, librdkafka_value
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from mmtool.config.scopes import Role
-    from mmtool.config.settings import ClusterSettings, Pem, Security
+    from mmtool.config.settings import ClusterSettings, Security
+    from mmtool.kafka.wire.blocking_client import BlockingWireClient
     from mmtool.kafka.wire.cluster import WireCluster
 
 C = TypeVar("C")
@@ -29,7 +30,21 @@ C = TypeVar("C")
 _FIRST_WAIT, _LONGEST_WAIT = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
 _QUOTED = re.compile(r"[\"`]([a-z][a-z.]+)[\"`]")
 
+
+class _LoginKeys(NamedTuple):
+    """A client library's names for the options of a login."""
+
+    mechanism: str
+    user: str
+    password: str
+    token: str
+
+
 _TOKEN_CALLBACK = "oauth_cb"  # noqa: S105 - the name of a setting
+_OF_LIBRDKAFKA = _LoginKeys("sasl.mechanism", "sasl.username", "sasl.password", _TOKEN_CALLBACK)
+_OF_AIOKAFKA = _LoginKeys(
+    "sasl_mechanism", "sasl_plain_username", "sasl_plain_password", "sasl_oauth_token_provider"
+)
 
 CLIENT_ID = f"mmtool/{__version__}"
 """The start of every client.id, by which brokers' request logs and quotas identify mmtool."""
@@ -53,7 +68,9 @@ def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix:
         "metadata.recovery.strategy": "none",
     }
     security = cluster.security_for(role)
-    return config | _connecting(cluster.extras(role)) | _librdkafka_security(cluster.alias, security)
+    config |= _connecting(cluster.extras(role)) | {"security.protocol": security.protocol}
+    config |= _login(cluster.alias, security, _OF_LIBRDKAFKA)
+    return config | (_librdkafka_tls(security) if security.uses_tls else {})
 
 
 def _connecting(extras: Mapping[str, str]) -> dict[str, Any]:
@@ -108,7 +125,7 @@ def renew_login(client: Any, config: Mapping[str, Any], security: Security, alia
         security: The new security settings; their certificates are not used.
         alias: The cluster's, for messages.
     """
-    login = _librdkafka_login(alias, security)
+    login = _login(alias, security, _OF_LIBRDKAFKA)
     if _TOKEN_CALLBACK in login and _TOKEN_CALLBACK in config:
         config[_TOKEN_CALLBACK].become(login[_TOKEN_CALLBACK])
     elif "sasl.username" in login:
@@ -136,7 +153,7 @@ def wire_options(
         "client_id": client_id(client_id_suffix),
         "security_protocol": security.protocol,
     }
-    options |= _wire_login(cluster.alias, security)
+    options |= _login(cluster.alias, security, _OF_AIOKAFKA)
     if security.uses_tls:
         options["ssl_context"] = tls_context(security, cluster.alias)
     return options
@@ -163,6 +180,19 @@ def wire_cluster(
         client_id=options["client_id"],
         request_timeout_ms=request_timeout_ms,
     )
+
+
+def blocking_wire(
+    cluster: ClusterSettings, client_id_suffix: str, role: Role, seconds: float
+) -> BlockingWireClient:
+    """Create the client of a cluster for callers without an event loop; ``seconds`` as in `BlockingWireClient`.
+
+    Raises:
+        ConfigError: As `wire_options`.
+    """
+    from mmtool.kafka.wire.blocking_client import BlockingWireClient
+
+    return BlockingWireClient(wire_cluster(cluster, client_id_suffix, role=role), seconds)
 
 
 def client_id(suffix: str = "") -> str:
@@ -198,11 +228,20 @@ def tls_context(security: Security, alias: str) -> ssl.SSLContext:
         if security.ca is not None:
             context.load_verify_locations(cadata=security.ca.text.get_secret_value())
         if security.certificate is not None:
-            _load_chain(context, security)
+            # OpenSSL reads chains from files only; a password is always given, or it would ask on the terminal
+            password = security.key_password.get_secret_value() if security.key_password else ""
+            with ExitStack() as files:
+                certificate, key = [
+                    files.enter_context(pem_path(pem.text.get_secret_value()))
+                    for pem in (security.certificate, security.key or security.certificate)
+                ]
+                context.load_cert_chain(certificate, key, password=password)
     except (ssl.SSLError, ValueError, TypeError) as error:  # TypeError: a character beyond ASCII
         reason = getattr(error, "reason", None) or "not valid PEM"
+        pems = (security.ca, security.certificate, security.key)
+        origins = ", ".join(dict.fromkeys(pem.origin for pem in pems if pem is not None))
         raise ConfigError(
-            f"cluster {alias}: OpenSSL refuses {_origins(security)}: {reason}",
+            f"cluster {alias}: OpenSSL refuses {origins}: {reason}",
             remedy=f"check that the key belongs to the certificate, and that {alias}.ssl.key.password is the key's"
             " password; `openssl x509 -in FILE` and `openssl pkey -in FILE` read PEM files, `keytool -list -keystore"
             " FILE` reads key stores",
@@ -210,61 +249,24 @@ def tls_context(security: Security, alias: str) -> ssl.SSLContext:
     return context
 
 
-def _load_chain(context: ssl.SSLContext, security: Security) -> None:
-    """Load the client certificate and key through temporary paths, since OpenSSL reads chains from files only."""
-    key_password = security.key_password.get_secret_value() if security.key_password else ""
-    with ExitStack() as files:
-        certificate = _path_of(security.certificate, files)
-        key = _path_of(security.key, files)
-        # a password is always given: without one OpenSSL would ask on the terminal
-        context.load_cert_chain(certificate or "", key or certificate, password=key_password)
-
-
-def _path_of(pem: Pem | None, files: ExitStack) -> str | None:
-    return None if pem is None else files.enter_context(pem_path(pem.text.get_secret_value()))
-
-
-def _origins(security: Security) -> str:
-    pems = (security.ca, security.certificate, security.key)
-    return ", ".join(dict.fromkeys(pem.origin for pem in pems if pem is not None))
-
-
-def _wire_login(alias: str, security: Security) -> dict[str, Any]:
+def _login(alias: str, security: Security, keys: _LoginKeys) -> dict[str, Any]:
+    """The login's options for a client library, with a token source in that library's form."""
     login = security.sasl
     if login is None:
         return {}
-    options: dict[str, Any] = {"sasl_mechanism": login.wire_mechanism}
+    options: dict[str, Any] = {keys.mechanism: login.wire_mechanism}
     if isinstance(login, PasswordLogin):
-        options["sasl_plain_username"] = login.username
-        options["sasl_plain_password"] = login.password.get_secret_value()
-    else:
-        from mmtool.kafka.tokens.provider import TokenProvider
-        from mmtool.kafka.tokens.sources import token_source
+        return options | {keys.user: login.username, keys.password: login.password.get_secret_value()}
+    from mmtool.kafka.tokens.source import OauthCallback, TokenProvider, token_source
 
-        options["sasl_oauth_token_provider"] = TokenProvider(token_source(alias, login, security.ca), login)
-    return options
+    tokens = token_source(alias, login, security.ca)
+    if keys is _OF_LIBRDKAFKA:
+        return options | {keys.token: OauthCallback(tokens, login)}
+    from aiokafka import abc
 
-
-def _librdkafka_login(alias: str, security: Security) -> dict[str, Any]:
-    login = security.sasl
-    if login is None:
-        return {}
-    config: dict[str, Any] = {"sasl.mechanism": login.wire_mechanism}
-    if isinstance(login, PasswordLogin):
-        config["sasl.username"] = login.username
-        config["sasl.password"] = login.password.get_secret_value()
-    else:
-        from mmtool.kafka.tokens.sources import OauthCallback, token_source
-
-        config[_TOKEN_CALLBACK] = OauthCallback(token_source(alias, login, security.ca), login)
-    return config
-
-
-def _librdkafka_security(alias: str, security: Security) -> dict[str, Any]:
-    config = {"security.protocol": security.protocol, **_librdkafka_login(alias, security)}
-    if security.uses_tls:
-        config |= _librdkafka_tls(security)
-    return config
+    # not a base class: the command's lock is asked for before aiokafka is loaded
+    abc.AbstractTokenProvider.register(TokenProvider)
+    return options | {keys.token: TokenProvider(tokens, login)}
 
 
 def _librdkafka_tls(security: Security) -> dict[str, Any]:

@@ -13,6 +13,9 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+
 from mmtool.kafka.clients import librdkafka_config, new_client
 
 if TYPE_CHECKING:
@@ -24,7 +27,6 @@ T = TypeVar("T")
 
 _IDLE_SECONDS = 30.0
 """How long a reader is kept without use, in seconds: its connections may have broken unnoticed since."""
-_MOST_ERRORS = 100
 
 
 class HearingClient(NamedTuple):
@@ -92,7 +94,6 @@ def admin_client(cluster: ClusterSettings) -> HearingClient:
     Raises:
         ConfigError, UnreachableError: As `new_client`.
     """
-    from confluent_kafka.admin import AdminClient
 
     def create() -> HearingClient:
         config = librdkafka_config(cluster, role="admin", client_id_suffix="admin")
@@ -108,8 +109,6 @@ def lent_reader(cluster: ClusterSettings, *, committed: bool = False) -> Iterato
     Raises:
         ConfigError, UnreachableError: As `new_client`.
     """
-    from confluent_kafka import Consumer
-
     shelf = _shelf(cluster, f"reader, committed: {committed}")
     reader = shelf.take_reader() or _hearing(Consumer, reader_config(cluster, committed=committed), cluster)
     try:
@@ -140,5 +139,5 @@ def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[
 def _hearing(
     factory: Callable[[dict[str, Any]], Any], config: dict[str, Any], cluster: ClusterSettings
 ) -> HearingClient:
-    heard: deque[Any] = deque(maxlen=_MOST_ERRORS)
+    heard: deque[Any] = deque(maxlen=100)
     return HearingClient(new_client(factory, config | {"error_cb": heard.append}, cluster), heard)

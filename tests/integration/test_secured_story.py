@@ -9,7 +9,7 @@ import pytest
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from kit.secure_pairs import secure_pair
-from mmtool.kafka.tokens.sources import OauthCallback
+from mmtool.kafka.tokens.source import OauthCallback
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.topics import create_topic, end_offsets, topics_of

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches.aborts import is_abort_marker
-from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.remedies import remedy_of
-from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.offsets import LATEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
@@ -55,7 +54,7 @@ def read_half_transactions(flow: PreparedFlow) -> list[HalfTransaction]:
     frontiers = {place: part.frontier for place, part in parts.items() if part.frontier is not None}
     ids = {place: parts[place].source_id for place in frontiers}
     cluster = flow.clusters.settings.source
-    wire = BlockingWireClient(wire_cluster(cluster, "verify", role="consumer"), _SECONDS)
+    wire = blocking_wire(cluster, "verify", "consumer", _SECONDS)
 
     async def read(there: WireCluster) -> list[Share]:
         await there.refresh({place.topic for place in ids})

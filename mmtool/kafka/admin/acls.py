@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import KafkaError, KafkaException, admin
+
 from mmtool.kafka.errors import failure_of
 from mmtool.kafka.kept_clients import admin_client
 from mmtool.plan.topics.acls import TopicAcl
@@ -11,8 +13,6 @@ from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-    from confluent_kafka.admin import AdminClient
 
     from mmtool.config import ClusterSettings
 
@@ -30,7 +30,7 @@ class AclAdmin:
         self._cluster = cluster
 
     @property
-    def _client(self) -> AdminClient:
+    def _client(self) -> admin.AdminClient:
         return admin_client(self._cluster).client
 
     def topic_acls(self) -> list[TopicAcl] | Unknown:
@@ -40,23 +40,14 @@ class AclAdmin:
             NotAuthorisedError: without DESCRIBE on the cluster.
             UnreachableError: the cluster does not answer.
         """
-        from confluent_kafka import KafkaError, KafkaException
-        from confluent_kafka.admin import (
-            AclBindingFilter,
-            AclOperation,
-            AclPermissionType,
-            ResourcePatternType,
-            ResourceType,
-        )
-
-        every = AclBindingFilter(
-            ResourceType.TOPIC,
+        every = admin.AclBindingFilter(
+            admin.ResourceType.TOPIC,
             None,
-            ResourcePatternType.LITERAL,
+            admin.ResourcePatternType.LITERAL,
             None,
             None,
-            AclOperation.ANY,
-            AclPermissionType.ANY,
+            admin.AclOperation.ANY,
+            admin.AclPermissionType.ANY,
         )
         try:
             found = self._client.describe_acls(every, request_timeout=_TIMEOUT_SECONDS).result(
@@ -77,26 +68,17 @@ class AclAdmin:
 
     def add(self, acls: Iterable[TopicAcl]) -> dict[TopicAcl, str]:
         """Create ACLs; return the broker's error as text for each ACL that could not be created."""
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import (
-            AclBinding,
-            AclOperation,
-            AclPermissionType,
-            ResourcePatternType,
-            ResourceType,
-        )
-
         wanted = list(acls)
         failed = {acl: _NOT_KNOWN for acl in wanted if _UNSPOKEN & {acl.operation, acl.permission}}
         bindings = {
-            acl: AclBinding(
-                ResourceType.TOPIC,
+            acl: admin.AclBinding(
+                admin.ResourceType.TOPIC,
                 acl.topic,
-                ResourcePatternType.LITERAL,
+                admin.ResourcePatternType.LITERAL,
                 acl.principal,
                 acl.host,
-                AclOperation[acl.operation],
-                AclPermissionType[acl.permission],
+                admin.AclOperation[acl.operation],
+                admin.AclPermissionType[acl.permission],
             )
             for acl in wanted
             if acl not in failed

@@ -19,7 +19,7 @@ from mmtool.kafka.logs.size_sample import sample_sizes
 from mmtool.kafka.patience import handfuls
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.remedies import NO_LEADER
-from mmtool.kafka.tokens.sources import principal_of
+from mmtool.kafka.tokens.source import principal_of
 from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeClusterRequest
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader

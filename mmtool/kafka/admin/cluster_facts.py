@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import Kind, failure_of, kind_of, unreachable
 from mmtool.kafka.groups.commit_log import partition_of, read_commit_times
 from mmtool.kafka.groups.groups import KafkaGroups
@@ -19,7 +19,6 @@ from mmtool.kafka.logs.log_parts import read_parts
 from mmtool.kafka.patience import RetriableError, again, seconds_for_each
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.remedies import TOO_OLD
-from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.topics.facts import TopicFacts, name_problem
@@ -35,6 +34,8 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.translation.lockstep import Seen
+
+T = TypeVar("T")
 
 _SPARE_SECONDS = 5.0
 _LEADER_SECONDS = 3.0
@@ -59,7 +60,7 @@ class KafkaCluster:
         self._settings = settings
         self._seconds = timeout_seconds
         self._probe_seconds = timeout_seconds if probe_seconds is None else probe_seconds
-        self._wire = BlockingWireClient(wire_cluster(settings, "facts", role="admin"), 3 * timeout_seconds)
+        self._wire = blocking_wire(settings, "facts", "admin", 3 * timeout_seconds)
 
     @property
     def _admin(self) -> HearingClient:
@@ -143,12 +144,11 @@ class KafkaCluster:
 
     def offsets_retention_seconds(self) -> float:
         """See `ClusterPort.offsets_retention_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's default."""
-        known = self.known_offsets_retention()
-        return 60.0 * _DEFAULT_RETENTION_MINUTES if known is UNKNOWN else known
+        return 60.0 * self._broker_number(_RETENTION, _DEFAULT_RETENTION_MINUTES)
 
     def known_offsets_retention(self) -> float | Unknown:
         """See `ClusterPort.known_offsets_retention`."""
-        minutes = self._broker_number(_RETENTION)
+        minutes = self._broker_number(_RETENTION, UNKNOWN)
         return UNKNOWN if minutes is UNKNOWN else 60.0 * minutes
 
     def commit_times(self, groups: Collection[str]) -> dict[str, dict[TopicPartition, int]]:
@@ -167,22 +167,20 @@ class KafkaCluster:
 
     def longest_metadata(self) -> int:
         """See `ClusterPort.longest_metadata`; without DESCRIBE_CONFIGS on the cluster, Kafka's default."""
-        known = self._broker_number(_METADATA)
-        return _DEFAULT_METADATA if known is UNKNOWN else int(known)
+        return int(self._broker_number(_METADATA, _DEFAULT_METADATA))
 
     def longest_transaction_seconds(self) -> float:
         """See `ClusterPort.longest_transaction_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's default."""
-        known = self._broker_number(_TRANSACTION)
-        return (_DEFAULT_TRANSACTION_MS if known is UNKNOWN else known) / 1000
+        return self._broker_number(_TRANSACTION, _DEFAULT_TRANSACTION_MS) / 1000
 
-    def _broker_number(self, name: str) -> float | Unknown:
+    def _broker_number(self, name: str, unknown: T) -> float | T:
         metadata = self._metadata("listing brokers")
         broker = ConfigResource(ConfigResource.Type.BROKER, str(min(metadata.brokers)))
         try:
             (future,) = self._admin.client.describe_configs([broker], request_timeout=self._seconds).values()
             return float(future.result(self._seconds + _SPARE_SECONDS)[name].value)
         except (KafkaException, KeyError, TimeoutError):
-            return UNKNOWN
+            return unknown
 
     def _metadata(self, what: str, seconds: float | None = None) -> Any:
         client, heard = self._admin

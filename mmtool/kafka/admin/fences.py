@@ -16,7 +16,7 @@ from mmtool.kafka.errors import check_code, failure_of, is_passing, problem_of, 
 from mmtool.kafka.patience import RetriableError, again, handfuls
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER, Problem
 from mmtool.kafka.remedies import NO_LEADER
-from mmtool.kafka.tokens.sources import principal_of
+from mmtool.kafka.tokens.source import principal_of
 from mmtool.kafka.wire.acls import (
     CreateAclsRequest,
     DeleteAclsRequest,

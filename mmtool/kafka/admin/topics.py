@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, admin
+
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.admin.config_trials import apply_configs
 from mmtool.kafka.errors import KINDS, Kind, failure_of, unreachable
@@ -16,8 +18,6 @@ from mmtool.plan.topics.configs import ConfigEntry, Origin, ResetConfig, SetConf
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from confluent_kafka.admin import AdminClient
-
     from mmtool.config import ClusterSettings
     from mmtool.kafka.admin.config_trials import Changes, TrialResult
     from mmtool.plan.topics.facts import CreateTopic, GrowTopic
@@ -27,6 +27,13 @@ _OWN_NEED = frozenset({"cleanup.policy", "message.timestamp.type", "retention.ms
 """Configs that an internal topic must have to keep its records; others may be adjusted or left out."""
 
 
+_OF_ONE_TOPIC = (
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_EXCEPTION,
+)
+
+
 class TopicAdmin:
     """Admin calls about topics."""
 
@@ -34,7 +41,7 @@ class TopicAdmin:
         self._cluster = cluster
 
     @property
-    def _client(self) -> AdminClient:
+    def _client(self) -> admin.AdminClient:
         return admin_client(self._cluster).client
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
@@ -43,10 +50,7 @@ class TopicAdmin:
         Raises:
             MmtoolError: no topic's configs can be read, for a reason other than the topics.
         """
-        from confluent_kafka import KafkaException
-        from confluent_kafka.admin import ConfigResource, ResourceType
-
-        resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
+        resources = [admin.ConfigResource(admin.ResourceType.TOPIC, topic) for topic in topics]
         if not resources:
             return {}
         futures = self._client.describe_configs(resources, request_timeout=_TIMEOUT_SECONDS)
@@ -57,7 +61,7 @@ class TopicAdmin:
                 entries = future.result(_TIMEOUT_SECONDS + 5)
                 found[resource.name] = {name: _entry(entry) for name, entry in entries.items()}
             except KafkaException as error:
-                if error.args[0].code() not in _OF_ONE_TOPIC():
+                if error.args[0].code() not in _OF_ONE_TOPIC:
                     failed[resource.name] = error.args[0]
         if failed and not found:
             name, first = next(iter(failed.items()))
@@ -82,17 +86,14 @@ class TopicAdmin:
         self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]], *, validate_only: bool = False
     ) -> dict[str, str]:
         """Set and reset configs of topics (KIP-339); return the broker's error for each topic that failed."""
-        from confluent_kafka.admin import AlterConfigOpType, ConfigResource, ResourceType
-        from confluent_kafka.admin import ConfigEntry as Change
-
         resources = [
-            ConfigResource(
-                ResourceType.TOPIC,
+            admin.ConfigResource(
+                admin.ResourceType.TOPIC,
                 topic,
                 incremental_configs=[
-                    Change(s.name, s.value, incremental_operation=AlterConfigOpType.SET)
+                    admin.ConfigEntry(s.name, s.value, incremental_operation=admin.AlterConfigOpType.SET)
                     if isinstance(s, SetConfig)
-                    else Change(s.name, None, incremental_operation=AlterConfigOpType.DELETE)
+                    else admin.ConfigEntry(s.name, None, incremental_operation=admin.AlterConfigOpType.DELETE)
                     for s in of_topic
                 ],
             )
@@ -122,9 +123,9 @@ class TopicAdmin:
 
     def create(self, topics: Iterable[CreateTopic], *, validate_only: bool = False) -> dict[str, str]:
         """Create topics; return the broker's error for each that could not be created. Existing topics are no error."""
-        from confluent_kafka.admin import NewTopic
-
-        new = [NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.configs)) for t in topics]
+        new = [
+            admin.NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.configs)) for t in topics
+        ]
         if not new:
             return {}
         return self._collect(
@@ -133,8 +134,6 @@ class TopicAdmin:
 
     def replicas(self, topics: Iterable[str]) -> dict[str, int]:
         """The replication factor of each topic (of its smallest partition); topics without DESCRIBE are left out."""
-        from confluent_kafka import KafkaException, TopicCollection
-
         names = list(topics)
         if not names:
             return {}
@@ -150,16 +149,12 @@ class TopicAdmin:
 
     def grow(self, topics: Iterable[GrowTopic]) -> dict[str, str]:
         """Add partitions; return the broker's error for each topic that could not grow."""
-        from confluent_kafka.admin import NewPartitions
-
-        new = [NewPartitions(t.name, t.partitions) for t in topics]
+        new = [admin.NewPartitions(t.name, t.partitions) for t in topics]
         return self._collect(
             self._client.create_partitions(new, request_timeout=_TIMEOUT_SECONDS) if new else {}
         )
 
     def _collect(self, futures: Mapping[str, Any]) -> dict[str, str]:
-        from confluent_kafka import KafkaError, KafkaException
-
         failed: dict[str, str] = {}
         for topic, future in futures.items():
             try:
@@ -218,23 +213,11 @@ def _steps(changes: Changes) -> list[SetConfig | ResetConfig]:
 
 def _entry(entry: Any) -> ConfigEntry:
     """Convert librdkafka's config entry to mmtool's."""
-    from confluent_kafka.admin import ConfigSource
-
-    source = ConfigSource(entry.source)
-    default = source in {ConfigSource.STATIC_BROKER_CONFIG, ConfigSource.DEFAULT_CONFIG}
+    source = admin.ConfigSource(entry.source)
+    default = source in {admin.ConfigSource.STATIC_BROKER_CONFIG, admin.ConfigSource.DEFAULT_CONFIG}
     return ConfigEntry(
         value=entry.value,
         origin=Origin.DEFAULT if default else Origin.OVERRIDE,
-        on_topic=source is ConfigSource.DYNAMIC_TOPIC_CONFIG,
+        on_topic=source is admin.ConfigSource.DYNAMIC_TOPIC_CONFIG,
         carried=not entry.is_read_only and not entry.is_sensitive,
-    )
-
-
-def _OF_ONE_TOPIC() -> tuple[int, ...]:  # noqa: N802  a constant whose import is dear
-    from confluent_kafka import KafkaError
-
-    return (
-        KafkaError.UNKNOWN_TOPIC_OR_PART,
-        KafkaError.TOPIC_AUTHORIZATION_FAILED,
-        KafkaError.TOPIC_EXCEPTION,
     )

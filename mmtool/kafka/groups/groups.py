@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, TypeVar
 from confluent_kafka import KafkaError
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import is_passing, problem_of, unreachable
 from mmtool.kafka.groups.coordinators import DELETE, DESCRIBE, READ, Coordinators, Question
 from mmtool.kafka.groups.listing import all_groups
 from mmtool.kafka.patience import RetriableError, again, handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers, GroupListing, Problem
-from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.group_offsets import (
@@ -79,9 +78,7 @@ class KafkaGroups:
         """Take the settings of the groups' cluster and the longest time of one request, in seconds."""
         self._cluster = cluster
         self._seconds = timeout_seconds
-        self._wire = BlockingWireClient(
-            wire_cluster(cluster, "groups", role="admin"), timeout_seconds + _SPARE_SECONDS
-        )
+        self._wire = blocking_wire(cluster, "groups", "admin", timeout_seconds + _SPARE_SECONDS)
         self._coordinators = Coordinators(cluster)
 
     def fresh(self) -> KafkaGroups:

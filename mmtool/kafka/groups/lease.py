@@ -110,11 +110,21 @@ class GroupLease:
         """Poll as one member of the group, until `leave` or until another member is needed."""
         from confluent_kafka import Consumer
 
-        from mmtool.kafka.clients import new_client, renew_login
+        from mmtool.kafka.clients import librdkafka_config, new_client, renew_login
 
         self._renewed.clear()
         joined_with, self._held = self._cluster, False
-        config = self._config()
+        config = {
+            **librdkafka_config(self._cluster, role=_ROLE),
+            "client.id": self._client_id,
+            "group.id": self._group,
+            "group.protocol": "classic",
+            "partition.assignment.strategy": "cooperative-sticky",
+            "session.timeout.ms": SESSION_TIMEOUT_MS,
+            "heartbeat.interval.ms": _HEARTBEAT_MS,
+            "enable.auto.commit": False,
+            "auto.offset.reset": "latest",
+        }
         consumer = new_client(Consumer, config, joined_with)
         consumer.subscribe(
             [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
@@ -129,21 +139,6 @@ class GroupLease:
             if message is not None and message.error() is not None:
                 self._check(message.error())
         consumer.close()
-
-    def _config(self) -> dict[str, Any]:
-        from mmtool.kafka.clients import librdkafka_config
-
-        return {
-            **librdkafka_config(self._cluster, role=_ROLE),
-            "client.id": self._client_id,
-            "group.id": self._group,
-            "group.protocol": "classic",
-            "partition.assignment.strategy": "cooperative-sticky",
-            "session.timeout.ms": SESSION_TIMEOUT_MS,
-            "heartbeat.interval.ms": _HEARTBEAT_MS,
-            "enable.auto.commit": False,
-            "auto.offset.reset": "latest",
-        }
 
     def _check(self, error: Any) -> None:
         from confluent_kafka import KafkaError
@@ -236,10 +231,9 @@ def members_now(
     Raises:
         UnreachableError, NotAuthorisedError: as `described`, within ``seconds``.
     """
-    from mmtool.kafka.clients import wire_cluster
-    from mmtool.kafka.wire.blocking_client import BlockingWireClient
+    from mmtool.kafka.clients import blocking_wire
 
-    wire = BlockingWireClient(wire_cluster(cluster, "members", role="admin"), seconds)
+    wire = blocking_wire(cluster, "members", "admin", seconds)
     return wire.ask(lambda target: lease_members(target, group), f"describing group {group}")
 
 

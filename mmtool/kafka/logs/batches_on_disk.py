@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.append_count import count_unbooked
 from mmtool.kafka.state.state_log import read_producers
-from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.scan import read_range
 from mmtool.translation.known import UNKNOWN
@@ -38,7 +37,7 @@ class KafkaBatches:
 
     def __init__(self, cluster: ClusterSettings, seconds: float) -> None:
         self._settings = cluster
-        self._wire = BlockingWireClient(wire_cluster(cluster, "batches", role="consumer"), seconds)
+        self._wire = blocking_wire(cluster, "batches", "consumer", seconds)
 
     def batches(
         self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool

@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from confluent_kafka import KafkaException, Producer
+
 from mmtool.errors import UnreachableError
 from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.clients import librdkafka_config, new_client
 from mmtool.kafka.errors import failure_of
-from mmtool.kafka.kept_clients import lent_reader
 from mmtool.kafka.ports import CanaryRecord
+from mmtool.kafka.state.log_reader import read_log
 from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.plan.topics.facts import CreateTopic
 from mmtool.plan.words import counted
@@ -20,7 +23,6 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.errors import MmtoolError
 
-_POLL_SECONDS = 0.1
 _CONFIGS = {
     "cleanup.policy": "delete",
     "message.timestamp.type": "CreateTime",
@@ -45,10 +47,6 @@ class KafkaCanary:
         admin.create_needed([topic], CANARY_TOPIC, "offset-syncs.topic.replication.factor")
 
     def produce(self, records: Sequence[CanaryRecord]) -> list[CanaryRecord]:
-        from confluent_kafka import KafkaException, Producer
-
-        from mmtool.kafka.clients import new_client
-
         failed: list[Any] = []
         placed: list[CanaryRecord] = []
 
@@ -59,7 +57,14 @@ class KafkaCanary:
                 placed.append(sent._replace(timestamp_ms=message.timestamp()[1], offset=message.offset()))
 
         source = self._flow.source
-        producer = new_client(Producer, self._producer_config(), source)
+        config = {
+            **librdkafka_config(source, role="producer", client_id_suffix="-canary"),
+            "acks": "all",
+            "enable.idempotence": False,  # no producer id: by that mirrors tell a canary from what was mirrored in
+            "linger.ms": 0,
+            "message.timeout.ms": int(self._seconds * 1000),
+        }
+        producer = new_client(Producer, config, source)
         try:
             for one in records:
                 producer.produce(
@@ -85,65 +90,21 @@ class KafkaCanary:
             )
         return sorted(placed, key=lambda record: record.offset or 0)
 
-    def _producer_config(self) -> dict[str, Any]:
-        from mmtool.kafka.clients import librdkafka_config
-
-        return {
-            **librdkafka_config(self._flow.source, role="producer", client_id_suffix="-canary"),
-            "acks": "all",
-            "enable.idempotence": False,  # no producer id: by that mirrors tell a canary from what was mirrored in
-            "linger.ms": 0,
-            "message.timeout.ms": int(self._seconds * 1000),
-        }
-
     def read(self, topic: str, start: int) -> list[CanaryRecord]:
-        from confluent_kafka import KafkaError, KafkaException, TopicPartition
-
-        target = self._flow.target
-        try:
-            with lent_reader(target, committed=True) as consumer:
-                place = TopicPartition(topic, 0, start)
-                _, end = consumer.get_watermark_offsets(place, timeout=self._seconds, cached=False)
-                if start >= end:
-                    return []
-                consumer.assign([place])
-                return _until_the_end(consumer, self._seconds)
-        except KafkaException as error:
-            unknown = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION)  # noqa: SLF001  public
-            if error.args[0].code() in unknown:
-                return []
-            raise failure_of(
-                target, error.args[0], f"reading {topic}", right=f"READ on topic {topic}"
-            ) from error
+        records = read_log(
+            self._flow.target, topic, start={0: start}, committed=True, patience_seconds=self._seconds
+        )
+        return [
+            CanaryRecord(
+                record.key,
+                record.value or b"",
+                tuple((name, value or b"") for name, value in record.headers),
+                record.timestamp_ms,
+                record.offset,
+            )
+            for record in records
+        ]
 
 
 def _unwritten(source: ClusterSettings, error: Any) -> MmtoolError:
     return failure_of(source, error, f"writing to {CANARY_TOPIC}", right=f"WRITE on topic {CANARY_TOPIC}")
-
-
-def _until_the_end(consumer: Any, seconds: float) -> list[CanaryRecord]:
-    """Read records until the partition ends, or until ``seconds`` have passed."""
-    from confluent_kafka import KafkaError, KafkaException
-
-    from mmtool.kafka.state.log_reader import is_final
-
-    found: list[CanaryRecord] = []
-    for _ in range(max(1, int(seconds / _POLL_SECONDS))):
-        message = consumer.poll(_POLL_SECONDS)
-        while message is not None:
-            error = message.error()
-            if error is None:
-                found.append(_record_of(message))
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's public name for it
-                return found
-            elif is_final(error):
-                raise KafkaException(error)
-            message = consumer.poll(0)
-    return found
-
-
-def _record_of(message: Any) -> CanaryRecord:
-    headers = tuple((name, value or b"") for name, value in message.headers() or ())
-    return CanaryRecord(
-        message.key() or b"", message.value() or b"", headers, message.timestamp()[1], message.offset()
-    )

@@ -15,10 +15,9 @@ from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.batches.encode import encode
 from mmtool.kafka.batches.records import body_of, fields_of, read_columns
-from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.own_log import known_everywhere
-from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.topics.facts import CreateTopic, GrowTopic
@@ -104,7 +103,7 @@ class KafkaDeadLetters:
         self._target = target
         self._factor = replication_factor
         self._appender = KafkaAppender(target, transactional_id, _SECONDS, _NEXT_OWNER)
-        self._wire = BlockingWireClient(wire_cluster(target, "dead-letters", role="consumer"), _SECONDS)
+        self._wire = blocking_wire(target, "dead-letters", "consumer", _SECONDS)
         self._ready: set[TopicPartition] = set()
         self._unanswered: dict[TopicPartition, Letter] = {}
 

@@ -108,7 +108,11 @@ class _Lookup:
 
     async def run(self, timestamps: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int]:
         self._open = dict(timestamps)
-        self._refuse_names()
+        problems = {topic: name_problem(topic) for topic in {place.topic for place in self._open}}
+        for place in [
+            place for place in self._open if problems[place.topic]
+        ]:  # no cluster accepts their topics
+            self._fail(place, impossible(self._cluster.alias, problems[place.topic]))
         now = asyncio.get_running_loop().time
         began, pause = now(), _FIRST_PAUSE_SECONDS
         while self._open:
@@ -118,12 +122,6 @@ class _Lookup:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
         return self._found
-
-    def _refuse_names(self) -> None:
-        """Fail partitions whose topic name no cluster accepts, without a request."""
-        problems = {topic: name_problem(topic) for topic in {place.topic for place in self._open}}
-        for place in [place for place in self._open if problems[place.topic]]:
-            self._fail(place, impossible(self._cluster.alias, problems[place.topic]))
 
     async def _attempt(self, waited: float) -> None:
         """Ask once about all partitions without an answer."""

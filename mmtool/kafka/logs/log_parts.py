@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.batches import raw_records
-from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.patience import AT_ONCE, handfuls
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.remedies import remedy_of
-from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
 from mmtool.kafka.wire.offsets import EARLIEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
@@ -41,7 +40,7 @@ def read_parts(
     Raises:
         UnreachableError: the cluster does not answer.
     """
-    wire = BlockingWireClient(wire_cluster(cluster, "records", role="consumer"), seconds + _SPARE_SECONDS)
+    wire = blocking_wire(cluster, "records", "consumer", seconds + _SPARE_SECONDS)
     found: Answers[LogPart, list[Seen]] = Answers()
     for some in handfuls(list(dict.fromkeys(parts)), AT_ONCE):
 

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError
 from mmtool.kafka.batches import SEQUENCES
-from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.kafka.state.claims import ClaimLostError, claim, fence
 from mmtool.kafka.state.own_log import append
-from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.kafka.batches import BatchHeader, ReadyBatch
     from mmtool.kafka.state.claims import Claim
+    from mmtool.kafka.wire.blocking_client import BlockingWireClient
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.translation.types import TopicId, TopicPartition
 
@@ -73,11 +73,9 @@ class KafkaAppender:
         self._alias = cluster.alias
         self._id = transactional_id
         self._way_on = way_on
-        self._wire = BlockingWireClient(wire_cluster(cluster, "append", role="producer"), seconds)
+        self._wire = blocking_wire(cluster, "append", "producer", seconds)
         # a look at what is there reads as much as was written
-        self._looks = BlockingWireClient(
-            wire_cluster(cluster, "append-look", role="consumer"), _SECONDS_OF_A_LOOK
-        )
+        self._looks = blocking_wire(cluster, "append-look", "consumer", _SECONDS_OF_A_LOOK)
         self._claimed: Claim | None = None
         self._fenced: set[TopicPartition] = set()
         self._next: dict[TopicPartition, int] = {}

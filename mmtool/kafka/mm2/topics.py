@@ -18,7 +18,7 @@ from mmtool.translation.sync_map import OffsetPair, SyncMap
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mmtool.config import ClusterSettings, FlowSettings
+    from mmtool.config import FlowSettings
     from mmtool.kafka.state.log_reader import LogRecord
     from mmtool.translation.types import TopicPartition
 
@@ -43,7 +43,8 @@ class Mm2Topics:
             pairs[sync.topic_partition].append(OffsetPair(sync.upstream, sync.downstream, at_ms))
             from_start.setdefault(sync.topic_partition, none_is_gone and self._flow.start == "earliest")
         held: dict[TopicPartition, list[OffsetPair]] = defaultdict(list)
-        records = _of_mm2(self._flow.target, self._checkpoints_topic)
+        read = read_log(self._flow.target, self._checkpoints_topic)
+        records = (record for record in read if not record.is_ours)
         for last, record in self._checkpoints(records, unreadable):
             at = source_partition(self._flow, last.topic_partition)
             held[at].append(OffsetPair(last.upstream, last.downstream, record.timestamp_ms))
@@ -94,10 +95,6 @@ class Mm2Topics:
                 yield checkpoint, record
             else:
                 unreadable[self._checkpoints_topic] += 1
-
-
-def _of_mm2(cluster: ClusterSettings, topic: str) -> Iterator[LogRecord]:
-    return (record for record in read_log(cluster, topic) if not record.is_ours)
 
 
 def source_partition(flow: FlowSettings, remote: TopicPartition) -> TopicPartition:

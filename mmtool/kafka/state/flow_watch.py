@@ -69,15 +69,10 @@ class KafkaFlowWatch(FollowedFlowState):
 
     def retention(self, topics: Collection[str]) -> Mapping[str, Retention]:
         try:
-            configs = self._source_topics.configs(topics)
+            configs = TopicAdmin(self._flow.source).configs(topics)
         except NotAuthorisedError:
             return {}
         return {topic: retention_of(entries) for topic, entries in configs.items()}
-
-    @cached_property
-    def _source_topics(self) -> TopicAdmin:
-        """One admin client of the source, created when it is first needed."""
-        return TopicAdmin(self._flow.source)
 
     def checkpointed_groups(self) -> int:
         topic = self._flow.checkpoints_topic

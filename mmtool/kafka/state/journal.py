@@ -6,11 +6,10 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.log_reader import newest_records, read_log, unreadable
 from mmtool.kafka.state.own_log import append_records, make_missing
-from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC
@@ -33,7 +32,7 @@ class KafkaJournal:
         self._target = target
         self._factor = replication_factor
         self._seconds = seconds
-        self._wire = BlockingWireClient(wire_cluster(target, "journal", role="producer"), seconds)
+        self._wire = blocking_wire(target, "journal", "producer", seconds)
         self._reader = JournalReader(target, seconds)
         self._is_there = False
 

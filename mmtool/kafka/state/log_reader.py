@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
+
 from mmtool.errors import RefusedError, UnreachableError
+from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import Kind, failure_of, kind_of
 from mmtool.kafka.kept_clients import lent_reader, shared
-from mmtool.kafka.state.own_records import is_marked
+from mmtool.kafka.state.own_records import MARK
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
     from mmtool.errors import MmtoolError
-    from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
 FOREIGN_RECORD = (
     "run the mmtool release that wrote the record; if another program wrote it, stop that program and write a"
@@ -35,14 +40,19 @@ _FROM_THE_START: Mapping[int, int] = MappingProxyType({})
 
 
 class LogRecord(NamedTuple):
-    """One record of an internal topic; a null value is a tombstone. ``is_ours``: it carries mmtool's mark."""
+    """One record of an internal topic; a null value is a tombstone."""
 
     partition: int
     offset: int
     key: bytes
     value: bytes | None
     timestamp_ms: int
-    is_ours: bool = False
+    headers: Sequence[tuple[str, bytes | None]] = ()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it has mmtool's mark."""
+        return any(name.encode() == MARK[0][0] for name, _ in self.headers)
 
 
 def read_log(
@@ -70,8 +80,6 @@ def read_log(
         UnreachableError: the cluster does not answer, or stops answering for half a minute.
         NotAuthorisedError: without READ on the topic.
     """
-    from confluent_kafka import OFFSET_BEGINNING, KafkaException, TopicPartition
-
     if not _is_there(cluster, topic, patience_seconds):
         return
     try:
@@ -90,16 +98,6 @@ def _unread(cluster: ClusterSettings, error: Any, topic: str) -> MmtoolError:
     return failure_of(cluster, error, f"reading {topic}", right=f"READ on topic {topic}")
 
 
-def is_final(error: Any) -> bool:
-    """Whether a reader's error ends the reading.
-
-    A denied group does not: librdkafka looks up the coordinator of every consumer, and a reader never uses its group.
-    """
-    from confluent_kafka import KafkaError
-
-    return not error.retriable() and error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED
-
-
 def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> bool:
     """Whether the topic exists; True where the cluster does not answer yet, since a consumer retries.
 
@@ -109,14 +107,11 @@ def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> 
     Raises:
         NotAuthorisedError: without DESCRIBE on the topic.
     """
-    from confluent_kafka import KafkaError
-
-    from mmtool.kafka.wire.cluster import ConnectionLostError
-    from mmtool.kafka.wire.codes import DENIED, Code
-
     key = (cluster.bootstrap_servers_for("consumer"), topic)
     if key not in _seen:
-        wire = _wire_to(cluster, patience_seconds)
+        # all such questions share a connection: a login takes several round trips
+        connect = partial(blocking_wire, cluster, "reader", "consumer", patience_seconds)
+        wire = shared(cluster, f"questions, {patience_seconds} s", connect)
         try:
             found = wire.ask(lambda asked: asked.refresh([topic]), f"reading {topic}")
         except (ConnectionLostError, UnreachableError):
@@ -130,22 +125,9 @@ def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> 
     return True
 
 
-def _wire_to(cluster: ClusterSettings, patience_seconds: float) -> BlockingWireClient:
-    """The connection to a cluster that all such checks share: a login takes several round trips."""
-    from mmtool.kafka.clients import wire_cluster
-    from mmtool.kafka.wire.blocking_client import BlockingWireClient
-
-    def create() -> BlockingWireClient:
-        return BlockingWireClient(wire_cluster(cluster, "reader", role="consumer"), patience_seconds)
-
-    return shared(cluster, f"wire, {patience_seconds} s", create)
-
-
 def _partitions(consumer: Any, cluster: ClusterSettings, topic: str, patience_seconds: float) -> list[int]:
     metadata = consumer.list_topics(topic, timeout=patience_seconds).topics[topic]
     if metadata.error is not None:
-        from confluent_kafka import KafkaError
-
         if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             return []
         raise _unread(cluster, metadata.error, topic)
@@ -155,10 +137,10 @@ def _partitions(consumer: Any, cluster: ClusterSettings, topic: str, patience_se
 def _until_the_end(
     consumer: Any, cluster: ClusterSettings, topic: str, open_ones: set[int]
 ) -> Iterator[LogRecord]:
-    from confluent_kafka import KafkaError
-
     ends = _Ends(consumer, topic)
     heard = time.monotonic()
+    # librdkafka looks up the coordinator of every consumer, and a reader never uses its group
+    passing = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._TRANSPORT)  # noqa: SLF001  a public name
     while open_ones:
         messages = consumer.consume(1, _POLL_SECONDS)
         if messages:
@@ -181,11 +163,11 @@ def _until_the_end(
                         message.key(),
                         message.value(),
                         message.timestamp()[1],
-                        is_marked(message.headers()),
+                        message.headers() or (),
                     )
             elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's public name for it
                 ends.shown[message.partition()] = message.offset()
-            elif is_final(error) and error.code() != KafkaError._TRANSPORT:  # noqa: SLF001  likewise
+            elif not error.retriable() and error.code() not in passing:
                 raise _unread(cluster, error, topic)
         open_ones -= ends.reached(open_ones)
 
@@ -224,8 +206,6 @@ class _Ends:
 
         librdkafka knows no leader once connections were cut.
         """
-        from confluent_kafka import KafkaError, KafkaException, TopicPartition
-
         try:
             place = TopicPartition(self._topic, partition)
             _, end = self._consumer.get_watermark_offsets(place, timeout=_END_SECONDS, cached=False)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.own_log import append_records, make_missing
-from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def write_marks(
     """
     if not marks:
         return
-    wire = BlockingWireClient(wire_cluster(target, "marks", role="producer"), seconds)
+    wire = blocking_wire(target, "marks", "producer", seconds)
 
     async def write(cluster: WireCluster) -> None:
         _check(cluster, identity)

@@ -64,11 +64,6 @@ def foreign_records(views: Iterable[BatchView]) -> list[Record]:
     return found
 
 
-def is_marked(headers: Iterable[tuple[str, bytes | None]] | None) -> bool:
-    """Whether a record's headers, as a librdkafka client returns them, contain the `MARK`."""
-    return any(name.encode() == MARK[0][0] for name, _ in headers or ())
-
-
 def _batch(bodies: list[bytes], timestamp_ms: int) -> ReadyBatch:
     count = len(bodies)
     columns = RecordColumns(list(range(count)), [timestamp_ms] * count, [0] * count, bodies)

@@ -1,4 +1,4 @@
-"""Keep one token fresh for all threads that need it: one request at a time, few while the endpoint does not answer."""
+"""The token source of each login of this process, which keeps a token fresh, and its forms for client libraries."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from mmtool.config.settings import MskLogin, OAuthLogin, PasswordLogin, TokenFileLogin
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.events import Event, Notice
+from mmtool.kafka.tokens.token import TokenFile, claims_of, name_in
+from mmtool.runtime.threads import in_thread
+from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mmtool.config.settings import TokenPace
+    from mmtool.config.settings import Pem, Security, TokenLogin, TokenPace
+    from mmtool.kafka.tokens.endpoint import TokenEndpoint
+    from mmtool.kafka.tokens.msk import MskSigner
     from mmtool.kafka.tokens.token import Token
 
 _PATIENCE_SECONDS = 5.0
@@ -24,13 +30,14 @@ _LONGEST_SECONDS = 60.0
 """How long a caller without a token waits for a request, in seconds: an endpoint may answer a byte at a time."""
 _LEAST_WAIT_SECONDS = 1.0
 """The shortest time between failed requests after the first ones, in seconds."""
+_ASKS_AFTER = 0.8
+"""The part of the time until a token's expiry after which librdkafka asks for another one."""
+_LEAST_SECONDS = 1.0
+"""The shortest time after which librdkafka asks again, in seconds: it looks once a second."""
 
 
-def _unheard(_notice: Notice) -> None:
-    """Where nobody listens, as in Spark's workers: their driver reports the same endpoint."""
-
-
-_listener: Callable[[Notice], None] = _unheard
+_listener: Callable[[Notice], None] | None = None
+"""Nobody listens in Spark's workers: their driver reports the same endpoint."""
 
 
 def report_trouble_to(listener: Callable[[Notice], None]) -> None:
@@ -97,7 +104,7 @@ class TokenSource:
 
     def refresh_time(self, token: Token) -> float:
         """When ``token`` is to be replaced, in seconds of the Unix epoch."""
-        return token.refresh_time(self._pace.refresh_factor)
+        return token.issued + self._pace.refresh_factor * (token.expires - token.issued)
 
     def _valid(self) -> Token | None:
         return self._token if self._token is not None and self._now() < self._token.expires else None
@@ -124,7 +131,7 @@ class TokenSource:
             )
         notice = self._keep(found)
         done.set()
-        if notice is not None:
+        if notice is not None and _listener is not None:
             _listener(notice)
 
     def _patiently(self) -> Token:
@@ -170,3 +177,95 @@ def _notice(error: UnreachableError, valid: Token) -> Notice:
         f"{error.message}; the last token is valid until {until}, and mmtool keeps asking for a new one{todo}",
         Event.TOKEN_REFRESH_FAILED,
     )
+
+
+_sources: dict[tuple[str, TokenLogin, Pem | None], TokenSource] = {}
+_lock = threading.Lock()
+
+
+def token_source(alias: str, login: TokenLogin, cluster_ca: Pem | None) -> TokenSource:
+    """The token source of a cluster's login; the same login has the same source in the whole process."""
+    key = (alias, login, cluster_ca)
+    with _lock:
+        if key not in _sources:
+            fetcher: TokenEndpoint | TokenFile | MskSigner
+            if isinstance(login, OAuthLogin):
+                from mmtool.kafka.tokens.endpoint import TokenEndpoint
+
+                fetcher = TokenEndpoint(alias, login, cluster_ca)
+            elif isinstance(login, TokenFileLogin):
+                fetcher = TokenFile(alias, login)
+            else:
+                from mmtool.kafka.tokens.msk import MskSigner
+
+                fetcher = MskSigner(alias, login)
+            _sources[key] = TokenSource(alias, fetcher.fetch, login.pace)
+        return _sources[key]
+
+
+def principal_of(alias: str, security: Security) -> str | Unknown:
+    """The principal of a SASL login, as Kafka's default principal builder names it; UNKNOWN where a token has none.
+
+    Raises:
+        UnreachableError: There is no token.
+    """
+    login = security.sasl
+    if isinstance(login, PasswordLogin):
+        return f"User:{login.username}"
+    if login is None or isinstance(login, MskLogin):
+        return UNKNOWN
+    name = name_in(claims_of(token_source(alias, login, security.ca).token().value), login.subject_claim)
+    return f"User:{name}" if name else UNKNOWN
+
+
+class OauthCallback:
+    """librdkafka's ``oauth_cb``, which it calls in a thread of its own, for a first token and before one expires.
+
+    librdkafka asks again when 80 % of the time until the given expiry has passed, and renews a session with the token
+    that it has when 90 % of the session have passed. The token of a source that several clients share may be old: with
+    its real expiry librdkafka would renew a session with a token that is about to end. So the expiry given is one with
+    which it asks again when the source refreshes.
+
+    Args:
+        source: Of the tokens.
+        login: Whose SASL extensions are sent with them.
+        now: Seconds of the Unix epoch.
+    """
+
+    def __init__(self, source: TokenSource, login: TokenLogin, now: Callable[[], float] = time.time) -> None:
+        self.source = source
+        self._extensions = dict(login.extensions)
+        self._now = now
+
+    def become(self, other: OauthCallback) -> None:
+        """Give the tokens of another login from now on."""
+        self.source, self._extensions = other.source, other._extensions
+
+    def __call__(self, _config: str) -> tuple[str, float, str, dict[str, str]]:
+        token, now = self.source.token(), self._now()
+        again = max(self.source.refresh_time(token) - now, _LEAST_SECONDS)
+        return token.value, now + again / _ASKS_AFTER, token.principal, self._extensions
+
+
+class TokenProvider:
+    """Gives aiokafka's connections the token of a source, and the SASL extensions of the login.
+
+    Attributes:
+        user: Whom the tokens are for: a broker accepts no other on an open connection.
+    """
+
+    def __init__(self, source: TokenSource, login: TokenLogin) -> None:
+        self.user = login.description
+        self._source = source
+        self._extensions = dict(login.extensions)
+
+    async def token(self) -> str:
+        """A valid token.
+
+        Raises:
+            UnreachableError: As `TokenSource.token`.
+        """
+        return (await in_thread(self._source.token)).value
+
+    def extensions(self) -> dict[str, str]:
+        return self._extensions

@@ -1,12 +1,21 @@
-"""A bearer token, its life, and its claims."""
+"""A bearer token, its life, and its claims; one that another process keeps fresh in a file."""
 
 from __future__ import annotations
 
 import base64
+import time
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from mmtool.errors import UnreachableError
 from mmtool.translation.json_text import parse_json
+
+if TYPE_CHECKING:
+    from mmtool.config.settings import TokenFileLogin
+
+_OPAQUE_SECONDS = 300.0
+"""How long an opaque token is used before the file is read again, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,10 +33,6 @@ class Token:
     issued: float
     expires: float
     principal: str
-
-    def refresh_time(self, factor: float) -> float:
-        """When the token is to be replaced: after that part of its life."""
-        return self.issued + factor * (self.expires - self.issued)
 
 
 def claims_of(value: str) -> dict[str, Any]:
@@ -72,3 +77,38 @@ def finite_number(value: object) -> float | None:
     except (ValueError, OverflowError):
         return None
     return number if abs(number) < 1e12 else None
+
+
+@dataclass(frozen=True, slots=True)
+class TokenFile:
+    """The token file of one cluster's login."""
+
+    alias: str
+    login: TokenFileLogin
+
+    def fetch(self) -> Token:
+        """The token in the file.
+
+        Raises:
+            UnreachableError: The file cannot be read, or its token has expired.
+        """
+        now = time.time()
+        try:
+            value = Path(self.login.path).read_text(encoding="ascii").strip()
+        except (OSError, ValueError) as error:
+            raise self._away(getattr(error, "strerror", None) or "it is not ASCII text") from None
+        if not value or not value.isprintable():
+            raise self._away("it has no token")
+        claims = claims_of(value)
+        expires = finite_number(claims.get("exp", now + _OPAQUE_SECONDS))
+        if expires is None:
+            raise self._away("the expiry time (exp) of its token is not a number")
+        if expires <= now:
+            raise self._away("its token has expired")
+        return Token(value, now, expires, name_in(claims, self.login.subject_claim) or self.login.path)
+
+    def _away(self, why: str) -> UnreachableError:
+        return UnreachableError(
+            f"cluster {self.alias}: the token file {self.login.path} cannot be used: {why}",
+            remedy=f"check {self.login.key}, and the process that writes the file",
+        )

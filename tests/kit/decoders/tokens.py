@@ -14,7 +14,7 @@ from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.tokens.endpoint import TokenEndpoint, _document
 from mmtool.kafka.tokens.msk import signed_seconds
 from mmtool.kafka.tokens.refusals import readable_refusal
-from mmtool.kafka.tokens.token_file import TokenFile
+from mmtool.kafka.tokens.token import TokenFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ def rows() -> Iterator[Decoder]:
         _read_answer,
         (UnreachableError, NotAuthorisedError),
     )
-    yield Decoder("token file", (f"{room}.token_file",), _tokens, _read_file, (UnreachableError,))
+    yield Decoder("token file", (f"{room}.token",), _tokens, _read_file, (UnreachableError,))
     yield Decoder("signed IAM token", (f"{room}.msk",), _signed, _read_signed, (UnreachableError,))
     yield Decoder("refusal of a token", (f"{room}.refusals",), _refusals, _read_refusal)
 

@@ -28,8 +28,7 @@ def test_the_remedy_is_that_of_the_cause(monkeypatch, cause, remedy):
     def ask(_question, _what):
         raise ConnectionLostError("orders-0 of east cannot be read", cause)
 
-    monkeypatch.setattr(transactions, "wire_cluster", lambda *_args, **_more: None)
-    monkeypatch.setattr(transactions, "BlockingWireClient", lambda *_args: SimpleNamespace(ask=ask))
+    monkeypatch.setattr(transactions, "blocking_wire", lambda *_args: SimpleNamespace(ask=ask))
     settings = SimpleNamespace(source=SimpleNamespace(alias="east"))
     flow = SimpleNamespace(partitions={}, clusters=SimpleNamespace(settings=settings))
     with pytest.raises(UnreachableError) as caught:

@@ -6,8 +6,6 @@ import os
 import threading
 import time
 
-import confluent_kafka
-import confluent_kafka.admin
 import pytest
 
 from mmtool.config import ClusterSettings
@@ -37,8 +35,8 @@ class Client:
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch):
     monkeypatch.setattr(kept_clients, "_shelves", {})
-    monkeypatch.setattr(confluent_kafka, "Consumer", Client)
-    monkeypatch.setattr(confluent_kafka.admin, "AdminClient", Client)
+    for library_class in ("Consumer", "AdminClient"):
+        monkeypatch.setattr(kept_clients, library_class, Client)
 
 
 def west(word="old"):

@@ -61,8 +61,7 @@ def target():
 @pytest.fixture
 def box(target, monkeypatch):
     for module in ("dead_letters", "sequence_append"):
-        monkeypatch.setattr(f"mmtool.kafka.logs.{module}.wire_cluster", lambda *_, **__: None)
-        monkeypatch.setattr(f"mmtool.kafka.logs.{module}.BlockingWireClient", lambda *_: target)
+        monkeypatch.setattr(f"mmtool.kafka.logs.{module}.blocking_wire", lambda *_: target)
     return KafkaDeadLetters(SimpleNamespace(alias="west"), "mmtool.letters.0", 1)
 
 

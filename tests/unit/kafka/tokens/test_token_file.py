@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from mmtool.config.settings import ClusterSettings, OAuthLogin, Security, TokenFileLogin
 from mmtool.errors import UnreachableError
 from mmtool.kafka.clients import librdkafka_config, new_client, wire_options
-from mmtool.kafka.tokens.token_file import TokenFile
+from mmtool.kafka.tokens.token import TokenFile
 
 
 def jwt(**claims):

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from mmtool.config.settings import TokenFileLogin, TokenPace
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.events import Event
-from mmtool.kafka.tokens.source import TokenSource, report_trouble_to
-from mmtool.kafka.tokens.sources import OauthCallback
+from mmtool.kafka.tokens.source import OauthCallback, TokenSource, report_trouble_to
 from mmtool.kafka.tokens.token import Token, claims_of, life_seconds
 from mmtool.lab.wait import wait_until
 
