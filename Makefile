@@ -17,6 +17,9 @@
 #   make session-svg       record `mmtool demo` in a terminal, as docs/images/session.svg
 #   make clean             everything that can be built again
 
+# Set in many images: pytest would compile every test file again, in each worker of each tier.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help demo unit test test-all lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs site session-svg release clean
 

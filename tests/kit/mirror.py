@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from mmtool.kafka.batches import BatchHeader
-    from mmtool.replication.pump.foreign_count import Foreign
+    from mmtool.replication.pump.gaps import Foreign
     from mmtool.translation.sync_emission import SyncEmitter
 
 _REMEMBERED = 5

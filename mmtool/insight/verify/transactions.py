@@ -15,7 +15,7 @@ from mmtool.kafka.batches.aborts import is_abort_marker
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.remedies import remedy_of
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.placement import LATEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
 from mmtool.plan.failover.half_transactions import HalfTransaction, Share, half_transactions
 

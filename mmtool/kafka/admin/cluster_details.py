@@ -21,20 +21,20 @@ from mmtool.kafka.ports import Answers
 from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.tokens.source import principal_of
 from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeClusterRequest
+from mmtool.kafka.wire.api_versions import HeartbeatTrial, claim_trial
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import OffsetDeleteRequest
 from mmtool.kafka.wire.groups import DescribeGroupsRequest
 from mmtool.kafka.wire.metadata import MetadataRequest
-from mmtool.kafka.wire.offsets import ListOffsetsRequest
 from mmtool.kafka.wire.placement import (
     DescribeBrokerConfigRequest,
     DescribeLogDirsRequest,
     DescribeTopicConfigsRequest,
+    ListOffsetsRequest,
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
-from mmtool.kafka.wire.trials import HeartbeatTrial, claim_trial
 from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.plan.topics.facts import CreateTopic
 from mmtool.runtime.threads import Once

@@ -19,7 +19,7 @@ from mmtool.kafka.ports import Answers, Bounds
 from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.placement import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.topics.facts import name_problem
 from mmtool.runtime.threads import within
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata
-    from mmtool.kafka.wire.offsets import ListedOffset
+    from mmtool.kafka.wire.placement import ListedOffset
     from mmtool.translation.types import TopicPartition
 
 _FIRST_PAUSE_SECONDS = 0.05

@@ -13,7 +13,7 @@ from mmtool.kafka.patience import AT_ONCE, handfuls
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.remedies import remedy_of
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
-from mmtool.kafka.wire.offsets import EARLIEST
+from mmtool.kafka.wire.placement import EARLIEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
 from mmtool.runtime.threads import within
 from mmtool.translation.known import UNKNOWN

@@ -1,4 +1,4 @@
-"""The request that a broker answers before a login: ApiVersions (18)."""
+"""What a broker supports, and what it permits: ApiVersions (18), and requests on trial that change nothing."""
 
 from __future__ import annotations
 
@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.wire.codec import NO_TAGS, Cursor, compact_string, int16, int32, read_whole, string
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.request import WireRequest
+from mmtool.kafka.wire.schema import only, row
+from mmtool.kafka.wire.transactions import InitProducerIdRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 _API_KEY = 18
 _WITH_FEATURES = 3
@@ -71,3 +75,19 @@ def _feature(cursor: Cursor) -> tuple[str, int]:
     name, _lowest, highest = cursor.string() or "", cursor.int16(), cursor.int16()
     cursor.tags()
     return name, highest
+
+
+_NO_TIMEOUT_MS = 0
+
+
+def claim_trial(transactional_id: str) -> InitProducerIdRequest:
+    """An InitProducerId request with timeout 0, which brokers refuse; the error code shows WRITE on the id."""
+    return InitProducerIdRequest(transactional_id, _NO_TIMEOUT_MS)
+
+
+class HeartbeatTrial(WireRequest[int], api=12, versions=(1, 2), name="Heartbeat"):
+    """A heartbeat (API 12) with a member id that no group has; its error code shows READ on the group."""
+
+    group: str
+    BODY = row("group:string _generation:int32=-1 _member:string=empty")
+    ANSWER = row("_throttle:int32 error_code:int16", only)

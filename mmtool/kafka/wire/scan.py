@@ -17,7 +17,7 @@ from mmtool.kafka.wire.cluster import (
 )
 from mmtool.kafka.wire.codes import RETRIABLE, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.placement import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.runtime.threads import within
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.offsets import ListedOffset
+    from mmtool.kafka.wire.placement import ListedOffset
     from mmtool.translation.types import TopicId, TopicPartition
 
 _FETCH_BYTES = 8 << 20

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.plan.topics.configs import ResetConfig, SetConfig
     from mmtool.replication.background import ExtraTurn
-    from mmtool.replication.driver.config_notices import ConfigNotices
+    from mmtool.replication.driver.notices import ConfigNotices
 
 _EXCLUDE = "set the config on {alias} with kafka-configs.sh, or add its name to config.properties.exclude"
 """The remedy where the broker's error has none of its own."""

@@ -26,7 +26,7 @@ from mmtool.replication.control.control_follower import (
     tally_of_all,
     waiting,
 )
-from mmtool.replication.driver.config_notices import ConfigNotices
+from mmtool.replication.driver.notices import ConfigNotices
 from mmtool.replication.mm2.takeover import Mm2Takeover
 from mmtool.replication.ownership.checks import check_identity, check_stored
 from mmtool.replication.ownership.claim_and_recover import claim_and_recover, doubtful, renew

@@ -1,15 +1,20 @@
-"""Deduplicated notices of a running flow: each is reported once until it changes."""
+"""Deduplicated notices of a running flow, also about refused topic configs: each is reported once until it changes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
+from mmtool.plan.topics.config_refusals import adjustment_sentences
 from mmtool.plan.words import first_part, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
+
+    from mmtool.config import FlowSettings
+    from mmtool.plan.topics.config_refusals import ConfigAdjustment
+    from mmtool.plan.topics.configs import ConfigEntry
 
 
 def retried(error: Exception) -> str:
@@ -43,3 +48,32 @@ class NoticeDeduplicator:
     def is_well(self, about: str) -> None:
         """Clear the report about the subject, so that the same problem is reported again when it returns."""
         self._said.pop(about, None)
+
+
+@dataclass(slots=True)
+class ConfigNotices:
+    """The refused configs of one flow that were reported; topic creation and config sync share them."""
+
+    _said: set[tuple[str, str, str | None, str | None]] = field(default_factory=set)
+
+    def of(
+        self,
+        flow: FlowSettings,
+        adjustments: Iterable[ConfigAdjustment],
+        target: Mapping[str, Mapping[str, ConfigEntry]],
+    ) -> list[str]:
+        """Sentences about the adjustments that were not reported yet; from now on they count as reported.
+
+        Args:
+            flow: The flow whose topics were adjusted.
+            adjustments: The adjustments that were just made.
+            target: The configs of the target's topics, as far as they are known.
+        """
+        fresh = []
+        for one in adjustments:
+            about = (one.topic, one.name, one.wanted, one.given)
+            if about not in self._said:
+                self._said.add(about)
+                entry = target.get(one.topic, {}).get(one.name)
+                fresh.append(replace(one, kept=entry.value if entry is not None else None))
+        return adjustment_sentences(fresh, flow.source.alias, flow.target.alias)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, RefusedError, UnreachableError, UsageError
 from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.state.state_log import read_blocks, read_control
-from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.placement import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plain_text import did_you_mean, nearest
 from mmtool.plan.flow.moves import Action, Move, changes, plan_forget, plan_seek, refused, sentences

@@ -19,7 +19,7 @@ from mmtool.kafka.groups.lease import described
 from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.kafka.state.own_records import foreign_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.placement import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.notices import NoticeDeduplicator, awaited

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.mm2.mirror_maker import read_positions, read_syncs, syncs_place
-from mmtool.kafka.wire.offsets import EARLIEST, LATEST
+from mmtool.kafka.wire.placement import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.flow.take_over import Cut, Traces, cut_of
 from mmtool.plan.records.identity import shard_of

@@ -17,7 +17,7 @@ from mmtool.kafka.admin.active_producers import active_producers_of_all
 from mmtool.kafka.state.append_count import unbooked_of
 from mmtool.kafka.state.claims import take_shards
 from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_producers
-from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.placement import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.records.documents import ShardRecord
 from mmtool.plan.records.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchHeader, BatchView
     from mmtool.kafka.wire.fetch import FetchedPartition
     from mmtool.kafka.wire.produce import ProducedPartition
-    from mmtool.replication.pump.foreign_count import Foreign
+    from mmtool.replication.pump.gaps import Foreign
     from mmtool.replication.pump.round_trips import RoundTrips
     from mmtool.replication.spark.assignment import PartitionAssignment, ShardAssignment
     from mmtool.translation.blocks import Block

@@ -14,7 +14,7 @@ from mmtool.replication.driver.background_job import to_its_end
 from mmtool.replication.pump.dead_letters import DeadLetters
 from mmtool.replication.pump.ends import TargetEnds
 from mmtool.replication.pump.errors import InDoubtError
-from mmtool.replication.pump.foreign_count import Foreign
+from mmtool.replication.pump.gaps import Foreign
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.pump.pace import Pace
 from mmtool.replication.pump.pending_replies import SILENT_SECONDS

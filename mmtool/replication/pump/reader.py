@@ -11,7 +11,7 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.batches import producer_ids
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
-from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.placement import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.topics.retention import deleted_unmirrored

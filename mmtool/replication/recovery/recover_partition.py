@@ -24,7 +24,7 @@ from mmtool.kafka.wire.cluster import (
     OutOfRangeError,
     UnreadableLogError,
 )
-from mmtool.kafka.wire.offsets import EARLIEST, LATEST
+from mmtool.kafka.wire.placement import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.flow.remedies import rebuild
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason

@@ -12,7 +12,7 @@ from mmtool.kafka.state.append_count import count_unbooked
 from mmtool.kafka.state.claims import all_or_none
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import Code, name_of
-from mmtool.kafka.wire.offsets import EARLIEST
+from mmtool.kafka.wire.placement import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.records.identity import shard_of
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason

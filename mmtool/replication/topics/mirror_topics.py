@@ -11,7 +11,7 @@ from mmtool.errors import UnreachableError
 from mmtool.events import Event, Notice
 from mmtool.kafka.admin.config_trials import TrialResult
 from mmtool.kafka.wire.codes import DENIED, Code
-from mmtool.kafka.wire.offsets import LATEST
+from mmtool.kafka.wire.placement import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.topics.configs import ConfigRules, SetConfig, plan_topic_configs
@@ -32,7 +32,7 @@ from mmtool.plan.topics.facts import (
     what_helps,
 )
 from mmtool.plan.words import counted
-from mmtool.replication.driver.config_notices import ConfigNotices
+from mmtool.replication.driver.notices import ConfigNotices
 from mmtool.replication.ownership.name_changes import under_new_names
 from mmtool.replication.topics.absence import AbsenceCheck
 from mmtool.replication.topics.mirror import MirroredTopic

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.wire.offsets import EARLIEST, LATEST
+from mmtool.kafka.wire.placement import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.words import few, have
 from mmtool.replication.topics.absence import AbsenceCheck

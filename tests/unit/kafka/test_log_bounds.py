@@ -14,7 +14,7 @@ from mmtool.kafka.remedies import CLOSED
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
-from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
+from mmtool.kafka.wire.placement import EARLIEST, ListedOffset
 from mmtool.translation.types import TopicId, TopicPartition
 
 SETTINGS = ClusterSettings(alias="west", bootstrap_servers="west-1:9092")

@@ -13,7 +13,7 @@ from mmtool.kafka.state.claims import Claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
+from mmtool.kafka.wire.placement import EARLIEST, ListedOffset
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kit.batches import PlainRecord, batch_of, data
 from kit.mirror import FakeLog, assigned, fetched, mirror_of
 from mmtool.replication.control.control_follower import booked_position, tally_of_all
-from mmtool.replication.pump.foreign_count import Foreign
+from mmtool.replication.pump.gaps import Foreign
 from mmtool.replication.spark.assignment import NOTHING_YET, Tally
 from mmtool.translation.types import DownstreamOffset
 

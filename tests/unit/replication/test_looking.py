@@ -11,7 +11,7 @@ import pytest
 from kit.flow_runs import run_of
 from kit.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.errors import UnreachableError
-from mmtool.kafka.wire.offsets import EARLIEST
+from mmtool.kafka.wire.placement import EARLIEST
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.replication.driver import flow_run
 from mmtool.replication.driver import topic_refresh as looking

@@ -14,7 +14,7 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.kafka.wire.offsets import EARLIEST, ListedOffset
+from mmtool.kafka.wire.placement import EARLIEST, ListedOffset
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import GRANT_IT
 from mmtool.replication.pump import pending_replies

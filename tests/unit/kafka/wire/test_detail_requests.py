@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from kit.protocol import raw, read
 from mmtool.kafka.wire.api_versions import (
+    HeartbeatTrial,
     SpokenApis,
     api_versions_frame,
+    claim_trial,
     read_api_versions,
 )
 from mmtool.kafka.wire.metadata import MetadataRequest, PartitionLeader, TopicMetadata
@@ -17,7 +19,6 @@ from mmtool.kafka.wire.placement import (
     DescribeLogDirsRequest,
     DescribeTopicConfigsRequest,
 )
-from mmtool.kafka.wire.trials import HeartbeatTrial, claim_trial
 from mmtool.translation.known import UNKNOWN
 from mmtool.translation.types import TopicPartition
 

@@ -15,7 +15,7 @@ from mmtool.kafka.wire.metadata import (
     PartitionLeader,
     TopicMetadata,
 )
-from mmtool.kafka.wire.offsets import EARLIEST, LATEST, ListedOffset, ListOffsetsRequest
+from mmtool.kafka.wire.placement import EARLIEST, LATEST, ListedOffset, ListOffsetsRequest
 from mmtool.kafka.wire.produce import ProducedPartition, ProducePartition, ProduceRequest
 from mmtool.kafka.wire.transactions import (
     AddPartitionsToTxnRequest,
