@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 from kit.schemas import check_output
 from kit.warm_start import WarmProcess
-from kit.without_spark import runs_without_spark
+from kit.without_spark import runs_without_spark, started_module
 from mmtool.errors import GateError
 from mmtool.lab.wait import patience, wait_until
 
@@ -94,11 +94,11 @@ class MmtoolProcess:
         with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
             env = {**os.environ, **(environ or {})}
             self._process: WarmProcess | subprocess.Popen[bytes]
-            if runs_without_spark():
+            if runs_without_spark() and not any(name.startswith("PYTHON") for name in environ or ()):
                 self._process = WarmProcess(arguments, directory, out, err, env)
                 return
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "mmtool", *arguments],
+                [sys.executable, "-P", "-m", started_module(arguments[0]), *arguments],
                 cwd=directory,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
@@ -248,7 +248,7 @@ def _stat(folder: Path) -> tuple[str, int, int]:
 
 
 def _role(command: bytes, parent: int, *, driver: int) -> Role:
-    if b"kit.warm_start" in command:
+    if b"kit.warm_start" in command or b"kit.forked_rounds" in command:
         return "daemon" if parent == driver else "worker"
     if b"CoarseGrainedExecutorBackend" in command:
         return "executor"

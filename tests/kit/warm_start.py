@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import mmtool
 from kit import forked_rounds
-from kit.without_spark import FORKED_COMMANDS
+from kit.without_spark import started_module
 from mmtool import __main__ as entry
 
 if TYPE_CHECKING:
@@ -50,7 +50,13 @@ class WarmProcess:
         self, arguments: Sequence[str], cwd: Path, out: IO[bytes], err: IO[bytes], env: Mapping[str, str]
     ) -> None:
         self._keeper, theirs = socket.socketpair()
-        request = json.dumps({"arguments": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
+        asked = {
+            "module": started_module(arguments[0]),
+            "arguments": list(arguments),
+            "cwd": str(cwd),
+            "env": dict(env),
+        }
+        request = json.dumps(asked).encode()
         with theirs:
             files = [theirs.fileno(), out.fileno(), err.fileno()]
             socket.send_fds(_forker(), [len(request).to_bytes(4, "big")], files)
@@ -142,7 +148,7 @@ def _run(request: dict[str, Any], out: int, err: int) -> None:
     os.chdir(request["cwd"])
     os.environ.clear()
     os.environ.update(request["env"])
-    is_forked = request["arguments"][0] in FORKED_COMMANDS
+    is_forked = request["module"] == forked_rounds.__name__
     sys.argv = [str(forked_rounds.__file__ if is_forked else entry.__file__), *request["arguments"]]
     forked_rounds.run() if is_forked else entry.main()
     sys.exit()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FORKED_COMMANDS = ("replicate", "verify", "failover", "evidence")
+_FORKED_COMMANDS = ("replicate", "verify", "failover", "evidence")
 """The commands that may start Spark: an operation drains its flow, and evidence has what `verify` finds."""
 _without_spark = False
 
@@ -31,3 +31,8 @@ def without_spark() -> Iterator[None]:
 def runs_without_spark() -> bool:
     """Whether this is inside `without_spark`."""
     return _without_spark
+
+
+def started_module(command: str) -> str:
+    """The module that runs a command of mmtool: inside `without_spark` one with forked rounds, where it has rounds."""
+    return "kit.forked_rounds" if _without_spark and command in _FORKED_COMMANDS else "mmtool"
