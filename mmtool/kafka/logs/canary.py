@@ -91,8 +91,9 @@ class KafkaCanary:
         return sorted(placed, key=lambda record: record.offset or 0)
 
     def read(self, topic: str, start: int) -> list[CanaryRecord]:
+        target, seconds = self._flow.target, self._seconds
         records = read_log(
-            self._flow.target, topic, start={0: start}, committed=True, patience_seconds=self._seconds
+            target, topic, start={0: start}, committed=True, patience_seconds=seconds, stall_seconds=seconds
         )
         return [
             CanaryRecord(

@@ -63,6 +63,7 @@ def read_log(
     *,
     committed: bool = False,
     patience_seconds: float = 10.0,
+    stall_seconds: float = _STALL_SECONDS,
 ) -> Iterator[LogRecord]:
     """Read a topic's records up to its present end, in order within a partition; records without a key are left out.
 
@@ -73,11 +74,12 @@ def read_log(
         start: Offsets to begin at, by partition; one that the log no longer holds means the log start.
         committed: Leave out records of aborted and open transactions; internal topics hold none, only markers.
         patience_seconds: How long to wait for the answer whether the topic exists.
+        stall_seconds: How long to wait for the next record, or for the end, of any partition.
 
     A topic that does not exist has no records.
 
     Raises:
-        UnreachableError: the cluster does not answer, or stops answering for half a minute.
+        UnreachableError: the cluster does not answer, or stops answering.
         NotAuthorisedError: without READ on the topic.
     """
     if not _is_there(cluster, topic, patience_seconds):
@@ -89,7 +91,7 @@ def read_log(
             places = [p for p in there if partitions is None or p in partitions]
             if places:
                 consumer.assign([TopicPartition(topic, p, start.get(p, OFFSET_BEGINNING)) for p in places])
-                yield from _until_the_end(consumer, cluster, topic, set(places))
+                yield from _until_the_end(consumer, cluster, topic, set(places), stall_seconds)
     except KafkaException as error:
         raise _unread(cluster, error.args[0], topic) from error
 
@@ -135,7 +137,7 @@ def _partitions(consumer: Any, cluster: ClusterSettings, topic: str, patience_se
 
 
 def _until_the_end(
-    consumer: Any, cluster: ClusterSettings, topic: str, open_ones: set[int]
+    consumer: Any, cluster: ClusterSettings, topic: str, open_ones: set[int], stall_seconds: float
 ) -> Iterator[LogRecord]:
     ends = _Ends(consumer, topic)
     heard = time.monotonic()
@@ -147,7 +149,7 @@ def _until_the_end(
             messages += consumer.consume(_BATCH, 0)  # asked for many at once it waits until there are many
         if any(message.partition() in open_ones for message in messages):
             heard = time.monotonic()  # later records of a partition that is read say nothing of the others
-        elif time.monotonic() - heard > _STALL_SECONDS:
+        elif time.monotonic() - heard > stall_seconds:
             raise UnreachableError(
                 f"cluster {cluster.alias} stopped answering while {topic} was read",
                 remedy=f"check that every partition of {topic} has a leader on {cluster.alias}",
