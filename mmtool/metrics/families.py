@@ -142,7 +142,7 @@ FAILOVER_READY = Family(
     "mmtool_failover_ready",
     Kind.GAUGE,
     _GROUP,
-    "1 while every partition of the group can fail over now, else 0; also 0 after a failover has moved the group.",
+    "1 while every partition of the group can fail over now, else 0; absent while a failover has moved the group.",
 )
 FAILOVER_STATE = Family(
     "mmtool_failover_state",

@@ -225,7 +225,7 @@ def samples_of_groups(flow: Mapping[str, str], groups: Iterable[GroupSummary]) -
             families.CHECKPOINT_AGE: group.checkpoint_age_seconds,
             families.GROUP_LAG: group.lag_records,
             families.GROUP_REREAD: group.reread_max,
-            families.FAILOVER_READY: int(group.ready),
+            families.FAILOVER_READY: None if group.moved else int(group.ready),
         }
         samples += [Sample(family, labels, value) for family, value in known.items() if value is not None]
     return samples
