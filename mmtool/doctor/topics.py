@@ -211,7 +211,7 @@ def _refused(flow: ExaminedFlow) -> Iterator[Finding]:
     """The finding of names for which `mmtool replicate` would refuse to start."""
     view, settings = flow.view, flow.settings
     alias, control = settings.target.alias, view.control()
-    left = {position.topic for position in control.positions.values()} - _still_here(view)
+    left = {position.topic for position in control.positions.values()} - set(view.source_topics())
     spared = left | {topic.topic for topic in control.holds.failed_over.values()}
     try:
         refuse_changed_names(settings, control.positions.values(), spared)
@@ -219,10 +219,6 @@ def _refused(flow: ExaminedFlow) -> Iterator[Finding]:
         refuse_meeting(flow.settings_of_file.flows)
     except (RefusedError, UsageError) as error:
         yield problem(Check.NAMES, alias, settings.name, error.message, error.remedy)
-
-
-def _still_here(view: FlowView) -> frozenset[str]:
-    return frozenset(view.source_topics())
 
 
 def _unknown_mirrors(view: FlowView) -> Iterator[Finding]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import hashlib
 import json
 import shutil
+import tempfile
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -283,7 +285,21 @@ class Cluster:
         self._config(node).write_text(properties_text(settings))
         if (folder / "data" / "meta.properties").exists():
             return
+        is_plain = self.shape.security is None and settings["log.dirs"] == str(folder / "data")
+        shape = properties_text({"brokers": str(len(self._nodes)), **self.shape.properties})
+        template = jars[0].parent / f"formatted-{hashlib.sha256(shape.encode()).hexdigest()[:12]}"
+        if is_plain and template.exists():
+            shutil.copytree(template, folder / "data")
+            ids = {
+                "node.id": str(node.node_id),
+                "directory.id": new_cluster_id(),
+                "cluster.id": self.cluster_id,
+            }
+            (folder / "data" / "meta.properties").write_text(properties_text({"version": "1", **ids}))
+            return
         self._storage_tool(node, jars)
+        if is_plain:
+            _keep_template(folder / "data", template)
 
     def _storage_tool(self, node: Node, jars: Sequence[Path]) -> None:
         users = self._folder(node) / "users"  # passwords: a list of processes shows arguments, and no files
@@ -344,3 +360,11 @@ def new_cluster_id() -> str:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):
             return text
+
+
+def _keep_template(data: Path, template: Path) -> None:
+    """Keep what Kafka's storage tool wrote, but for the ids: it starts a JVM, and writes the same for each broker."""
+    with tempfile.TemporaryDirectory(dir=template.parent) as draft, contextlib.suppress(OSError):
+        copy = template.parent / draft / "data"
+        shutil.copytree(data, copy, ignore=shutil.ignore_patterns("meta.properties"))
+        copy.rename(template)  # another process may have been first

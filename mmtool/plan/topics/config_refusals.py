@@ -74,7 +74,7 @@ def nearest_value(wanted: str, text: str) -> str | None:
     """
     if wanted == _NO_LIMIT:
         return None
-    if _is_number(wanted):
+    if re.fullmatch(_NUMBER, wanted):
         low, high = _LOWEST.search(text), _HIGHEST.search(text)
         if low and float(wanted) < float(low[1]):
             return low[1]
@@ -84,10 +84,6 @@ def nearest_value(wanted: str, text: str) -> str | None:
     if refused and len(members) > 1 and refused["value"] in members:
         return ",".join(member for member in members if member != refused["value"]) or None
     return None
-
-
-def _is_number(text: str) -> bool:
-    return re.fullmatch(_NUMBER, text) is not None
 
 
 def adjustment_sentences(adjustments: Iterable[ConfigAdjustment], source: str, target: str) -> list[str]:

@@ -98,14 +98,10 @@ def _sentence(place: TopicPartition, at: int, holder: ProducerState | None) -> s
     who = (
         "a producer"
         if holder is None
-        else f"producer {holder.producer_id}, which wrote last at {_when(holder)},"
+        else f"producer {holder.producer_id}, which wrote last at {moment(holder.last_timestamp)},"
     )
     return (
         f"held at offset {at}: {who} has an open transaction on the source; later records follow when the"
         " transaction ends; if the producer no longer runs, abort the transaction: `kafka-transactions.sh"
         f" --bootstrap-server HOST:PORT abort --topic {place.topic} --partition {place.partition} --start-offset {at}`"
     )
-
-
-def _when(holder: ProducerState) -> str:
-    return moment(holder.last_timestamp)
