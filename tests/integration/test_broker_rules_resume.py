@@ -335,7 +335,10 @@ async def test_a_fence_that_the_target_deleted_is_no_loss_even_when_its_leader_f
     assert (halted, scene.read()) == ("", values(5, 10))
 
 
-@pytest.mark.parametrize("made_again", [False, True], ids=["gone", "made again"])
+@pytest.mark.parametrize(
+    "made_again",
+    [pytest.param(False, id="gone", marks=pytest.mark.chaos), pytest.param(True, id="made again")],
+)
 @pytest.mark.parametrize("in_doubt", [False, True], ids=["clean start", "in doubt"])
 @on_loop
 async def test_a_mirror_that_was_deleted_is_never_written_to_again(scene, upstream, in_doubt, made_again):

@@ -230,7 +230,7 @@ def test_a_rollback_takes_exactly_these_away(stage, moved):
     assert stage.west.answers()[:2] == [REFUSED] * 2
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.chaos), "after"])
 def test_killed_beside_their_creation_it_can_be_cancelled(stage, moved, when):
     operation_id = stage.killed(when)
     assert stage.promoted() == (PROMOTED if when == "after" else set())
@@ -238,7 +238,7 @@ def test_killed_beside_their_creation_it_can_be_cancelled(stage, moved, when):
     assert stage.promoted() == set()
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", pytest.param("after", marks=pytest.mark.chaos)])
 def test_killed_beside_their_creation_it_can_be_resumed_and_rolled_back(stage, moved, when):
     operation_id = stage.killed(when)
     answer = stage.failover("resume", operation_id, *EXECUTE)

@@ -389,6 +389,7 @@ def holed(made, settings, monkeypatch, topic_name):
     return topic
 
 
+@pytest.mark.chaos  # a minute of seeks that are cut off
 def test_a_seek_that_is_cut_off_anywhere_leaves_a_true_map_and_can_be_done_again(
     made, fleet, holed, monkeypatch
 ):

@@ -100,6 +100,7 @@ def test_what_a_worker_finds_is_logged_by_the_driver_with_partition_and_executor
 
 
 @pytest.mark.spark
+@pytest.mark.chaos  # a Spark cluster of its own
 def test_on_a_spark_cluster_a_worker_is_named_by_its_executor(bench, tmp_path):
     topic = written(bench, f"far-{time.monotonic_ns()}")
     with SparkCluster(tmp_path / "spark") as cluster:

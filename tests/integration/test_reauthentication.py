@@ -84,6 +84,7 @@ def test_a_flow_notices_nothing_of_sessions_that_end_under_load(tmp_path, measur
     assert_nothing_noticed(seen, SESSIONS)
 
 
+@pytest.mark.chaos  # three minutes of waiting
 def test_a_flow_notices_nothing_of_tokens_that_expire_under_load(tmp_path, measured):
     """A session ends with its token, so that each re-authentication needs a new one."""
     with secure_pair(SecurityKind.OAUTH, tmp_path) as pair:

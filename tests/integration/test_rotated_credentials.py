@@ -54,7 +54,11 @@ def scram(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("late_seconds", "delay_seconds"), [(0.0, DELAY_SECONDS), (15.0, AGAIN_SECONDS)], ids=["at once", "late"]
+    ("late_seconds", "delay_seconds"),
+    [
+        pytest.param(0.0, DELAY_SECONDS, id="at once"),
+        pytest.param(15.0, AGAIN_SECONDS, id="late", marks=pytest.mark.chaos),
+    ],
 )
 def test_a_flow_goes_on_with_a_password_that_was_changed_on_the_brokers_and_in_its_secret(
     scram, tmp_path, measured, late_seconds, delay_seconds
@@ -120,6 +124,7 @@ def tls_shape(folder, server):
     )
 
 
+@pytest.mark.chaos  # three minutes of waiting
 def test_a_flow_goes_on_with_a_client_certificate_that_replaced_one_that_expires(tls, tmp_path, measured):
     """The old one expires, then all brokers start again: no connection is left that the old one opened."""
     fleet, servers, keytool, root = tls

@@ -41,6 +41,9 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 TOPIC = "parcels"
 KEY_PASSWORD, SPARK_SECRET, WRONG = "canary-key-password", "canary-spark-secret", "canary-wrong-password"
+KINDS = [
+    pytest.param(kind, marks=pytest.mark.chaos if kind is SecurityKind.MTLS else ()) for kind in SecurityKind
+]
 FROM_ENV = "MMTOOL_TEST_SECRET"
 
 
@@ -67,7 +70,7 @@ def allow_journal(bootstrap):
     granted.result(30)
 
 
-@pytest.fixture(scope="module", params=SecurityKind, ids=str)
+@pytest.fixture(scope="module", params=KINDS, ids=str)
 def flow(request, tmp_path_factory):
     """A flow between secured clusters, a group that has read a part of its topic, and commands that run on it."""
     folder = tmp_path_factory.mktemp(request.param)

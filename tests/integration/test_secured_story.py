@@ -19,6 +19,9 @@ from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
+KINDS = [
+    pytest.param(kind, marks=pytest.mark.chaos if kind is SecurityKind.MTLS else ()) for kind in SecurityKind
+]
 TOPIC, GROUP, RECORDS = "parcels", "app", 1_000
 INTERVALS = {
     f"{name}.interval.seconds": "2" for name in ("emit.checkpoints", "refresh.groups", "sync.group.offsets")
@@ -36,7 +39,7 @@ STORY = [
 ]
 
 
-@pytest.fixture(params=SecurityKind, ids=str)
+@pytest.fixture(params=KINDS, ids=str)
 def pair(request, tmp_path):
     with secure_pair(request.param, tmp_path) as started:
         bootstrap = started.bench.fleet["source"].bootstrap
