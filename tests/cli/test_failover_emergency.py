@@ -61,7 +61,7 @@ def test_a_source_that_was_just_seen_with_consumers_that_commit_is_told_with_pla
     rates = CommitRatesRecord("app", {"orders": {"0": 5_000}})
     scene.state.view.apply(rates.key, rates.encode(), 0)
     (told,) = [w for w in json.loads(emergency().stdout)["warnings"] if "failover planned" in w]
-    assert "consumers of app were committing there" in told
+    assert "consumers of app were committing on east seconds ago" in told
 
 
 def test_executed_without_accepting_the_loss_it_is_three_and_nothing_is_changed(emergency, scene):

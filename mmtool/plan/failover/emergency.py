@@ -271,9 +271,8 @@ def told_before(plan: FailoverPlan, names: Names, facts: EmergencyFacts) -> Iter
     active = sorted({group for (group, _), rate in facts.rates.items() if rate > 0})
     if active and facts.seen_ms is not UNKNOWN and facts.is_present(facts.seen_ms):
         yield (
-            f"{last_seen(names.source, facts.seen_ms, facts.now_ms)}, and consumers of {few(active)} were committing"
-            f" there: if {names.source} answers, stop these consumers and run `mmtool failover planned` with the same"
-            " groups, which loses no record"
+            f"consumers of {few(active)} were committing on {names.source} seconds ago: if {names.source} answers, stop"
+            " these consumers and run `mmtool failover planned` with the same groups, which loses no record"
         )
 
 

@@ -11,7 +11,6 @@ from confluent_kafka import KafkaError, KafkaException
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
-from mmtool.kafka.state import log_reader
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.log_reader import _until_the_end
 
@@ -73,10 +72,12 @@ class Consumer:
         raise KafkaException(end)
 
 
-def read(messages, *partitions, ends=()):
+def read(messages, *partitions, ends=(), stall_seconds=30.0):
     return [
         (record.partition, record.offset)
-        for record in _until_the_end(Consumer(messages, ends), WEST, "mmtool-runs", set(partitions))
+        for record in _until_the_end(
+            Consumer(messages, ends), WEST, "mmtool-runs", set(partitions), stall_seconds
+        )
     ]
 
 
@@ -84,12 +85,11 @@ def test_every_partition_is_read_to_its_end():
     assert read([Message(0, 5), end_of(0), Message(1, 6), end_of(1)], 0, 1) == [(0, 5), (1, 6)]
 
 
-def test_a_partition_without_a_leader_is_told_of_while_others_are_written_to(monkeypatch):
+def test_a_partition_without_a_leader_is_told_of_while_others_are_written_to():
     """A flow that runs writes its books each second: that must not count as an answer of the partition that is away."""
-    monkeypatch.setattr(log_reader, "_STALL_SECONDS", 0.05)
     busy = itertools.chain([end_of(0)], (Message(0, offset) for offset in itertools.count()))
     with pytest.raises(UnreachableError, match="west stopped answering while mmtool-runs was read"):
-        read(busy, 0, 1)
+        read(busy, 0, 1, stall_seconds=0.05)
 
 
 CANNOT_TELL = KafkaError(KafkaError.OFFSET_NOT_AVAILABLE)
@@ -110,10 +110,9 @@ def test_what_comes_while_a_busy_log_is_read_to_its_end_is_not_waited_for():
     assert read(busy, 0, ends=[6]) == [(0, 3), (0, 4), (0, 5)]
 
 
-def test_a_leader_that_never_tells_where_its_log_ends_is_told_of(monkeypatch):
-    monkeypatch.setattr(log_reader, "_STALL_SECONDS", 0.05)
+def test_a_leader_that_never_tells_where_its_log_ends_is_told_of():
     with pytest.raises(UnreachableError, match="west stopped answering while mmtool-runs was read"):
-        read([Message(0, 5), end_of(0, 6)], 0, ends=itertools.repeat(CANNOT_TELL))
+        read([Message(0, 5), end_of(0, 6)], 0, ends=itertools.repeat(CANNOT_TELL), stall_seconds=0.05)
 
 
 def test_who_may_not_ask_where_a_log_ends_is_told_so():

@@ -240,7 +240,7 @@ def test_an_owner_whose_membership_broke_down_does_not_think_that_it_has_the_lea
 ):
     """Somebody else is given the lease then: two that think they have it would fence each other for ever."""
     monkeypatch.setattr(confluent_kafka, "Consumer", Member)
-    monkeypatch.setattr(GroupLease, "_config", lambda _: {})
+    monkeypatch.setattr("mmtool.kafka.clients.librdkafka_config", lambda *_, **__: {})
 
     async def scene():
         mine = owner(FlowPhase.JOINING)
