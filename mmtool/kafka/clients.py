@@ -50,8 +50,13 @@ CLIENT_ID = f"mmtool/{__version__}"
 """The start of every client.id, by which brokers' request logs and quotas identify mmtool."""
 
 
-def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix: str = "") -> dict[str, Any]:
+def librdkafka_config(
+    cluster: ClusterSettings, *, role: Role, client_id_suffix: str = "", is_lasting: bool = False
+) -> dict[str, Any]:
     """librdkafka's configuration for a Producer, Consumer or AdminClient of confluent-kafka; contains secrets.
+
+    With ``is_lasting`` the client goes back to the bootstrap servers when no known broker answers any more. Others are
+    replaced by their owner then: they would pass over the next address of a bootstrap server whose first one is silent.
 
     The cluster's other connection properties are passed on, within librdkafka's bounds. The caller adds what its client
     needs (group.id, acks), and `new_client` builds the client.
@@ -65,7 +70,7 @@ def librdkafka_config(cluster: ClusterSettings, *, role: Role, client_id_suffix:
         # addresses that are looked up again before that, as by a new bootstrap, librdkafka would begin with any of them
         "socket.connection.setup.timeout.ms": 4_000,
         "broker.address.ttl": 60_000,
-        "metadata.recovery.strategy": "none",
+        "metadata.recovery.strategy": "rebootstrap" if is_lasting else "none",
     }
     security = cluster.security_for(role)
     config |= _connecting(cluster.extras(role)) | {"security.protocol": security.protocol}

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.admin import AdminClient
 
 from mmtool.kafka.clients import librdkafka_config, new_client
@@ -79,11 +79,16 @@ def _shelf(cluster: ClusterSettings, purpose: str) -> _Shelf:
         return shelf
 
 
-def shared(cluster: ClusterSettings, purpose: str, create: Callable[[], T]) -> T:
-    """The client of a cluster for this purpose, which threads use at the same time; created at the first call."""
+def shared(
+    cluster: ClusterSettings,
+    purpose: str,
+    create: Callable[[], T],
+    is_sound: Callable[[T], bool] = lambda _: True,
+) -> T:
+    """The client of a cluster for this purpose, which threads use at the same time; created anew if it is not sound."""
     shelf = _shelf(cluster, purpose)
     with shelf.lock:
-        if shelf.shared is None:
+        if shelf.shared is None or not is_sound(shelf.shared):
             shelf.shared = create()
         return shelf.shared  # type: ignore[no-any-return]
 
@@ -99,7 +104,13 @@ def admin_client(cluster: ClusterSettings) -> HearingClient:
         config = librdkafka_config(cluster, role="admin", client_id_suffix="admin")
         return _hearing(AdminClient, config, cluster)
 
-    return shared(cluster, "admin", create)
+    return shared(cluster, "admin", create, _has_brokers)
+
+
+def _has_brokers(kept: HearingClient) -> bool:
+    """Whether the client has not lost all brokers that it knows; those of a rebuilt cluster have other addresses."""
+    kept.client.poll(0)
+    return KafkaError._ALL_BROKERS_DOWN not in [error.code() for error in kept.heard]  # noqa: SLF001  a public name
 
 
 @contextmanager

@@ -7,13 +7,17 @@ import subprocess
 import sys
 
 import pytest
+from confluent_kafka import KafkaException
 
 from kit.black_hole import SilentAddress
+from kit.link import Link
 from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
+from mmtool.kafka import kept_clients
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire import cluster as wire
 from mmtool.kafka.wire import connection
+from mmtool.lab.ports import PortReservation
 
 pytestmark = pytest.mark.kafka
 
@@ -93,3 +97,27 @@ def test_librdkafka_comes_to_the_second_address_within_the_time_of_a_request(por
     own_mounts = ["unshare", "--map-root-user", "--mount", "sh", "-c", inside, str(hosts)]
     ran = subprocess.run([*own_mounts, *asked], capture_output=True, text=True, check=False, timeout=120)
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+def test_an_admin_client_goes_back_to_the_bootstrap_servers_of_a_cluster_that_was_rebuilt(fleet):
+    """Its brokers have other addresses, and the one that the client knew is gone."""
+    ports = {side: int(fleet[side].bootstrap.rpartition(":")[2]) for side in ("source", "target")}
+    reserved = PortReservation()
+    entrance = reserved.take()
+    reserved.release()
+    cluster = ClusterSettings(alias="lab", bootstrap_servers=f"{LIVE}:{entrance}")
+
+    def known():
+        metadata = kept_clients.admin_client(cluster).client.list_topics(timeout=SECONDS)
+        return [broker.port for broker in metadata.brokers.values()]
+
+    with Link(entrance, ports["source"]):
+        assert known() == [ports["source"]]
+    fleet["source"].stop_broker(0)
+    try:
+        with pytest.raises(KafkaException):
+            known()
+        with Link(entrance, ports["target"]):
+            assert known() == [ports["target"]]
+    finally:
+        fleet["source"].start_broker(0)

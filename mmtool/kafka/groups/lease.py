@@ -115,7 +115,7 @@ class GroupLease:
         self._renewed.clear()
         joined_with, self._held = self._cluster, False
         config = {
-            **librdkafka_config(self._cluster, role=_ROLE),
+            **librdkafka_config(self._cluster, role=_ROLE, is_lasting=True),
             "client.id": self._client_id,
             "group.id": self._group,
             "group.protocol": "classic",

@@ -7,6 +7,7 @@ import threading
 import time
 
 import pytest
+from confluent_kafka import KafkaError
 
 from mmtool.config import ClusterSettings
 from mmtool.config.settings import PasswordLogin, Security
@@ -24,6 +25,9 @@ class Client:
         for error in self.errors:
             self.config["error_cb"](error)
         return []
+
+    def poll(self, seconds):
+        self.consume(0, seconds)
 
     def unassign(self):
         self.calls.append("unassign")
@@ -121,3 +125,10 @@ def test_a_process_forked_while_clients_are_looked_up_does_not_wait_for_them():
             admin_client(west())
             os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_an_admin_client_that_has_lost_every_broker_is_replaced():
+    first = admin_client(west())
+    assert admin_client(west()) is first
+    first.client.errors.append(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+    assert admin_client(west()) is not first
