@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.failover.acl_rules import ANY_HOST, EVERYBODY, LITERAL, AclFacts, Binding, or_show
-from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.guards import Guard, no_authorizer
 from mmtool.plan.words import few
 from mmtool.translation.known import UNKNOWN, Unknown
 
@@ -142,7 +142,7 @@ def fence_plan(facts: FenceFacts, cluster: str) -> FencePlan:
     """Plan the ACL fence of topics from their cluster's facts; ``cluster`` is its alias, for sentences."""
     topics = tuple(sorted(set(facts.topics)))
     if facts.bindings is UNKNOWN:
-        guard = _no_authorizer(cluster)
+        guard = no_authorizer(cluster, "ACLs have no effect", _INSTEAD)
         return FencePlan(topics, (), (guard,), own=facts.own, own_writes=facts.own_writes)
     writers = unfenced(facts.bindings, topics)
     supers = frozenset() if facts.super_users is UNKNOWN else facts.super_users
@@ -178,14 +178,6 @@ def unfenced(bindings: Collection[Binding], topics: Iterable[str]) -> frozenset[
 
 def _deny(principal: str, topic: str) -> Binding:
     return Binding(topic, LITERAL, principal, ANY_HOST, "WRITE", "DENY")
-
-
-def _no_authorizer(cluster: str) -> Guard:
-    return Guard(
-        "no_authorizer",
-        f"{cluster} has no authorizer (authorizer.class.name is not set): ACLs have no effect",
-        _INSTEAD,
-    )
 
 
 def _guards(

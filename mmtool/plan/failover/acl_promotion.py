@@ -27,7 +27,7 @@ from mmtool.plan.failover.acl_rules import (
     or_show,
     rows_of,
 )
-from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.guards import Guard, no_authorizer
 from mmtool.plan.failover.principal_map import SAME_NAMES, PrincipalMap
 from mmtool.plan.words import are, counted, few, joined
 from mmtool.translation.known import UNKNOWN
@@ -174,7 +174,7 @@ def plan_promotion(
     asked = Promotion(is_asked_for=True, topics=of, renamed=principals)
     if source.bindings is UNKNOWN or target.bindings is UNKNOWN:
         without = names.source if source.bindings is UNKNOWN else names.target
-        return replace(asked, guards=(_no_authorizer(without),))
+        return replace(asked, guards=(no_authorizer(without, "there are no ACLs to promote", _WITHOUT),))
     wanted, partly = _wanted(source.bindings, of, _spared(source))
     there, spared = target.bindings, _spared(target)
     renamed = {right: name for right in wanted if (name := principals.of(right.principal)) is not None}
@@ -304,14 +304,6 @@ def _contains_resource(outer: Binding, inner: Binding) -> bool:
         is_every = (inner.pattern, inner.name) == (LITERAL, EVERY_TOPIC)
         return not is_every and inner.name.startswith(outer.name)
     return (outer.pattern, outer.name) == (inner.pattern, inner.name)
-
-
-def _no_authorizer(cluster: str) -> Guard:
-    return Guard(
-        "no_authorizer",
-        f"{cluster} has no authorizer (authorizer.class.name is not set): there are no ACLs to promote",
-        _WITHOUT,
-    )
 
 
 def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterator[Guard]:

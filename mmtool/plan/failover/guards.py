@@ -17,3 +17,9 @@ class Guard:
 
     def __str__(self) -> str:
         return joined(self.sentence, self.remedy)
+
+
+def no_authorizer(cluster: str, effect: str, remedy: str) -> Guard:
+    """The guard of an ACL operation on a cluster where ACLs do nothing; ``effect`` says what follows."""
+    told = f"{cluster} has no authorizer (authorizer.class.name is not set): {effect}"
+    return Guard("no_authorizer", told, remedy)
