@@ -209,6 +209,7 @@ def emergency(
     if plans.was_executed(asked, saved, settings, timeout):
         return
     promoted = promotions.said(saved, principal_map, promotes=promote_acls)
+    principals = promotions.asked(promoted)
     with connections.lock_requested(settings, timeout, execute=execute, yes=yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.plan.failover.emergency import Unknowns
@@ -221,10 +222,9 @@ def emergency(
             if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
                 operations.refuse_loss(asked, rehearsal)
 
-        without, principals = plans.WITHOUT_STATE in said, promotions.asked(promoted)
-        move = group_move.GroupMove(
-            settings, chosen, saved, without, timeout, None, reason, asked.agreed, lock
-        )
+        without = plans.WITHOUT_STATE in said
+        agreed = asked.agreed
+        move = group_move.GroupMove(settings, chosen, saved, without, timeout, None, reason, agreed, lock)
         ended = group_move.move_in_emergency(move, unknowns, settle, principals, asked.accepts_loss)
         operations.show_end(asked, ended)
 

@@ -256,11 +256,11 @@ class EmergencySteps:
             rehearsal.plan.operation_id, rehearsal.names, facts, rehearsal.unknowns, rehearsal.state
         )
         refuse(plan.guards)
-        lost = loss_told(plan, rehearsal.names, facts)
-        if lost and not rehearsal.accepts_loss:
+        costs = costs_of(plan)
+        if costs.lost.is_possible and not rehearsal.accepts_loss:
+            lost = loss_told(plan, costs, rehearsal.names, facts)
             raise rehearsal.loss_refused(f"{lost}; no offset was committed")
         self.cutover.plans, self.cutover.risks = plan.groups, plan.risks
-        costs = costs_of(plan)
         self.cutover.figures = replace(
             self.cutover.figures, rpo_records=or_none(costs.lost.most), reread_records=costs.reread
         )

@@ -264,7 +264,7 @@ def told_before(plan: FailoverPlan, names: Names, facts: EmergencyFacts) -> Iter
             " of one or more groups, so mmtool commits no offset for these groups there; to commit one where a group"
             f" has no commit on {names.target} either, add --unknown earliest or --unknown latest"
         )
-    if told := loss_told(plan, names, facts):
+    if told := loss_told(plan, costs, names, facts):
         yield told
     if costs.oldest_seconds is not UNKNOWN:
         yield f"checkpoints are up to {duration(costs.oldest_seconds)} old: {_read_again(costs, names)}"
@@ -276,9 +276,8 @@ def told_before(plan: FailoverPlan, names: Names, facts: EmergencyFacts) -> Iter
         )
 
 
-def loss_told(plan: FailoverPlan, names: Names, facts: EmergencyFacts) -> str:
-    """The plan's loss of records as a sentence; empty for a plan that loses none."""
-    costs = costs_of(plan)
+def loss_told(plan: FailoverPlan, costs: Costs, names: Names, facts: EmergencyFacts) -> str:
+    """The plan's loss of records as a sentence, with its ``costs``; empty for a plan that loses none."""
     at, lost = few(costs.partitions_at_risk), costs.lost.most
     if lost is UNKNOWN:
         least = f", at least {costs.lost.least:,}" if costs.lost.least else ""
