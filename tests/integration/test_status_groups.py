@@ -98,6 +98,21 @@ def assert_names_the_emergency(mmtool, properties, group, measured, what):
     assert answer.seconds < patience(LOST_SECONDS)
 
 
+def ask_without_the_source(bench, look, mmtool, measured, topic, app, how):
+    """With a silent source, then with a stopped one; returns what ``status --groups`` says with the silent one."""
+    properties = bench.properties(topic, **how)
+    with BlackHole() as hole:
+        unreachable = bench.properties(topic, **how, **{"source.bootstrap.servers": hole.bootstrap})
+        dead = look(unreachable, "--groups", "--timeout", "3s")
+        assert_tells_of_the_target(look, unreachable, measured, "a silent source")
+        assert_names_the_emergency(mmtool, unreachable, app, measured, "a silent source")
+    bench.fleet["source"].stop_broker(0)
+    assert_tells_of_the_target(look, properties, measured, "a stopped source")
+    assert_names_the_emergency(mmtool, properties, app, measured, "a stopped source")
+    bench.fleet["source"].start_broker(0)
+    return dead
+
+
 def test_what_a_failover_now_would_cost_is_what_the_emergency_s_rehearsal_says(bench, look, mmtool, measured):
     topic = f"glance-{os.getpid()}"
     app, late, source = f"{topic}-app", f"{topic}-late", bench.fleet["source"].bootstrap
@@ -150,15 +165,7 @@ def test_what_a_failover_now_would_cost_is_what_the_emergency_s_rehearsal_says(b
         "1 of 2 groups ready to fail over; not ready: " in look(properties, "--groups", output="table").stderr
     )
 
-    with BlackHole() as hole:
-        unreachable = bench.properties(topic, **how, **{"source.bootstrap.servers": hole.bootstrap})
-        dead = look(unreachable, "--groups", "--timeout", "3s")
-        assert_tells_of_the_target(look, unreachable, measured, "a silent source")
-        assert_names_the_emergency(mmtool, unreachable, app, measured, "a silent source")
-    bench.fleet["source"].stop_broker(0)
-    assert_tells_of_the_target(look, properties, measured, "a stopped source")
-    assert_names_the_emergency(mmtool, properties, app, measured, "a stopped source")
-    bench.fleet["source"].start_broker(0)
+    dead = ask_without_the_source(bench, look, mmtool, measured, topic, app, how)
     assert dead.code == 9
     assert [(row["group"], row["ready"], row["committed"]) for row in dead.rows] == [(app, True, None)] * 2
     assert [row["reread_max"] for row in dead.rows] == [partition["reread_max"] for partition in told]
@@ -185,7 +192,6 @@ def test_a_flow_that_mirror_maker_runs_is_told_from_its_own_topics(bench, look, 
     produce(source, Load(plain, RECORDS, 2, record_bytes=100))
     transactions = Transactions(f"{payments}-writer", 37, 5)
     produce(source, Load(payments, RECORDS, 2, record_bytes=100, transactions=transactions))
-    assert {row["state"] for row in look(properties).rows} == {"never_ran"}
     ends = end_offsets(source, plain)
     committed(source, app, plain, ends[0], ends[1] - 100)
 
@@ -195,7 +201,9 @@ def test_a_flow_that_mirror_maker_runs_is_told_from_its_own_topics(bench, look, 
     def told():
         return len(Mm2Topics(bench.flow(properties)).checkpoints().checkpoints.get(app, {})) == 2
 
-    expected = [(topic, "caught_up") for topic in [empty, payments, payments, plain, plain]]
+    everywhere = [empty, payments, payments, plain, plain]
+    assert states() == [(topic, "never_ran") for topic in everywhere]
+    expected = [(topic, "caught_up") for topic in everywhere]
     with MirrorMaker(properties.read_text(), tmp_path) as mm2:
         seconds = mm2.wait_until(lambda: states() == expected, "all partitions to be caught up", 120)
         mm2.wait_until(told, "the group's checkpoints", PATIENCE_SECONDS)

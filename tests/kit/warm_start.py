@@ -11,11 +11,11 @@ import importlib
 import json
 import os
 import pkgutil
+import select
 import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -40,7 +40,6 @@ _IMPORTED = (
     "evidence",
     "metrics",
 )
-_POLL_SECONDS = 0.005
 
 
 class WarmProcess:
@@ -70,18 +69,19 @@ class WarmProcess:
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        began = time.monotonic()
-        while (code := self.poll()) is None:
-            if timeout is not None and time.monotonic() - began > timeout:
-                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout)
-            time.sleep(_POLL_SECONDS)
-        return code
+        if self.returncode is None:
+            ended, _, _ = select.select([self._keeper], [], [], timeout)
+            if not ended:
+                raise subprocess.TimeoutExpired(f"process {self.pid}", timeout or 0)
+            self._take()
+        assert self.returncode is not None
+        return self.returncode
 
     def send_signal(self, signum: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, signum)
 
-    def _take(self, flags: int) -> None:
+    def _take(self, flags: int = 0) -> None:
         if self.returncode is None:
             told = self._keeper.recv(4, flags)
             assert told, "the process that forks commands is gone"
