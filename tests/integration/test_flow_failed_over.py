@@ -23,7 +23,7 @@ from mmtool.config import load_settings
 from mmtool.kafka.state.marks import write_marks
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce
-from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
 from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
@@ -170,7 +170,9 @@ def test_a_flow_that_has_failed_over_keeps_the_way_back_from_nothing_and_begins_
     with bench.start(properties) as process:
         process.wait_line(r"flow source->target is not mirrored: .*operation fo-7.*starting the other flows")
         produce(target, Load(back, 10, 1, 100))
-        wait_for_new_records(source, [f"target.{back}"], PATIENCE_SECONDS)
+        wait_until(
+            lambda: len(read_topic(source, f"target.{back}")) == 20, "the way back to go on", PATIENCE_SECONDS
+        )
         assert count_on(target, f"source.{there}") == 0
         marks.release(there)
         wait_until(

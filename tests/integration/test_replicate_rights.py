@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 
@@ -38,6 +39,7 @@ GUARDED = Shape(
     }
 )
 ANY = AclOperation.ALL
+_NUMBERS = itertools.count()
 AWAY_SECONDS = 20  # a session has 10
 
 
@@ -97,9 +99,9 @@ def written_topic(bench, stem, partitions):
 
 
 @pytest.fixture
-def stubborn(bench, deny, request):
+def stubborn(bench, deny):
     """A topic whose counterpart has too few partitions and may not grow."""
-    name = written_topic(bench, f"stubborn{abs(hash(request.node.name)) % 1000}", 3)
+    name = written_topic(bench, f"stubborn{next(_NUMBERS)}", 3)
     create_topic(bench.fleet["target"].bootstrap, f"source.{name}", 1)
     deny(ResourceType.TOPIC, f"source.{name}", AclOperation.ALTER)
     return name

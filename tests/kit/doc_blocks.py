@@ -302,4 +302,4 @@ def _likeness(one: str, other: str) -> float:
 
 def _kept(line: str, part: Sequence[str]) -> str:
     """The page's own line, where it says the same."""
-    return next((old for old in part if _is_shown([old], [line])), line)
+    return next((old for old in part if old != SKIPPED and _is_shown([old], [line])), line)
