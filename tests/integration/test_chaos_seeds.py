@@ -8,7 +8,7 @@ from kit.chaos.__main__ import replay
 from kit.chaos.place import Place
 from kit.chaos.seed import SeedRun
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 
 SEEDS = (8,)
 """Both links are far, thin or silent in turn."""

@@ -10,6 +10,7 @@ import yaml
 
 from kit.lab_admin import compare_topics
 from kit.processes import run_mmtool
+from kit.secure_pairs import logins
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import MMTOOL, SecurityKind
 from mmtool.lab.security.stores import StoreFormat
@@ -38,7 +39,7 @@ LOGINS = {
 CHECKPOINT = {"checkpoints.topic.replication.factor": 1, "sync.group.offsets.enabled": True}
 
 
-@pytest.fixture(scope="module", params=[SecurityKind.SCRAM, SecurityKind.MTLS], ids=str)
+@pytest.fixture(scope="module", params=logins(SecurityKind.SCRAM)[:2])
 def pair(request, secured):
     """Two clusters that require TLS and a login, two topics with records, and the rights of the flow."""
     started = secured(request.param)

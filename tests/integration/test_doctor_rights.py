@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
 
 from kit.fences import PASSWORD, guarded_cluster
 from kit.lookups import groups_of
+from mmtool.doctor import groups
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, topics_of
 from mmtool.lab.wait import wait_until
@@ -123,8 +124,9 @@ def properties(guarded, tmp_path_factory):
 
 
 @pytest.fixture
-def missing(mmtool, properties):
+def missing(mmtool, properties, monkeypatch):
     """``missing()``: severity, cluster and message of each row about rights that is not ``ok``, and the answer."""
+    monkeypatch.setattr(groups, "LOOK_SECONDS", 0.1)  # this file is not about groups that go on committing
 
     def run():
         answer = mmtool("doctor", "-c", properties, "-o", "json")

@@ -7,6 +7,7 @@ from itertools import chain
 import pytest
 
 from kit.processes import run_mmtool
+from kit.secure_pairs import logins
 from mmtool.config.jaas import parse_jaas
 from mmtool.config.properties import read_properties
 from mmtool.lab.load import Load, produce
@@ -88,7 +89,7 @@ def test_one_cluster_that_is_away_leaves_the_answers_of_the_other(addresses, tmp
     assert [key for key in found if key.endswith("replication.factor")] == []
 
 
-@pytest.mark.parametrize("kind", SecurityKind, ids=str)
+@pytest.mark.parametrize("kind", logins(SecurityKind.SCRAM))
 def test_its_file_logs_in_to_a_secured_cluster_with_secrets_from_elsewhere(secured, kind, tmp_path):
     pair = secured(kind)
     options, secrets = login_options(pair.login(ADMIN))

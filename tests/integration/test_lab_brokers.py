@@ -38,7 +38,9 @@ def sequences(cluster, topic) -> list[int]:
     return [numbered(record.value)[1] for record in read_topic(cluster.bootstrap, topic)]
 
 
-@pytest.mark.parametrize("end", [Cluster.kill_broker, Cluster.stop_broker])
+@pytest.mark.parametrize(
+    "end", [Cluster.kill_broker, pytest.param(Cluster.stop_broker, marks=pytest.mark.chaos)]
+)
 def test_a_broker_that_comes_back_has_its_port_its_id_and_its_data(cluster, topic_name, end):
     topic, before = topic_name(), (cluster.bootstrap, cluster.cluster_id)
     create_topic(cluster.bootstrap, topic)

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from kit.kafka_tools import list_topics
+from kit.secure_pairs import logins
 from mmtool.lab.security.kinds import ADMIN, GUEST, SecurityKind
 from mmtool.lab.state import StateDirectory
 
@@ -62,7 +63,7 @@ def rows(answer) -> list[dict]:
     return json.loads(answer.stdout)["data"]
 
 
-@pytest.fixture(scope="module", params=SecurityKind, ids=str)
+@pytest.fixture(scope="module", params=logins(SecurityKind.SCRAM))
 def lab(request, tmp_path_factory):
     """A running lab that holds one topic."""
     started = SecuredLab(tmp_path_factory.mktemp(request.param), request.param)

@@ -195,6 +195,7 @@ def test_a_cluster_that_hangs_is_told_while_the_other_flow_goes_on(tmp_path_fact
             fleet["b"].resume_broker(0)
 
 
+@pytest.mark.chaos
 def test_a_flow_that_mm2_runs_tells_its_lag_and_its_groups(bench, exporter, tmp_path):
     topic, group = f"mm2-metrics-{os.getpid()}", f"mm2-app-{os.getpid()}"
     source = bench.fleet["source"].bootstrap

@@ -36,7 +36,7 @@ FILES = {
     ),
 }
 TAKEN_OVER = ("04: blank", "of one cluster")
-IN_CHAOS = ("12: a blank source", "of one cluster")
+IN_CHAOS = ("01: named, and no checkpoints", "12: a blank source", "of one cluster")
 """A run of MirrorMaker 2 each."""
 REST = """
 plugin.discovery = service_load

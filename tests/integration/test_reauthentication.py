@@ -72,6 +72,7 @@ def assert_nothing_noticed(seen, sessions):
     assert seen.delay < patience(DELAY_SECONDS)
 
 
+@pytest.mark.chaos  # a minute and a half of load
 def test_a_flow_notices_nothing_of_sessions_that_end_under_load(tmp_path, measured):
     """Neither do its leases and admin clients: no connection is killed, no arrival waits, nothing comes twice."""
     with (

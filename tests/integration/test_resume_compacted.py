@@ -43,7 +43,14 @@ def told(record):
     return record.timestamp, record.key, record.value
 
 
-@pytest.mark.parametrize("cleaned", [(FROM,), (TO,), (FROM, TO)], ids=["source", "target", "both"])
+@pytest.mark.parametrize(
+    "cleaned",
+    [
+        pytest.param((FROM,), id="source", marks=pytest.mark.chaos),
+        pytest.param((TO,), id="target", marks=pytest.mark.chaos),
+        pytest.param((FROM, TO), id="both"),
+    ],
+)
 @on_loop
 async def test_an_owner_that_died_is_followed_although_its_last_records_were_compacted(
     fleet, tmp_path, topic_name, cleaned, measured

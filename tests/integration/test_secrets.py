@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
 
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
-from kit.secure_pairs import secure_pair
+from kit.secure_pairs import logins, secure_pair
 from mmtool.config import load_settings
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
@@ -41,9 +41,6 @@ pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 TOPIC = "parcels"
 KEY_PASSWORD, SPARK_SECRET, WRONG = "canary-key-password", "canary-spark-secret", "canary-wrong-password"
-KINDS = [
-    pytest.param(kind, marks=pytest.mark.chaos if kind is SecurityKind.MTLS else ()) for kind in SecurityKind
-]
 FROM_ENV = "MMTOOL_TEST_SECRET"
 
 
@@ -70,7 +67,7 @@ def allow_journal(bootstrap):
     granted.result(30)
 
 
-@pytest.fixture(scope="module", params=KINDS, ids=str)
+@pytest.fixture(scope="module", params=logins(SecurityKind.SCRAM))
 def flow(request, tmp_path_factory):
     """A flow between secured clusters, a group that has read a part of its topic, and commands that run on it."""
     folder = tmp_path_factory.mktemp(request.param)

@@ -8,7 +8,7 @@ import pytest
 
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from kit.secure_pairs import secure_pair
+from kit.secure_pairs import logins, secure_pair
 from mmtool.kafka.tokens.source import OauthCallback
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import SecurityKind
@@ -19,9 +19,6 @@ from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
-KINDS = [
-    pytest.param(kind, marks=pytest.mark.chaos if kind is SecurityKind.MTLS else ()) for kind in SecurityKind
-]
 TOPIC, GROUP, RECORDS = "parcels", "app", 1_000
 INTERVALS = {
     f"{name}.interval.seconds": "2" for name in ("emit.checkpoints", "refresh.groups", "sync.group.offsets")
@@ -39,7 +36,7 @@ STORY = [
 ]
 
 
-@pytest.fixture(params=KINDS, ids=str)
+@pytest.fixture(params=logins(SecurityKind.OAUTH))
 def pair(request, tmp_path):
     with secure_pair(request.param, tmp_path) as started:
         bootstrap = started.bench.fleet["source"].bootstrap

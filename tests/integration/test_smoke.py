@@ -159,6 +159,7 @@ def test_of_a_read_only_source_the_newest_record_is_followed_and_nothing_is_writ
     assert stored() == before
 
 
+@pytest.mark.chaos
 def test_a_flow_that_mirror_maker_2_runs_passes_too(clusters, made, smoke, tmp_path):
     """With the canary where its filter lets it pass, and with the newest record of another topic where not."""
     properties = made(

@@ -16,7 +16,7 @@ import pytest
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(280)]
 
 QUERY = """
 import sys, time

@@ -97,6 +97,7 @@ def _control(stage):
     return read_control(stage.flow.target, flow_identity(fleet["source"], fleet["target"]))
 
 
+@pytest.mark.chaos
 def test_a_flow_starts_with_the_slots_that_are_there_and_is_spread_when_those_that_were_asked_for_come(
     fleet, tmp_path, cluster, mmtool
 ):
@@ -116,6 +117,7 @@ def test_a_flow_starts_with_the_slots_that_are_there_and_is_spread_when_those_th
         assert process.stop().code == _TERMINATED
 
 
+@pytest.mark.chaos
 def test_spark_that_allocates_executors_dynamically_is_asked_for_those_that_a_round_wants(
     fleet, tmp_path, cluster
 ):

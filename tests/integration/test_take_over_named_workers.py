@@ -8,7 +8,7 @@ from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka]
 
 PATIENCE_SECONDS = 60
 RECORDS = 200

@@ -94,7 +94,7 @@ DEFECTS = {
 }
 
 
-@pytest.fixture(scope="module", params=("4.4.0", "3.9.1"))
+@pytest.fixture(scope="module", params=("4.4.0", pytest.param("3.9.1", marks=pytest.mark.chaos)))
 def planted(request, tmp_path_factory):
     """Clusters of its own, of each version: their brokers are stopped."""
     shape = Shape(version=request.param)

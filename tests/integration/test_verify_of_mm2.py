@@ -61,6 +61,7 @@ def copied(bench, name, count):
     return bool(ends) and ends[0] >= count
 
 
+@pytest.mark.chaos
 def test_what_mm2_copied_again_after_it_was_killed_is_told_as_duplicated(bench, tmp_path):
     properties = of_one_topic(bench, "killed")
     for number in (1, 2):
@@ -73,6 +74,7 @@ def test_what_mm2_copied_again_after_it_was_killed_is_told_as_duplicated(bench, 
     assert row["duplicated"] == COUNT
 
 
+@pytest.mark.chaos
 def test_a_flow_that_was_taken_over_from_mm2_is_identical(bench, tmp_path):
     properties = of_one_topic(bench, "over")
     with MirrorMaker(properties.read_text(), tmp_path / "mm2") as mm2:

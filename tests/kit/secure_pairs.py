@@ -6,6 +6,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pytest
+
 from kit.bench import Bench
 from kit.scram import JVM_THAT_NAMES_KILLED
 from mmtool.config import load_settings
@@ -13,6 +15,7 @@ from mmtool.kafka.clients import librdkafka_config
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import PortReservation
+from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.security.setup import Security
 from mmtool.lab.security.stores import StoreFormat
 from mmtool.lab.server_properties import properties_text
@@ -21,10 +24,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from mmtool.lab.security.kinds import SecurityKind
+    from _pytest.mark import ParameterSet
 
 SIDES = ("source", "target")
 _HOST = "127.0.0.1"
+
+
+def logins(*in_ci: SecurityKind) -> list[ParameterSet]:
+    """Every kind of login as a parameter; those that are not named are tried with chaos."""
+    return [
+        pytest.param(kind, id=str(kind), marks=() if kind in in_ci else pytest.mark.chaos)
+        for kind in SecurityKind
+    ]
 
 
 @dataclass(frozen=True)
