@@ -43,14 +43,17 @@ unit: .venv/.stamp
 # Spark starts some twenty times, in half the time once its class archive is there: made while other tests begin.
 # Three workers on two cores: about half of a test with brokers is waiting. Each has its files (tests/kit/file_scheduling.py).
 BESIDE_ARCHIVE = @$(BIN)/python -m mmtool.replication.spark.archive > /dev/null & \
-	  $(PYTEST) -m "$(1)" -n 3 --dist loadgroup --no-loadscope-reorder --durations=15; \
+	  $(PYTEST) $(2) -m "$(1)" -n 3 --dist loadgroup --no-loadscope-reorder --durations=15; \
 	  status=$$?; wait; exit $$status
 
 test: .venv/.stamp
 	$(call BESIDE_ARCHIVE,not chaos and (promise or not $(REAL)))
 
+# Importing the other files takes each worker ten seconds.
+REAL_FILES = $(shell grep -rlE 'mark\.(kafka|spark|java)|\b(fleet|bench|secured|java_regex)\b' --include='test_*.py' --exclude-dir=chaos tests)
+
 test-all: .venv/.stamp
-	$(call BESIDE_ARCHIVE,not chaos and not promise and $(REAL))
+	$(call BESIDE_ARCHIVE,not chaos and not promise and $(REAL),$(REAL_FILES))
 
 lint: .venv/.stamp
 	$(BIN)/ruff check .

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import signal
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,11 +29,12 @@ _REAL = {"fleet": pytest.mark.kafka, "java_regex": pytest.mark.java}
 _LAST = ("test_clean_install.py", "test_ci_example.py", "test_documented.py", "test_house_wheel.py")
 _WITH_SPARK = ("spark", "promise", "chaos")
 _HERE = Path(__file__).parent
+_MEMORY = "/dev/shm"  # noqa: S108  a folder of its own is made in it
 _counter = itertools.count(1)
 
 
 settings.register_profile("quick", max_examples=5, deadline=None)
-settings.register_profile("standard", max_examples=60, deadline=None)
+settings.register_profile("standard", max_examples=30, deadline=None)
 settings.register_profile("deep", max_examples=500, deadline=None)
 settings.load_profile("standard")
 
@@ -79,10 +81,12 @@ def _order(item: pytest.Item) -> tuple[bool, bool, bool]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def state_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What commands keep of what they replace is kept for the tests alone."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+def state_home() -> Iterator[None]:
+    """What commands keep of what they replace is kept for the tests alone, in memory: each write is synced."""
+    memory = _MEMORY if os.access(_MEMORY, os.W_OK) else None
+    temporary = tempfile.TemporaryDirectory(prefix="mmtool-state-", dir=memory)
+    with temporary as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", folder)
         yield
 
 

@@ -19,12 +19,10 @@ WITH_SPARK = {
     "test_replicate_running.py": "a stop while the JVM starts",
     "test_secrets.py": "no secret in what Spark writes or shows",
     "test_secured_story.py": "each kind of login, from Spark's workers as well",
-    "test_spark_checkpoint_v2.py": "Spark jobs of users",
     "test_spark_secrets.py": "no secret in what Spark writes or shows",
     "test_spark_worker_lost.py": "workers that Spark replaces",
     "test_spark_workers.py": "how Spark starts workers",
     "test_verify_interrupted.py": "Ctrl-C while Spark's tasks compare",
-    "test_chaos_seeds.py": "the chaos suite, as it runs",
 }
 """The files of `make test-all` whose tests start Spark, and why."""
 PROMISES = 12

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jsonschema import Draft202012Validator
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # two seconds, for IRIs: no schema here has one
+from jsonschema import Draft202012Validator  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

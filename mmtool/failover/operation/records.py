@@ -21,7 +21,7 @@ from mmtool.plan.failover.principal_map import PrincipalMap
 from mmtool.plan.failover.steps import Mode, Step, StepName
 from mmtool.plan.failover.tail_progress import Begun, Parts, begun_of, parts_of, together
 from mmtool.plan.records.identity import JOURNAL_TOPIC
-from mmtool.plan.records.journal import Kind, group_of
+from mmtool.plan.records.journal import Kind
 from mmtool.plan.words import Names
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.types import ClusterId, TopicPartition
@@ -108,7 +108,7 @@ class Recorded:
         risks: Risks = {}
         for entry in self.intents:
             with _making_sense_of(entry):
-                group, of_group = group_of(entry.body)
+                group, of_group = entry.planned
                 groups.append(group)
                 risks |= of_group
         plan = replace(self.head.plan, groups=tuple(groups), risks=risks)
@@ -204,9 +204,9 @@ def _one(entries: Sequence[Entry]) -> Recorded:
                 key = Kind(entry.kind), entry.body["group"]
                 last.pop(key, None)  # where it was told of last is its place
                 last[key] = entry
-                found = _standing(found, entry)
     assert found is not None
-    return _with_groups(found, last)
+    with _making_sense_of(entries[-1]):
+        return _with_groups(_standing(found, entries[-1]), last)
 
 
 def _with_groups(found: Recorded, last: Mapping[tuple[Kind, str], Entry]) -> Recorded:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import unreachable
+from mmtool.kafka.kept_clients import shared
 from mmtool.kafka.state.log_reader import newest_records, read_log, unreadable
 from mmtool.kafka.state.own_log import append_records, make_missing
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class KafkaJournal:
-    """A `JournalPort`. The topic is created when the first entry is written."""
+    """A `JournalPort`; all of a process have one reader. The topic is created when the first entry is written."""
 
     def __init__(self, target: ClusterSettings, replication_factor: int, seconds: float) -> None:
         """Take the target's settings, the topic's replication factor, and the time of one request in seconds."""
@@ -33,7 +34,7 @@ class KafkaJournal:
         self._factor = replication_factor
         self._seconds = seconds
         self._wire = blocking_wire(target, "journal", "producer", seconds)
-        self._reader = JournalReader(target, seconds)
+        self._reader = shared(target, f"journal, {seconds} s", partial(JournalReader, target, seconds))
         self._is_there = False
 
     def prepare(self) -> None:

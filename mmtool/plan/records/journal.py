@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 from mmtool.plan.failover.risks import Loss, Risk
@@ -56,7 +57,7 @@ class Kind(StrEnum):
     """The operation's final state and its result."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry(Document):
     """One record of the journal.
 
@@ -82,6 +83,15 @@ class Entry(Document):
     @property
     def key(self) -> bytes:
         return f"{_PREFIX}{self.operation_id}/{self.number:06d}".encode()
+
+    @cached_property
+    def planned(self) -> tuple[GroupPlan, Risks]:
+        """The plan and risks that an entry of kind GROUP has, decoded once: an operation is read several times.
+
+        Raises:
+            KeyError, ValueError, TypeError: As `group_of`.
+        """
+        return group_of(self.body)
 
 
 class VerdictBody(TypedDict, total=False):
