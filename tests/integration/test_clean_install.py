@@ -78,6 +78,7 @@ def outside(image, tmp_path):
     return lambda *command: run(*command, cwd=tmp_path, env=environ)
 
 
+@pytest.mark.chaos
 def test_mmtool_of_the_image_runs_without_the_checkout(outside, tmp_path):
     assert outside("mmtool", "--version") == f"mmtool {__version__}\n"
     assert "replicate" in outside("mmtool", "--help")
@@ -87,11 +88,13 @@ def test_mmtool_of_the_image_runs_without_the_checkout(outside, tmp_path):
     assert checked == "mm2.properties can be used; flows: east->west\n"
 
 
+@pytest.mark.chaos
 def test_the_extras_of_the_image_bring_spark_connect_and_the_signer_of_msk(outside):
     imports = "import pyspark.sql.connect.session, aws_msk_iam_sasl_signer"
     assert outside("python", "-c", imports) == ""
 
 
+@pytest.mark.chaos
 def test_the_class_archive_of_the_image_is_made_by_its_own_step(outside, clone, tmp_path):
     _, final = stages(clone / "deploy" / "docker" / "Dockerfile")
     (step,) = [value for value in values(final, "RUN") if value.startswith("python ")]
@@ -116,6 +119,7 @@ def test_a_release_has_its_files_and_their_checksums(dist):
     assert sums == {file: hashlib.sha256((dist / file).read_bytes()).hexdigest() for file in files}
 
 
+@pytest.mark.chaos
 def test_the_sbom_lists_each_package_of_the_constraints_that_a_user_gets_and_no_other(dist, clone, image):
     document = json.loads((dist / f"mmtool-{__version__}.cdx.json").read_text(encoding="utf-8"))
     listed = {f"{one['name']}=={one['version']}" for one in document["components"]}

@@ -256,6 +256,7 @@ def test_the_rights_of_read_are_enough(mirrored, mmtool, words):
     assert (answer.code, [line for line in answer.said if COMPLAINT.search(line)]) == (0, [])
 
 
+@pytest.mark.chaos
 def test_commands_that_read_name_the_right_that_they_lack(mirrored, mmtool):
     rows = mirrored.rights(mmtool, "read")
     ways = [*READ, ("doctor",)]

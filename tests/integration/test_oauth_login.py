@@ -114,6 +114,7 @@ def test_a_token_that_the_brokers_do_not_accept_is_told(endpoint, ask, command):
     assert "invalid_token" in answer.stderr
 
 
+@pytest.mark.chaos
 def test_a_flow_goes_on_while_the_endpoint_is_away_at_a_refresh(pair, path, endpoint):
     endpoint.policy = replace(endpoint.policy, lifetime_seconds=30)
     bootstrap = pair.bench.fleet["source"].bootstrap

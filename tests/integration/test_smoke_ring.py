@@ -40,6 +40,7 @@ def canaries(fleet):
     return {cluster.name: sum(end_offsets(cluster.bootstrap, CANARY).values()) for cluster in fleet}
 
 
+@pytest.mark.chaos
 def test_canaries_do_not_circulate_both_ways_nor_around_a_ring_of_flows_in_two_files(ring, tmp_path):
     """No start sees the ring whole, and no other topic goes all the way around."""
     pair, rest = tmp_path / "pair.properties", tmp_path / "rest.properties"

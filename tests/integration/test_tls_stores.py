@@ -100,6 +100,7 @@ def mirrored(bench):
     return path
 
 
+@pytest.mark.chaos
 def test_records_are_mirrored_with_jks_and_pkcs12_stores(bench, mirrored, tmp_path):
     answer = run_mmtool(tmp_path / "run", "status", "-c", str(mirrored), "-o", "json")
     found = {row["partition"]: row["lag_records"] for row in answer.rows if row["topic"] == TOPIC}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # two seconds, for IRIs: no schema here has one
-from jsonschema import Draft202012Validator  # noqa: E402
+from jsonschema import Draft202012Validator  # noqa: E402  after what must not be imported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
