@@ -35,8 +35,8 @@ NAME_SHARE = 3
 NARROWEST_FOLD = 20
 """The smallest width of a folded name in terminal cells; narrower ones cannot be read."""
 
-_NUMBER = re.compile(r"\d\S*(?: \S+)?")
-"""A number, a date, or a number with its unit, as ``3m 20s`` and ``1.2 MB/s``; a longer text is a sentence."""
+_NUMBER = re.compile(r"(?!\d+\.\d+\.)\d\S*(?: \S+)?")
+"""A number, a date, or a number with its unit, as ``3m 20s`` and ``1.2 MB/s``; no address, and no longer text."""
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,11 @@ def test_people_read_human_numbers_and_scripts_raw_ones(capsys):
     assert (table, json.loads("{" + document)["data"]) == ("  BYTES\n1.5 KiB\n", [{"bytes": 1536}])
 
 
+def test_an_address_is_no_number_and_stands_on_the_left(capsys):
+    emit(Result("x", [{"subject": "-"}, {"subject": "127.0.0.1:9092"}]), OutputFormat.TABLE)
+    assert capsys.readouterr().out.splitlines()[1] == "-"
+
+
 def test_no_rows_print_no_table(capsys):
     emit(Result("x", [], COLUMNS, warnings=["nothing is mirrored yet"]), OutputFormat.TABLE)
     assert capsys.readouterr() == ("", "warning: nothing is mirrored yet\n")
