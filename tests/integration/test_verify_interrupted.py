@@ -24,7 +24,7 @@ from mmtool.lab.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 
-RECORDS, PARTITIONS = 3_000_000, 3
+RECORDS, PARTITIONS = 6_000_000, 3
 SMALL = 2_000
 GUARDED = Shape(
     properties={
@@ -38,7 +38,7 @@ GUARDED = Shape(
 def bench(tmp_path_factory):
     clusters = Fleet.of(tmp_path_factory.mktemp("verify"), "source", "target", shape=GUARDED)
     with clusters:
-        yield Bench(clusters, tmp_path_factory.mktemp("verify-runs"), {"mmtool.spark.master": "local[1]"})
+        yield Bench(clusters, tmp_path_factory.mktemp("verify-runs"), {"mmtool.spark.master": "local[2]"})
     clusters.remove_data()
 
 
