@@ -212,6 +212,7 @@ def test_what_others_wrote_meanwhile_is_read_and_nothing_twice(broker, operation
     broker.journal().append(more)
     assert of(operation_id, journal) == [first, *more]
     assert of(operation_id, journal) == [first, *more]
+    assert of(operation_id, broker.journal()) == [first, *more], "a process has one reader"
     assert decoded == more
 
 
