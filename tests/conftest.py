@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 _CLUSTERS = pytest.StashKey[Fleet]()
 _MEASURED = pytest.StashKey[list[str]]()
-_SLOW = ("chaos", "integration")
+_SLOW = ("chaos", "integration", "contract")
 _REAL = {"fleet": pytest.mark.kafka, "java_regex": pytest.mark.java}
-_LAST = ("test_clean_install.py", "test_ci_example.py", "test_house_wheel.py")
+_LAST = ("test_clean_install.py", "test_ci_example.py", "test_documented.py", "test_house_wheel.py")
 _WITH_SPARK = ("spark", "promise", "chaos")
 _HERE = Path(__file__).parent
 _MEMORY = "/dev/shm"  # noqa: S108  a folder of its own is made in it
@@ -72,12 +72,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduli
 def _order(item: pytest.Item) -> tuple[bool, bool, bool]:
     """What takes long begins first: workers that share the files then end at about the same time.
 
-    Promises with Spark come second: `make test` makes its class archive meanwhile. What installs mmtool comes after
-    what tells more, and sooner; short files come last, as many workers share them.
+    Promises with Spark come second: `make test` makes its class archive meanwhile. What installs mmtool or starts a
+    lab of its own comes last: the other tests tell more, and sooner.
     """
     folder = item.path.relative_to(_HERE).parts[0]
     with_spark = all(map(item.get_closest_marker, ("spark", "promise")))
-    return folder not in _SLOW, item.path.name in _LAST, with_spark
+    return item.path.name in _LAST and folder != "cli", folder not in _SLOW, with_spark
 
 
 @pytest.fixture(autouse=True, scope="session")
