@@ -5,7 +5,7 @@
 #   make test              the standard test suite: unit tests, and the promises on real brokers, MirrorMaker 2 and Spark
 #   make test-all          the rest, but for chaos
 #   make lint              ruff, formatting, mypy
-#   make test-chaos        seeded faults, and the laws tried on many more examples: two hours
+#   make test-chaos        seeded faults, and the laws tried on many more examples: two to three hours
 #   make chaos-seeds       of it the seeds alone, of a flow and of operations, that have not passed yet (SEEDS=50),
 #                          and some on clusters of three brokers (THREES=12)
 #   make fuzz              decoders with atheris, which follows their branches (SECONDS=600, NAMES='"saved plan"')
@@ -43,17 +43,14 @@ unit: .venv/.stamp
 # Spark starts some twenty times, in half the time once its class archive is there: made while other tests begin.
 # Three workers on two cores: about half of a test with brokers is waiting. Each has its files (tests/kit/file_scheduling.py).
 BESIDE_ARCHIVE = @$(BIN)/python -m mmtool.replication.spark.archive > /dev/null & \
-	  $(PYTEST) $(2) -m "$(1)" -n 3 --dist loadgroup --no-loadscope-reorder --durations=15; \
+	  $(PYTEST) -m "$(1)" -n 3 --dist loadgroup --no-loadscope-reorder --durations=15; \
 	  status=$$?; wait; exit $$status
 
 test: .venv/.stamp
 	$(call BESIDE_ARCHIVE,not chaos and (promise or not $(REAL)))
 
-# Importing the other files takes each worker ten seconds.
-REAL_FILES = $(shell grep -rlE 'mark\.(kafka|spark|java)|\b(fleet|bench|secured|java_regex)\b' --include='test_*.py' --exclude-dir=chaos tests)
-
 test-all: .venv/.stamp
-	$(call BESIDE_ARCHIVE,not chaos and not promise and $(REAL),$(REAL_FILES))
+	$(call BESIDE_ARCHIVE,not chaos and not promise and $(REAL))
 
 lint: .venv/.stamp
 	$(BIN)/ruff check .

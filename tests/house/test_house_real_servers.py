@@ -18,7 +18,7 @@ WITH_SPARK = {
     "test_replicate_memory.py": "memory of Spark's workers",
     "test_replicate_running.py": "a stop while the JVM starts",
     "test_secrets.py": "no secret in what Spark writes or shows",
-    "test_secured_story.py": "each kind of login, from Spark's workers as well",
+    "test_secured_story.py": "a login, from Spark's workers as well",
     "test_spark_secrets.py": "no secret in what Spark writes or shows",
     "test_spark_worker_lost.py": "workers that Spark replaces",
     "test_spark_workers.py": "how Spark starts workers",

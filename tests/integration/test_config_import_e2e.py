@@ -10,7 +10,6 @@ import yaml
 
 from kit.lab_admin import compare_topics
 from kit.processes import run_mmtool
-from kit.secure_pairs import logins
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import MMTOOL, SecurityKind
 from mmtool.lab.security.stores import StoreFormat
@@ -39,7 +38,11 @@ LOGINS = {
 CHECKPOINT = {"checkpoints.topic.replication.factor": 1, "sync.group.offsets.enabled": True}
 
 
-@pytest.fixture(scope="module", params=logins(SecurityKind.SCRAM)[:2])
+@pytest.fixture(
+    scope="module",
+    params=[SecurityKind.SCRAM, pytest.param(SecurityKind.MTLS, marks=pytest.mark.chaos)],
+    ids=str,
+)
 def pair(request, secured):
     """Two clusters that require TLS and a login, two topics with records, and the rights of the flow."""
     started = secured(request.param)

@@ -28,6 +28,15 @@ RECORDS = 3000
 LOST_SECONDS = 5
 UNSEEN_SECONDS = 12
 """Longer than an end that was seen counts as the present one."""
+OF_MIRROR_MAKER = {
+    "target->source.heartbeats.replication.enabled": "false",
+    "refresh.topics.interval.seconds": "2",
+    "emit.checkpoints.interval.seconds": "1",
+    "refresh.groups.interval.seconds": "1",
+    "sync.group.offsets.interval.seconds": "1",
+    "source.offset.flush.interval.ms": "2000",
+    "target.offset.flush.interval.ms": "2000",
+}
 
 
 @pytest.fixture(scope="module")
@@ -176,21 +185,8 @@ def test_a_flow_that_mirror_maker_runs_is_told_from_its_own_topics(bench, look, 
     stem = f"mm2-stands-{os.getpid()}"
     source, plain, payments = bench.fleet["target"].bootstrap, f"{stem}-plain", f"{stem}-payments"
     app, properties = f"{stem}-app", tmp_path / "mm2.properties"
-    text = bench.fleet.properties(
-        [("target", "source")],
-        **{
-            "target->source.topics": f"{stem}-.*",
-            "target->source.groups": f"{stem}-.*",
-            "target->source.heartbeats.replication.enabled": "false",
-            "refresh.topics.interval.seconds": "2",
-            "emit.checkpoints.interval.seconds": "1",
-            "refresh.groups.interval.seconds": "1",
-            "sync.group.offsets.interval.seconds": "1",
-            "source.offset.flush.interval.ms": "2000",
-            "target.offset.flush.interval.ms": "2000",
-        },
-    )
-    properties.write_text(text)
+    only = {f"target->source.{what}": f"{stem}-.*" for what in ("topics", "groups")}
+    properties.write_text(bench.fleet.properties([("target", "source")], **only, **OF_MIRROR_MAKER))
     for topic in (plain, payments):
         create_topic(source, topic, 2)
     create_topic(source, empty := f"{stem}-empty", 1)

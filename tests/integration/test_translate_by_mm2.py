@@ -199,7 +199,6 @@ def test_where_nothing_is_compacted_away_refined_answers_are_exact(default):
 
 
 @pytest.mark.chaos
-@pytest.mark.chaos  # a run of MirrorMaker 2 for this alone
 def test_with_exactly_once_mm2_s_own_transactions_take_room_on_the_target(once):
     """Which its syncs are read with regard to."""
     assert once.flow.mm2_exactly_once

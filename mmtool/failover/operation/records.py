@@ -201,12 +201,12 @@ def _one(entries: Sequence[Entry]) -> Recorded:
             if found is None or entry.kind not in _OF_GROUPS:
                 found = _after(found, entry)
             else:
+                OperationState(entry.state)  # refused where it is unknown; the last one counts
                 key = Kind(entry.kind), entry.body["group"]
                 last.pop(key, None)  # where it was told of last is its place
                 last[key] = entry
     assert found is not None
-    with _making_sense_of(entries[-1]):
-        return _with_groups(_standing(found, entries[-1]), last)
+    return _with_groups(_standing(found, entries[-1]), last)
 
 
 def _with_groups(found: Recorded, last: Mapping[tuple[Kind, str], Entry]) -> Recorded:
