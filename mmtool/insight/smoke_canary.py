@@ -260,8 +260,7 @@ class Canary:
         clusters = self.flow.clusters
         synced = bool(self.flow.by_mm2) and clusters.settings.sync_group_offsets
         for cluster in (clusters.source, clusters.target) if synced else (clusters.source,):
-            problem = cluster.groups.delete(CANARY_GROUP)
-            if problem is not None:
+            for problem in cluster.groups.delete([CANARY_GROUP]).values():
                 self.flow.warnings.append(
                     f"group {CANARY_GROUP} was not deleted on {cluster.alias} ({problem}):"
                     " nothing to do, Kafka deletes it when its offsets expire"

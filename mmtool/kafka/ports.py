@@ -213,10 +213,10 @@ class GroupsPort(Protocol):
         fails (GROUP_SUBSCRIBED_TO_TOPIC).
         """
 
-    def delete(self, group: str) -> Problem | None:
-        """Delete a group without members, and its commits; return the reason where it could not be deleted.
+    def delete(self, groups: Collection[str]) -> Mapping[str, Problem]:
+        """Delete groups without members, and their commits; return failures by group.
 
-        A group that does not exist is no problem; a group with members is one (NON_EMPTY_GROUP).
+        A group that does not exist is no failure; a group with members is one (NON_EMPTY_GROUP).
         """
 
     def fresh(self) -> GroupsPort:

@@ -239,20 +239,22 @@ def test_a_group_that_is_deleted_is_not_listed_any_more(side, topic, group):
     """KIP-229; deleting what is not there is no failure."""
     groups = side.cluster.groups
     assert groups.alter(group, {at(topic): Commit(1)}) == {}
-    assert groups.delete(group) is None
+    assert groups.delete([group, f"{group}-none"]) == {}
     assert group not in groups.fresh().list_groups()
     assert groups.commits([group]) == {group: {}}
-    assert groups.delete(group) is None
+    assert groups.delete([group]) == {}
 
 
 def test_a_group_with_members_is_not_deleted(side, topic, group):
     groups = side.cluster.groups
-    assert groups.alter(group, {at(topic): Commit(0)}) == {}
+    empty = f"{group}-empty"
+    assert [groups.alter(name, {at(topic): Commit(0)}) for name in (group, empty)] == [{}, {}]
     consumer = side.join(group, topic)
-    problem = groups.delete(group)
+    left = groups.delete([group, empty])
     consumer.close()
-    assert problem.name == "NON_EMPTY_GROUP"
-    assert at(topic) in groups.commits([group])[group]
+    assert {name: problem.name for name, problem in left.items()} == {group: "NON_EMPTY_GROUP"}
+    stand = groups.commits([group, empty])
+    assert (at(topic) in stand[group], stand[empty]) == (True, {})
 
 
 def test_a_first_commit_that_is_refused_in_part_leaves_nothing_behind(side, topic, group):

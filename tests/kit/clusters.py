@@ -141,12 +141,13 @@ class FakeGroups:
                 self.committed.get(group, {}).pop(place, None)
         return failed
 
-    def delete(self, group: str) -> Problem | None:
+    def delete(self, groups: Collection[str]) -> dict[str, Problem]:
         self._answer()
-        if self.members.get(group):
-            return Problem("NON_EMPTY_GROUP", "Broker: The group is not empty")
-        self.committed.pop(group, None)
-        return None
+        for group in groups:
+            if not self.members.get(group):
+                self.committed.pop(group, None)
+        full = Problem("NON_EMPTY_GROUP", "Broker: The group is not empty")
+        return {group: full for group in groups if self.members.get(group)}
 
     def _problem(self, place: TopicPartition) -> Problem | None:
         if place in self.denied:

@@ -112,8 +112,12 @@ class Undoing:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             sent = list(pool.map(self._sent, todo))
             names = [one.group for one, of in zip(todo, sent, strict=True) if not isinstance(of, Written)]
-            stored = stored_commits(names, self.cluster.groups)
-            ended = list(pool.map(lambda one, result: self._result(one, result, stored), todo, sent))
+        stored = stored_commits(names, self.cluster.groups)
+        ended = [self._result(one, result, stored) for one, result in zip(todo, sent, strict=True)]
+        # an empty group would be listed for minutes more, without a commit
+        self.cluster.groups.delete(
+            [w.group for w in ended if w.outcome is Outcome.WRITTEN and not stored[w.group]]
+        )
         return Moved(self.rows(ended), failure_of_writing(ended, self.cluster.alias))
 
     def _sent(self, plan: UndoGroup) -> Written | Mapping[TopicPartition, Problem]:
@@ -148,8 +152,6 @@ class Undoing:
             return unread(plan.group, plan.places, sent, found)
         stands = frozenset(place for place in plan.places if found.get(place) == plan.restore.get(place))
         if stands == set(plan.places):
-            if not found:  # else it would be listed for minutes more, without a commit
-                self.cluster.groups.delete(plan.group)
             return Written(plan.group, Outcome.WRITTEN, stands)
         unknown = may_come(sent, stands)
         outcome = Outcome.PARTLY if stands or unknown else Outcome.REFUSED

@@ -291,12 +291,7 @@ class _Steps:
     def clean_up(self) -> None:
         """Delete the shadow groups, not only their commits: an empty group would stay listed for minutes."""
         groups = self.cutover.context.destination.groups
-        left = {
-            plan.group: problem
-            for plan in self.cutover.plans
-            if (problem := groups.delete(plan.group)) is not None
-        }
-        if left:
+        if left := groups.delete([plan.group for plan in self.cutover.plans]):
             (name, problem), alias = next(iter(left.items())), self.rehearsal.names.target
             denied = f"grant mmtool's principal DELETE on these groups of {alias}"
             todo = remedy_of((one.name for one in left.values()), alias, denied)

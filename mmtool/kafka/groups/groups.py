@@ -30,7 +30,7 @@ from mmtool.kafka.wire.group_offsets import (
 from mmtool.kafka.wire.groups import (
     OTHER_KINDS,
     ConsumerGroupDescribeRequest,
-    DeleteGroupRequest,
+    DeleteGroupsRequest,
     DescribeGroupsRequest,
     OtherKindsRequest,
 )
@@ -242,14 +242,15 @@ class KafkaGroups:
         except MmtoolError as error:
             return dict.fromkeys(places, Problem(error.code, error.message))
 
-    def delete(self, group: str) -> Problem | None:
+    def delete(self, groups: Collection[str]) -> dict[str, Problem]:
         try:
-            asked = self._of_each(
-                [group], "deleting group", DeleteGroupRequest, self._still_there, operation=DELETE
+            asked = self._of_all(
+                groups, "deleting group", DeleteGroupsRequest, self._still_there, operation=DELETE
             )
-            return asked.complete()[group]
         except MmtoolError as error:
-            return Problem(error.code, error.message)
+            return dict.fromkeys(groups, Problem(error.code, error.message))
+        failed = {group: Problem(error.code, error.message) for group, error in asked.failed.items()}
+        return failed | {group: problem for group, problem in asked.items() if problem is not None}
 
     def _still_there(self, group: str, code: int) -> Problem | None:
         if code == Code.NON_EMPTY_GROUP:
@@ -295,6 +296,7 @@ class KafkaGroups:
         request: Callable[[list[str]], WireRequest[dict[str, A]]],
         take: Callable[[str, A], B],
         seconds: float | None = None,
+        operation: str = DESCRIBE,
     ) -> Answers[str, B]:
         """Ask the coordinators about all groups, with many groups in a request; return each group's decoded answer.
 
@@ -305,7 +307,8 @@ class KafkaGroups:
         async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
             return await wire.send(node, request(some))
 
-        return self._asked(groups, Question(what, send, take, _PER_REQUEST, moves=True), seconds)
+        question = Question(what, send, take, _PER_REQUEST, moves=True, operation=operation)
+        return self._asked(groups, question, seconds)
 
     def _of_each(
         self,

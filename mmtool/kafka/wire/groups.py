@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.kafka.wire.rights import RIGHTS, Rights
-from mmtool.kafka.wire.schema import KINDS, array_of, by_key, only, row, single
+from mmtool.kafka.wire.schema import KINDS, array_of, by_key, only, row
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -71,16 +71,12 @@ class FindCoordinatorsRequest(
     )
 
 
-class DeleteGroupRequest(WireRequest[int], api=42, versions=(0, 1), name="DeleteGroups"):
-    """Deletes a group without members, with its commits; the answer is an error code (KIP-229)."""
+class DeleteGroupsRequest(WireRequest[dict[str, int]], api=42, versions=(0, 1)):
+    """Deletes groups without members, with their commits; the answer is an error code for each (KIP-229)."""
 
-    group: str
-    BODY = row("group:alone", alone=array_of(KINDS["string"]).converted(out=lambda group: [group]))
-    ANSWER = row(
-        "_throttle:int32 errors:[error]",
-        lambda errors: single(errors),  # noqa: PLW0108  by its name
-        error=row("_group:string error_code:int16", only),
-    )
+    groups: Sequence[str]
+    BODY = row("groups:[string]")
+    ANSWER = row("_throttle:int32 codes:codes", only, codes=by_key("key:string error_code:int16", only))
 
 
 class GroupMember(NamedTuple):
