@@ -12,9 +12,11 @@ pytestmark = pytest.mark.long
 
 WITH_SPARK = {
     "test_ci_example.py": "the workflow of a page, as users run it",
+    "test_demo.py": "the tour of a first quarter of an hour, as users run it",
     "test_documented.py": "the console blocks of pages, as users type them",
     "test_log_format_e2e.py": "a worker on a Spark cluster has the name of its executor",
     "test_offsets_in_spark.py": "Spark jobs of users",
+    "test_replicate_live.py": "two tasks share a throttle",
     "test_replicate_memory.py": "memory of Spark's workers",
     "test_replicate_running.py": "a stop while the JVM starts",
     "test_secrets.py": "no secret in what Spark writes or shows",
@@ -25,7 +27,7 @@ WITH_SPARK = {
     "test_verify_interrupted.py": "Ctrl-C while Spark's tasks compare",
 }
 """The files of `make test-all` whose tests start Spark, and why."""
-PROMISES = 12
+PROMISES = 7
 """Files of `make test` whose tests start Spark: promises are tested with what users run."""
 CLUSTERS = {"test": 1, "test-all": 45}
 """Places that start clusters other than the session's, by the target of the Makefile that runs them."""

@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
-from functools import cache
-from typing import TYPE_CHECKING
-
 import pytest
 
 from kit.bench import Bench
-from kit.secure_pairs import SecurePair, secure_pair
 from mmtool.lab.fleet import Fleet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mmtool.lab.security.kinds import SecurityKind
 
 
 @pytest.fixture(scope="module")
@@ -31,18 +21,3 @@ def own_bench(tmp_path_factory):
     with clusters:
         yield Bench(clusters, tmp_path_factory.mktemp("own-runs"))
     clusters.remove_data()
-
-
-@pytest.fixture(scope="session")
-def secured(tmp_path_factory) -> Iterator[Callable[[SecurityKind], SecurePair]]:
-    """``secured(kind)``: two clusters that are secured this way, for every file that has topics and groups of its own.
-
-    Files that use them run in one worker.
-    """
-    with ExitStack() as ends:
-
-        @cache
-        def pair(kind: SecurityKind) -> SecurePair:
-            return ends.enter_context(secure_pair(kind, tmp_path_factory.mktemp(kind)))
-
-        yield pair

@@ -12,7 +12,7 @@ import pytest
 from kit.processes import MmtoolProcess
 from mmtool.lab.wait import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 SECONDS = 400.0  # 40 s on two idle cores
 GROUPS = ["billing", "shipping", "reporting"]

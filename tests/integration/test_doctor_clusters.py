@@ -58,7 +58,6 @@ def written(bench, topic_name):
     return name
 
 
-@pytest.mark.promise
 def test_a_healthy_pair_gets_a_clean_bill_within_seconds(bench, written, doctor, measured):
     answer = doctor(bench.properties(written))
     measured(f"doctor of a healthy pair: {answer.seconds:.1f} s")
@@ -80,7 +79,6 @@ def wait_found(doctor, properties, check, severity="problem"):
 # --- clusters ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.promise
 def test_a_cluster_that_is_away_is_a_problem_and_the_other_one_is_checked(bench, written, doctor, measured):
     path = bench.properties(written, **{"source.bootstrap.servers": "127.0.0.1:1"})
     answer = doctor(path)

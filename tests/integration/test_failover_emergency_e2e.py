@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from kit.bench import Bench
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
+pytestmark = pytest.mark.kafka
 
 PATIENCE_SECONDS = 60
 PARTITIONS, FIRST, BURST = 3, 300, 1_200

@@ -16,7 +16,7 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.lab.wait import patience, wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
+pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
 PATIENCE_SECONDS = 60
 APPLIED_SECONDS = 5

@@ -86,7 +86,6 @@ def ends(clusters, *names):
     }
 
 
-@pytest.mark.promise
 def test_a_canary_goes_through_a_running_flow_and_leaves_nothing_that_grows(
     clusters, made, smoke, tmp_path, measured
 ):

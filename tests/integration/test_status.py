@@ -18,7 +18,7 @@ from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
+pytestmark = pytest.mark.kafka
 
 PATIENCE_SECONDS = 60
 SESSION_SECONDS = 10

@@ -15,7 +15,7 @@ from kit.processes import untimed
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.topics import end_offsets, topics_of
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
+pytestmark = pytest.mark.kafka
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_SECONDS = 60

@@ -23,7 +23,7 @@ from mmtool.translation.answers import Refused, TargetLog
 from mmtool.translation.sync_map import translate_by_syncs
 from mmtool.translation.types import ClusterId, TopicPartition
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900), pytest.mark.promise]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 MARK = f"by-mm2-{os.getpid()}"
 DEFAULT = Variant(f"{MARK}-default", "source", "target", isolation="read_committed")

@@ -24,7 +24,7 @@ from mmtool.lab.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 
-RECORDS, PARTITIONS = 6_000_000, 3
+RECORDS, PARTITIONS = 4_500_000, 3
 SMALL = 2_000
 GUARDED = Shape(
     properties={

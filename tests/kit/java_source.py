@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.java import java_binary
 from mmtool.lab.artifacts import classpath
+from mmtool.lab.cluster import JVM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,4 +20,4 @@ def java_source(program: str, *arguments: str, bundle: str = "mirror") -> Iterat
     """The command that runs one of them; good until the context ends, or the program has begun."""
     jars = os.pathsep.join(map(str, classpath(bundle)))
     with as_file(files("kit") / "java" / f"{program}.java") as source:
-        yield [str(java_binary()), "-Xmx96m", "-cp", jars, str(source), *arguments]
+        yield [str(java_binary()), *JVM, "-cp", jars, str(source), *arguments]

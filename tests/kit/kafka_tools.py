@@ -6,6 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from mmtool.lab.artifacts import classpath
+from mmtool.lab.class_archive import ClassArchive
 from mmtool.lab.process import java_command
 
 if TYPE_CHECKING:
@@ -38,12 +39,15 @@ def join_share_group(bootstrap: str, group: str, topic: str) -> None:
 
 
 def _run(tool: str, bootstrap: str, *arguments: str, jvm: Sequence[str] = ()) -> str:
+    jars = classpath("tools")
+    archive = ClassArchive(jars[0].parent, jars)
     command = java_command(
-        classpath("tools"),
+        jars,
         tool,
         *("--bootstrap-server", bootstrap, *arguments),
-        jvm=(*_JVM, *jvm),
+        jvm=(*_JVM, *archive.options(write=True), *jvm),
     )
     answer = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    archive.adopt()
     assert answer.returncode == 0, answer
     return answer.stdout

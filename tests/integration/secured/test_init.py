@@ -38,7 +38,6 @@ def values_in(folder):
     return {key: entry.raw for key, entry in read_properties(folder / "mm2.properties").entries.items()}
 
 
-@pytest.mark.promise
 def test_a_first_file_is_checked_examined_and_mirrors(fleet, addresses, topic_name, tmp_path):
     topic = topic_name()
     create_topic(fleet["source"].bootstrap, topic, 2)
