@@ -44,7 +44,7 @@ unit: .venv/.stamp
 # Spark starts some twenty times, in half the time once its class archive is there: made while other tests begin.
 # Four workers on two cores: about half of a test with brokers is waiting. Each has its files (tests/kit/file_scheduling.py).
 BESIDE_ARCHIVE = @$(BIN)/python -m mmtool.replication.spark.archive > /dev/null & \
-	  $(PYTEST) -m "$(1)" -n 4 --dist loadgroup --no-loadscope-reorder --durations=15; \
+	  $(PYTEST) -m "$(1)" -n 4 --dist loadfile --no-loadscope-reorder --durations=15; \
 	  status=$$?; wait; exit $$status
 
 test: .venv/.stamp

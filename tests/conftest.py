@@ -18,6 +18,7 @@ from kit.processes import Answer
 from kit.without_spark import without_spark
 from mmtool.commands.app import main
 from mmtool.lab.fleet import Fleet
+from mmtool.output import console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -53,22 +54,18 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist's own hook reads the groups
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         for fixture, marker in _REAL.items():
             if fixture in getattr(item, "fixturenames", ()):
                 item.add_marker(marker)
     items.sort(key=_order)
-    sharing = {item.path for item in items if "secured" in getattr(item, "fixturenames", ())}
-    for item in items:
-        if item.path in sharing:  # one worker, so that they have the same clusters
-            item.add_marker(pytest.mark.xdist_group("secured"))
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduling | None:
-    return FileScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
+    return FileScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def _order(item: pytest.Item) -> tuple[bool, bool, bool, bool]:
@@ -101,6 +98,7 @@ def mmtool(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
     """
 
     def run(*arguments: object) -> Answer:
+        console.switches.replaced.clear()  # a new process knows no secret of another one
         capsys.readouterr()
         began = time.monotonic()
         with pytest.raises(SystemExit) as caught:

@@ -162,7 +162,6 @@ def broken(records):
     return [*records[:at], damaged, *records[at + 1 :]]
 
 
-@pytest.mark.xdist_group("tutorial")  # a lab of its own: beside the other pages
 def test_the_tutorial_and_the_table_of_the_readme_are_those_of_the_demo(folder, typed):
     readme, tutorial = cases(ROOT, "lab", name="demo")
     environ = {"NO_COLOR": "1", "MMTOOL_CONFIG": ""}

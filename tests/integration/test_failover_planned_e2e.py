@@ -238,13 +238,16 @@ def test_an_emergency_that_is_rolled_back_leaves_nothing_to_one_that_was_failed_
         done.append(answer)
         return answer.rows
 
+    def is_held():  # other files hold topics of the same clusters
+        return topic in [row["topic"] for row in run("release")]
+
     move = ("-g", topic, "--execute", "--yes")
     run("emergency", "--accept-data-loss", *move)
-    assert [row["topic"] for row in run("release")] == [topic]
+    assert is_held()
     run("failback", *move)
     (second,) = run("emergency", "--accept-data-loss", *move)
     run("rollback", second["operation_id"], "--execute", "--yes")
-    assert run("release") == []
+    assert not is_held()
 
 
 def test_partitions_that_are_added_while_it_runs_are_mirrored_first_or_end_it(bench, tmp_path):

@@ -50,8 +50,10 @@ class Mirrored:
             "heartbeats.replication.enabled": "false",
             "target.offset.flush.interval.ms": "1000",
         }
-        self.properties.write_text(fleet.properties([("source", "target")], **extra))
-        (self.flow,) = load_settings(self.properties, os.environ).select("source", "target")
+        # by another alias, for a syncs topic of its own: the cleaner takes syncs of other files
+        text = fleet.properties([("source", "target")], **extra).replace("target", "there")
+        self.properties.write_text(text)
+        (self.flow,) = load_settings(self.properties, os.environ).select("source", "there")
         create_topic(self.source, TOPIC, len(PLACES))
         aborted = produce(self.source, IN_TRANSACTIONS).aborted
         self._copied = IN_TRANSACTIONS.count - len(aborted)
@@ -108,7 +110,8 @@ def rows(mmtool, mirrored):
         ended = mmtool(
             "translate-offsets", "-c", mirrored.properties, "--groups", f"{TOPIC}.*", "-o", "json", *options
         )
-        assert (ended.code, len(ended.rows)) == (0, GROUPS * len(PLACES)), ended
+        refused = [row for row in ended.rows if row["downstream_offset"] is None]
+        assert (ended.code, len(ended.rows)) == (0, GROUPS * len(PLACES)), (refused, ended.stderr)
         return ended.rows
 
     return run

@@ -114,10 +114,9 @@ class Undoing:
             names = [one.group for one, of in zip(todo, sent, strict=True) if not isinstance(of, Written)]
         stored = stored_commits(names, self.cluster.groups)
         ended = [self._result(one, result, stored) for one, result in zip(todo, sent, strict=True)]
-        # an empty group would be listed for minutes more, without a commit
-        self.cluster.groups.delete(
-            [w.group for w in ended if w.outcome is Outcome.WRITTEN and not stored[w.group]]
-        )
+        empty = [w.group for w in ended if w.outcome is Outcome.WRITTEN and not stored[w.group]]
+        if empty:  # they would be listed for minutes more, without a commit
+            self.cluster.groups.delete(empty)
         return Moved(self.rows(ended), failure_of_writing(ended, self.cluster.alias))
 
     def _sent(self, plan: UndoGroup) -> Written | Mapping[TopicPartition, Problem]:

@@ -94,7 +94,9 @@ def test_shadows_that_cannot_be_deleted_are_said_with_the_way_and_do_not_hide_wh
     def alter(group, offsets):
         done = committed(group, offsets)
         scene.target.groups.fresh = away
-        scene.target.groups.delete = lambda name: Problem("unreachable", f"west does not answer about {name}")
+        scene.target.groups.delete = lambda names: dict.fromkeys(
+            names, Problem("unreachable", "west does not answer")
+        )
         return done
 
     committed, scene.target.groups.alter = scene.target.groups.alter, None
