@@ -13,6 +13,7 @@ import pytest
 
 from kit.batches import PlainRecord, batch_of
 from kit.beside_mm2 import offset_syncs
+from kit.lab_admin import delete_topic
 from kit.lookups import groups_of
 from kit.mm2_truth import Sighted, copied_partitions
 from kit.raw_producer import append_batches
@@ -21,7 +22,7 @@ from mmtool.config import load_settings
 from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.kafka.mm2.topics import Mm2Topics
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.mm2_records import OffsetSync
 from mmtool.translation.types import TopicPartition
@@ -50,10 +51,11 @@ class Mirrored:
             "heartbeats.replication.enabled": "false",
             "target.offset.flush.interval.ms": "1000",
         }
-        # by another alias, for a syncs topic of its own: the cleaner takes syncs of other files
-        text = fleet.properties([("source", "target")], **extra).replace("target", "there")
-        self.properties.write_text(text)
-        (self.flow,) = load_settings(self.properties, os.environ).select("source", "there")
+        self.properties.write_text(fleet.properties([("source", "target")], **extra))
+        (self.flow,) = load_settings(self.properties, os.environ).select("source", "target")
+        _, syncs = syncs_place(self.flow)
+        if syncs in topics_of(self.source):  # another file's, of which the cleaner may take some at any time
+            delete_topic(self.source, syncs)
         create_topic(self.source, TOPIC, len(PLACES))
         aborted = produce(self.source, IN_TRANSACTIONS).aborted
         self._copied = IN_TRANSACTIONS.count - len(aborted)
