@@ -29,7 +29,7 @@ _SLOW = ("chaos", "integration", "contract")
 _REAL = {"fleet": pytest.mark.kafka, "java_regex": pytest.mark.java}
 _FIRST = "test_verify_interrupted.py"
 """It takes longest, on clusters of its own."""
-_LATE = ("test_clean_install.py", "test_ci_example.py", "test_documented.py", "test_house_wheel.py")
+_LATE = ("test_documented.py", "test_clean_install.py", "test_ci_example.py", "test_house_wheel.py")
 _WITH_SPARK = ("spark", "promise", "chaos")
 _HERE = Path(__file__).parent
 _MEMORY = "/dev/shm"  # noqa: S108  a folder of its own is made in it
@@ -68,16 +68,17 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FileScheduli
     return FileScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
-def _order(item: pytest.Item) -> tuple[bool, bool, bool, bool]:
+def _order(item: pytest.Item) -> tuple[bool, bool, int, bool]:
     """What takes long begins first: workers that share the files then end at about the same time.
 
     Promises with Spark come second: `make test` makes its class archive meanwhile. What installs mmtool or starts a
     lab of its own comes after the other tests on brokers, which tell more, and sooner; unit tests run beside it.
     """
     folder = item.path.relative_to(_HERE).parts[0]
-    is_late = item.path.name in _LATE and folder != "cli"
+    name = item.path.name
+    late = _LATE.index(name) + 1 if name in _LATE and folder in ("integration", "house") else 0
     with_spark = all(map(item.get_closest_marker, ("spark", "promise")))
-    return item.path.name != _FIRST, folder not in _SLOW and not is_late, is_late, with_spark
+    return name != _FIRST, folder not in _SLOW and not late, late, with_spark
 
 
 @pytest.fixture(autouse=True, scope="session")
