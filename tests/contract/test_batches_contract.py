@@ -57,22 +57,18 @@ class OnBroker:
         return KafkaCluster(self.settings, SECONDS).topics()[topic].topic_id
 
     def fill(self):
-        self._produce(2)
+        writer = self.appender(self.place.topic)
+        writer.append(self.place, ready(0, 2))
         producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": self.place.topic})
         producer.init_transactions(SECONDS)
         producer.begin_transaction()
-        self._produce(3, producer)
+        for _ in range(3):
+            producer.produce(self.place.topic, b"v", partition=0)
+        assert producer.flush(SECONDS) == 0
         producer.abort_transaction(SECONDS)
         # the marker is written after the abort is answered
         wait_until(lambda: end_offsets(self.bootstrap, self.place.topic)[0] == 6, "the marker", SECONDS)
-        self._produce(2)
-
-    def _produce(self, count, producer=None):
-        # one batch, however slow the machine is: a flush does not wait for the linger, a batch does
-        producer = producer or Producer({"bootstrap.servers": self.bootstrap, "linger.ms": SECONDS * 1000})
-        for _ in range(count):
-            producer.produce(self.place.topic, b"v", partition=0)
-        assert producer.flush(SECONDS) == 0
+        writer.append(self.place, ready(6, 2))
 
     def appender(self, name):
         return KafkaAppender(self.settings, f"mmtool.diverged.{name}", SECONDS)

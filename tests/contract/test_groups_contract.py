@@ -173,6 +173,8 @@ def test_a_share_group_is_no_consumer_group(broker, group, topic_name):
     assert {problem.name for problem in groups.alter(group, {at(topic): Commit(0)}).values()} == {
         "GROUP_ID_NOT_FOUND"
     }
+    # doctor would warn of it in the files that share these clusters
+    assert groups.delete([group]) == {}
 
 
 def test_when_groups_committed_is_told(broker, group, topic_name):
