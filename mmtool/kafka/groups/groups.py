@@ -7,7 +7,8 @@ asks for the commits of a cluster that never had a group. See docs/decisions/001
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import KafkaError
@@ -39,7 +40,7 @@ from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.translation.known import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
@@ -80,6 +81,7 @@ class KafkaGroups:
         self._seconds = timeout_seconds
         self._wire = blocking_wire(cluster, "groups", "admin", timeout_seconds + _SPARE_SECONDS)
         self._coordinators = Coordinators(cluster)
+        self._used: set[str] = set()
 
     def fresh(self) -> KafkaGroups:
         return KafkaGroups(self._cluster, self._seconds)
@@ -243,6 +245,13 @@ class KafkaGroups:
             return dict.fromkeys(places, Problem(error.code, error.message))
 
     def delete(self, groups: Collection[str]) -> dict[str, Problem]:
+        problems: dict[str, Problem] = {}
+        for some in handfuls(list(groups), _PER_QUESTION):
+            problems |= self._left_of(some)
+        return problems
+
+    def _left_of(self, groups: list[str]) -> dict[str, Problem]:
+        """Delete groups that share one timeout, and return those that are still there, or may be."""
         try:
             asked = self._of_all(
                 groups, "deleting group", DeleteGroupsRequest, self._still_there, operation=DELETE
@@ -322,10 +331,21 @@ class KafkaGroups:
         """Ask each group's coordinator, with one request for each group; return each group's decoded answer."""
 
         async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
-            return {group: await wire.send(node, request(group)) for group in some}
+            with self._a_connection() as name:
+                return {group: await wire.send(node, request(group), purpose=name) for group in some}
 
         question = Question(what, send, take, at_once=1, moves=False, operation=operation)
         return self._asked(groups, question, seconds)
+
+    @contextmanager
+    def _a_connection(self) -> Iterator[str]:
+        """The name of a connection that no other request uses: a broker works on one of a connection at a time."""
+        name = next(name for name in map(str, count()) if name not in self._used)
+        self._used.add(name)
+        try:
+            yield name
+        finally:
+            self._used.discard(name)
 
     def _asked(
         self, groups: Collection[str], question: Question[A, B], seconds: float | None

@@ -56,7 +56,7 @@ class Brokers:
         left = codes.get(key, [Code.NONE])
         return left.pop(0) if len(left) > 1 else left[0]
 
-    async def send(self, node, request):
+    async def send(self, node, request, **__):
         if self.down.get(node) == HANGS:
             await asyncio.sleep(60)
         if node in self.down:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from kit.lookups import groups_of
 from mmtool.config import ClusterSettings
 from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.groups import groups as groups_module
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.patience import RetriableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -45,7 +50,7 @@ class Dying:
     async def find_coordinators(self, keys, *_):
         return dict.fromkeys(keys, Coordinator(Code.NONE, 0, "broker-0", 9092))
 
-    async def send(self, _, request):
+    async def send(self, _, request, **__):
         return {name: DescribedGroup(name, Code.NONE, "Empty", "", ()) for name in request.groups}
 
     async def refresh(self, *_, **__):
@@ -58,7 +63,7 @@ class Moving(Dying):
     def __init__(self):
         self.answers = [(Code.NOT_COORDINATOR, UNKNOWN), (Code.NONE, Rights(0))]
 
-    async def send(self, _, request):
+    async def send(self, _, request, **__):
         code, rights = self.answers.pop(0)
         return {name: DescribedGroup(name, code, "Empty", "", (), rights) for name in request.groups}
 
@@ -92,7 +97,7 @@ class Losing(Dying):
     def __init__(self, code):
         self.code = code
 
-    async def send(self, _, request):
+    async def send(self, _, request, **__):
         return dict.fromkeys([ORDERS], self.code)
 
 
@@ -106,3 +111,61 @@ def test_a_commit_that_is_refused_for_good_has_not(monkeypatch):
     unknown_member_id = 25
     problems = groups_on(Losing(unknown_member_id), monkeypatch).alter("app", {ORDERS: Commit(5)})
     assert {place: problem.name for place, problem in problems.items()} == {ORDERS: "UNKNOWN_MEMBER_ID"}
+
+
+class Hanging(Dying):
+    """Deletes the first hundred groups that it is asked for, and answers nothing afterwards."""
+
+    def __init__(self):
+        self.asked = 0
+
+    async def send(self, _, request):
+        self.asked += 1
+        if self.asked > 1:
+            await asyncio.sleep(60)
+        return dict.fromkeys(request.groups, Code.NONE)
+
+    async def start(self):
+        """It hangs as a whole only once it was asked."""
+
+    async def close(self):
+        """Nothing to close."""
+
+
+def test_groups_that_were_deleted_stay_so_though_the_cluster_answers_nothing_about_later_ones(monkeypatch):
+    monkeypatch.setattr(groups_module, "_PER_QUESTION", 1)
+    monkeypatch.setattr(groups_module, "_SPARE_SECONDS", 0.0)
+    groups = groups_on(Hanging(), monkeypatch)
+    assert groups.delete(["first", "second"]).keys() == {"second"}
+
+
+class Counting(Dying):
+    """Answers commits slowly, and counts how many requests of one connection it has at a time."""
+
+    def __init__(self):
+        self.at_work = Counter()
+        self.most = Counter()
+
+    async def send(self, _, request, *, purpose=""):
+        self.at_work[purpose] += 1
+        self.most[purpose] = max(self.most[purpose], self.at_work[purpose])
+        await asyncio.sleep(0.05)
+        self.at_work[purpose] -= 1
+        return dict.fromkeys([ORDERS], Code.NONE)
+
+
+def test_commits_at_the_same_time_wait_for_no_other_one_on_their_connection(monkeypatch):
+    cluster = Counting()
+    groups = groups_on(cluster, monkeypatch)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda name: groups.alter(name, {ORDERS: Commit(5)}), map(str, range(12))))
+    assert set(cluster.most.values()) == {1}
+    assert 1 < len(cluster.most) <= 4, cluster.most
+
+
+def test_commits_one_after_the_other_share_a_connection(monkeypatch):
+    cluster = Counting()
+    groups = groups_on(cluster, monkeypatch)
+    for name in ("a", "b", "c"):
+        assert groups.alter(name, {ORDERS: Commit(5)}) == {}
+    assert len(cluster.most) == 1
