@@ -145,6 +145,7 @@ class SlotsRecord(Document):
     """
 
     PREFIX = "slots/"
+    BY = ("owner",)
 
     owner: str
     wanted: int
@@ -154,10 +155,6 @@ class SlotsRecord(Document):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "waiting", tuple(self.waiting))  # JSON gives a list
-
-    @property
-    def key(self) -> bytes:
-        return f"slots/{self.owner}".encode()
 
     def reason(self, shard: int) -> str:
         """Why a shard is not copied now; empty where it has a slot."""

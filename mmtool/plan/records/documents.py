@@ -61,7 +61,10 @@ class Checked(TypedDict):
 def encode(document: dict[str, Any]) -> bytes:
     """Encode a document as canonical JSON with its version and checksum."""
     body = {**document, "v": VERSION}
-    return _canonical({**body, "crc": crc32(_canonical(body))})
+    before = _canonical({name: body[name] for name in body if name < "crc"})[:-1]
+    behind = _canonical({name: body[name] for name in body if name > "crc"})[1:]  # at least the version
+    joint = b"," if before != b"{" else b""
+    return b'%s%s"crc":%d,%s' % (before, joint, crc32(before + joint + behind), behind)
 
 
 def decode(value: bytes) -> dict[str, Any]:
@@ -105,15 +108,20 @@ def _canonical(body: dict[str, Any]) -> bytes:
 
 
 class Document:
-    """A frozen dataclass that is stored as one record."""
+    """A frozen dataclass that is stored as one record.
+
+    Attributes:
+        PREFIX: How its key begins.
+        BY: The fields that follow in the key, where a topic holds several documents of the type.
+    """
 
     __slots__ = ()
     PREFIX: ClassVar[str]
+    BY: ClassVar[tuple[str, ...]] = ()
 
     @property
     def key(self) -> bytes:
-        """The record's key: `PREFIX`, and an id where a topic holds several documents of the type."""
-        raise AssertionError("every document says its own key")
+        return (self.PREFIX + "/".join(str(getattr(self, name)) for name in self.BY)).encode()
 
     def encode(self) -> bytes:
         known = fields(self)  # type: ignore[arg-type]  # every subclass is a dataclass
@@ -150,26 +158,19 @@ class FlowRecord(Document):
     target_alias: str
     shards: int
 
-    @property
-    def key(self) -> bytes:
-        return b"flow"
-
 
 @dataclass(frozen=True, slots=True)
 class ShardRecord(Document):
     """The producer id and epoch of a shard's claim. ``open`` until its owner closed it cleanly; open means in doubt."""
 
     PREFIX = "shard/"
+    BY = ("shard",)
 
     shard: int
     producer_id: int
     epoch: int
     open: bool
     owner: str
-
-    @property
-    def key(self) -> bytes:
-        return f"shard/{self.shard}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +184,6 @@ class OwnerRecord(Document):
     pid: int
     since_ms: int
 
-    @property
-    def key(self) -> bytes:
-        return b"owner"
-
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord(Document):
@@ -196,14 +193,11 @@ class ControlRecord(Document):
     """
 
     PREFIX = "control/"
+    BY = ("owner",)
 
     owner: str
     command: Command
     round: int
-
-    @property
-    def key(self) -> bytes:
-        return f"control/{self.owner}".encode()
 
 
 def position_key(topic_id: str, partition: int) -> bytes:
@@ -220,14 +214,11 @@ class SharesRecord(Document):
     """
 
     PREFIX = "shares/"
+    BY = ("owner",)
 
     owner: str
     round: int
     shares: dict[str, int | None]
-
-    @property
-    def key(self) -> bytes:
-        return f"shares/{self.owner}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,16 +231,13 @@ class UseRecord(Document):
     """
 
     PREFIX = "use/"
+    BY = ("owner", "task")
 
     owner: str
     round: int
     task: int
     bytes_per_second: int
     is_all: bool
-
-    @property
-    def key(self) -> bytes:
-        return f"use/{self.owner}/{self.task}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,6 +265,7 @@ class PositionRecord(Document):
     """
 
     PREFIX = "position/"
+    BY = ("topic_id", "partition")
 
     owner: str
     topic: str
@@ -309,10 +298,6 @@ class PositionRecord(Document):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "latency", tuple(self.latency))  # JSON gives a list
-
-    @property
-    def key(self) -> bytes:
-        return position_key(self.topic_id, self.partition)
 
     @property
     def notes(self) -> str:
@@ -374,15 +359,12 @@ class RefusedRecord(Document):
     """
 
     PREFIX = "refused/"
+    BY = ("owner", "topic")
 
     owner: str
     topic: str
     reason: str
     gone: bool = False
-
-    @property
-    def key(self) -> bytes:
-        return f"refused/{self.owner}/{self.topic}".encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,13 +376,10 @@ class CommitRatesRecord(Document):
     """
 
     PREFIX = "rate/"
+    BY = ("group",)
 
     group: str
     rates: dict[str, dict[str, int]]
-
-    @property
-    def key(self) -> bytes:
-        return f"rate/{self.group}".encode()
 
     def rate(self, topic: str, partition: int) -> float | None:
         """The group's commit rate in a partition, in offsets per second; None where none was measured."""
@@ -427,6 +406,7 @@ class PauseRecord(Document):
     """
 
     PREFIX = "pause/"
+    BY = ("topic_id",)
 
     topic_id: str
     topic: str
@@ -435,26 +415,19 @@ class PauseRecord(Document):
     since_ms: int
     reason: str
 
-    @property
-    def key(self) -> bytes:
-        return f"pause/{self.topic_id}".encode()
-
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord(Document):
     """One registered producer id: its batches on the target were mirrored by ``flow``."""
 
     PREFIX = "producer/"
+    BY = ("producer_id",)
 
     producer_id: int
     flow: str
     source_cluster_id: str
     target_cluster_id: str
     shard: int
-
-    @property
-    def key(self) -> bytes:
-        return f"producer/{self.producer_id}".encode()
 
     def is_left_out(self, target_id: str, *, local_only: bool) -> bool:
         """Whether a flow to cluster ``target_id`` skips this producer's records.

@@ -30,16 +30,13 @@ class FailedOverRecord(Document):
     """
 
     PREFIX = "failed_over/"
+    BY = ("topic",)
 
     topic: str
     failed_over: bool
     operation_id: str
     by: str
     since_ms: int
-
-    @property
-    def key(self) -> bytes:
-        return f"failed_over/{self.topic}".encode()
 
     @property
     def sentence(self) -> str:
@@ -59,16 +56,13 @@ class MovedGroupRecord(Document):
     """
 
     PREFIX = "moved/"
+    BY = ("group",)
 
     group: str
     moved: bool
     operation_id: str
     by: str
     since_ms: int
-
-    @property
-    def key(self) -> bytes:
-        return f"moved/{self.group}".encode()
 
     @property
     def sentence(self) -> str:
@@ -100,10 +94,6 @@ class LookRecord(Document):
     looked_ms: int
     untold: dict[str, int | None] = field(default_factory=dict)
 
-    @property
-    def key(self) -> bytes:
-        return b"looked"
-
     def asked_ms(self, group: str) -> int | Unknown:
         """When the source last reported the group's commits, in ms of the owner's clock; UNKNOWN where it never did."""
         last = self.untold.get(group, self.looked_ms)
@@ -123,13 +113,10 @@ class RemovedRecord(Document):
     """
 
     PREFIX = "removed/"
+    BY = ("group",)
 
     group: str
     seen_ms: dict[str, dict[str, int | None]] = field(default_factory=dict)
-
-    @property
-    def key(self) -> bytes:
-        return f"removed/{self.group}".encode()
 
     @property
     def places(self) -> list[TopicPartition]:
@@ -165,6 +152,7 @@ class VerifiedRecord(Document):
     """
 
     PREFIX = "verified/"
+    BY = ("topic_id", "partition")
 
     topic: str
     topic_id: str
@@ -174,7 +162,3 @@ class VerifiedRecord(Document):
     downstream: int
     by: str
     at_ms: int
-
-    @property
-    def key(self) -> bytes:
-        return f"verified/{self.topic_id}/{self.partition}".encode()
