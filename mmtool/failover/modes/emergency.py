@@ -40,7 +40,7 @@ from mmtool.plan.failover.state_lag import state_lags
 from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.commit_metadata import position_map_warnings
-from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 from mmtool.plan.groups.outside_offsets import sink_warnings
 from mmtool.plan.groups.units import dependencies
 from mmtool.plan.words import joined
@@ -234,7 +234,11 @@ class EmergencySteps:
         """Check that the groups have no members on the target, and that no other operation is open on them."""
         context = self.cutover.context
         context.lock.join()
-        refuse(active_guards(self._look().facts.groups, self.rehearsal.names))
+        names = [plan.group for plan in self.rehearsal.plan.groups]
+        now = self.rehearsal.side.target.groups.describe_each(names)
+        if not now:
+            now.complete()
+        refuse(active_guards((GroupFacts(name, {}, there=now[name]) for name in now), self.rehearsal.names))
         self.cutover.giving_way()
 
     def mark(self) -> None:
