@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -27,6 +28,9 @@ MOVE = "Replicate and fail over"
 SET_UP = "Set up"
 LOOK = "Inspect"
 TRY = "Try it"
+
+_COLLECTED = (50_000, 20, 20)
+"""How often Python looks for cycles: the offsets of thousands of groups are millions of objects that have none."""
 
 COMMANDS = (
     Entry("replicate", MOVE, "Run the flows of the configuration until stopped"),
@@ -151,6 +155,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         SystemExit: always.
     """
     arguments = sys.argv[1:] if arguments is None else arguments
+    gc.set_threshold(*_COLLECTED)
     if VARIABLE in os.environ:
         raise SystemExit(quietly(lambda: _run(arguments)))
     early = Early.of(arguments)
