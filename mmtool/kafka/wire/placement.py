@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 LATEST = -1
 EARLIEST = -2
 
+CLIENT = -1
+NO_REPLICA = 2**31 - 1
+"""A replica id that no broker has: `LATEST` is then the end of the leader's log, not its high watermark."""
+
 
 class ListedOffset(NamedTuple):
     """One answer; ``offset`` is -1 on the wire when no record is at or after the requested time."""
@@ -33,8 +37,9 @@ class ListOffsetsRequest(WireRequest[dict[TopicPartition, ListedOffset]], api=2,
 
     timestamps: Mapping[TopicPartition, int]
     read_committed: bool
+    replica: int = CLIENT
     BODY = row(
-        "_replica:int32=-1 read_committed:bool timestamps:times",
+        "replica:int32 read_committed:bool timestamps:times",
         times=by_topic("_leader_epoch:int32=-1 timestamp:int64").converted(
             out=lambda timestamps: {place: {"timestamp": when} for place, when in timestamps.items()}
         ),

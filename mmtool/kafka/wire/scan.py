@@ -17,7 +17,7 @@ from mmtool.kafka.wire.cluster import (
 )
 from mmtool.kafka.wire.codes import RETRIABLE, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.kafka.wire.placement import EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.placement import CLIENT, EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.runtime.threads import within
 
 if TYPE_CHECKING:
@@ -49,10 +49,12 @@ async def list_offsets(
     *,
     read_committed: bool,
     seconds: float = PATIENCE_SECONDS,
+    replica: int = CLIENT,
 ) -> dict[TopicPartition, int]:
     """Read the offsets at timestamps from the partitions' leaders, with one request for each leader.
 
-    Left out are partitions that do not exist, and those without a record at or after the timestamp.
+    Left out are partitions that do not exist, and those without a record at or after the timestamp. ``replica`` as of
+    the request.
 
     Raises:
         UnreachableError: when a partition, named in the message, has no leader, or one without an answer, for
@@ -64,7 +66,8 @@ async def list_offsets(
     async def attempt() -> tuple[int, None]:
         await cluster.refresh({tp.topic for tp in missing})
         late: dict[TopicPartition, int] = {}
-        for answer in await asyncio.gather(*_ask_leaders(cluster, missing, read_committed=read_committed)):
+        asked = _ask_leaders(cluster, missing, read_committed=read_committed, replica=replica)
+        for answer in await asyncio.gather(*asked):
             for tp, listed in answer.items():
                 cluster.check_denied(listed.error_code, f"DESCRIBE on topic {tp.topic}")
                 if listed.error_code in _PASSES and listed.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION:
@@ -131,10 +134,18 @@ async def ends_now(
     }
 
 
-def _ask_leaders(cluster: WireCluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool):  # type: ignore[no-untyped-def]  # noqa: ANN202  a list of coroutines
+def _ask_leaders(  # type: ignore[no-untyped-def]  # noqa: ANN202  a list of coroutines
+    cluster: WireCluster,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    read_committed: bool,
+    replica: int = CLIENT,
+):
     return [
         cluster.send(
-            leader, ListOffsetsRequest({tp: timestamps[tp] for tp in of}, read_committed), purpose="metadata"
+            leader,
+            ListOffsetsRequest({tp: timestamps[tp] for tp in of}, read_committed, replica),
+            purpose="metadata",
         )
         for leader, of in by_leader(cluster, timestamps).items()
     ]

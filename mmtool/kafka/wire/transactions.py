@@ -27,11 +27,14 @@ class ProducerIdentity(NamedTuple):
 
 
 class InitProducerIdRequest(WireRequest[ProducerIdentity], api=22, versions=(0, 1)):
-    """Claims a transactional id: the same producer id with the next epoch, a new one after epoch 32,766."""
+    """Claims a transactional id: the same producer id with the next epoch, a new one after epoch 32,766.
 
-    transactional_id: str
+    Without an id it asks for a new producer id, of epoch 0.
+    """
+
+    transactional_id: str | None
     transaction_timeout_ms: int
-    BODY = row("transactional_id:string transaction_timeout_ms:int32")
+    BODY = row("transactional_id:nullable transaction_timeout_ms:int32")
     ANSWER = row("_throttle:int32 error_code:int16 producer_id:int64 epoch:int16", ProducerIdentity)
 
 
