@@ -85,6 +85,7 @@ AT_NEXT_START: Mapping[str, str] = {
     "offset_syncs_location": "offset-syncs.topic.location",
     "isolation": "consumer.isolation.level",
     "origins": "mmtool.origins",
+    "offsets": "mmtool.offsets",
     "spark_master": "mmtool.spark.master",
     "spark_conf": "mmtool.spark.conf.*",
 }

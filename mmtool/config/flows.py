@@ -291,7 +291,7 @@ class FlowReader:
         return clients.roles["consumer"].get(name)
 
     def _own(self) -> dict[str, Any]:
-        names = ("round.seconds", "shards", "buffer.bytes", "throttle.bytes.per.second", "origins")
+        names = ("round.seconds", "shards", "buffer.bytes", "throttle.bytes.per.second", "origins", "offsets")
         halts = ("on.data.loss", "on.oversize", "on.timestamp.refused", "on.topic.recreated")
         values = {name.replace(".", "_"): self.value(f"mmtool.{name}") for name in (*names, *halts)}
         values["failover_min_interval_seconds"] = self.value("mmtool.failover.min.interval.seconds")

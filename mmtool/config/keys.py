@@ -280,6 +280,14 @@ _OWN = (
         choices=("all", "local"),
     ),
     Key(
+        "mmtool.offsets",
+        "choice",
+        "translated",
+        "Offsets of mirrored records: the target's own ones, translated by stored offset runs; or the same as on the"
+        " source, with markers where the source has no record.",
+        choices=("translated", "same"),
+    ),
+    Key(
         "mmtool.start",
         "start",
         "earliest",

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, PlainSerializer, SecretStr
 
@@ -109,16 +109,12 @@ class _TokenLogin(_Frozen):
         key: The key of the file that holds the secret or names the token's origin, for messages.
     """
 
+    wire_mechanism: ClassVar[str] = "OAUTHBEARER"
     mechanism: Literal["OAUTHBEARER", "AWS_MSK_IAM"] = "OAUTHBEARER"
     extensions: tuple[tuple[str, str], ...] = ()
     subject_claim: str = "sub"
     pace: TokenPace = TokenPace()
     key: str
-
-    @property
-    def wire_mechanism(self) -> str:
-        """The mechanism's name in requests to brokers."""
-        return "OAUTHBEARER"
 
     def secrets(self) -> tuple[SecretStr, ...]:
         return ()
@@ -334,6 +330,7 @@ class FlowSettings(_Frozen):
     mm2_group: str | None = None
     mm2_offsets_topic: str | None = None
     origins: Literal["all", "local"]
+    offsets: Literal["translated", "same"]
     spark_master: str | None
     spark_conf: Properties
     round_seconds: int
@@ -400,10 +397,9 @@ class FlowSettings(_Frozen):
         return self.model_copy(update=narrowed)
 
     def mirrors_topic(self, name: str) -> bool:
-        """Whether a source topic is mirrored.
+        """Whether a source topic is mirrored, as MM2 decides it: filter or heartbeats, not internal, not a cycle.
 
-        MM2 decides the same: filter or heartbeats, not internal, not a cycle. Of mmtool's internal topics only the
-        canary is mirrored, whatever the filter says.
+        Of mmtool's internal topics only the canary is mirrored, whatever the filter says.
         """
         return self._wants(name) and not self.policy.is_cycle(self.topic_aliases.target, name)
 
@@ -414,8 +410,7 @@ class FlowSettings(_Frozen):
     @property
     def literal_topics(self) -> frozenset[str]:
         """The mirrored topics that ``topics`` names literally, whether they exist or not."""
-        literal = (name for name in self.topics.include if LITERAL.fullmatch(name))
-        return frozenset(name for name in literal if self.mirrors_topic(name))
+        return frozenset(filter(self.mirrors_topic, filter(LITERAL.fullmatch, self.topics.include)))
 
     def unmirrored(self, name: str) -> str:
         """Why a source topic is not mirrored, in words; empty where it is."""
@@ -450,6 +445,10 @@ class FlowSettings(_Frozen):
         return self.topics.accepts(name) or (
             self.heartbeats_replication and self.policy.is_heartbeats_topic(name)
         )
+
+    def keeps_offsets(self, topic: str) -> bool:
+        """Whether the records of a source topic's mirror have the source's own offsets."""
+        return self.offsets == "same" and not self.policy.is_heartbeats_topic(topic)
 
     def remote_topic(self, name: str) -> str:
         """The name of a source topic's mirror on the target."""

@@ -54,7 +54,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         standing=OwnedState({}),
         shard_count=4,
         halted={},
-        watch=SimpleNamespace(positions={}, holds=Holds(), news=[]),
+        watch=SimpleNamespace(positions={}, holds=Holds(), news=[], offset=0),
         _topics=SimpleNamespace(refresh=refresh),
         _refusals=SimpleNamespace(tell=nothing_left),
         _predecessor=SimpleNamespace(take_over=False, starts=nothing_left, record=as_begun),

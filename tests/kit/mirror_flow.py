@@ -40,10 +40,12 @@ _LOOKS = 100
 _PAUSE_SECONDS = 0.05
 
 
-def flow_of(fleet: Fleet, directory: Path, source: str, target: str, topics: str) -> FlowSettings:
+def flow_of(
+    fleet: Fleet, directory: Path, source: str, target: str, topics: str, **extra: str
+) -> FlowSettings:
     """The settings of one flow of the fleet, mirroring ``topics`` and nothing that other tests left there."""
     path, way = directory / f"{source}-{target}.properties", f"{source}->{target}"
-    wanted = {f"{way}.topics": topics, f"{way}.heartbeats.replication.enabled": "false"}
+    wanted = {f"{way}.topics": topics, f"{way}.heartbeats.replication.enabled": "false", **extra}
     path.write_text(fleet.properties([(source, target)], **wanted), encoding="utf-8")
     return load_settings(path, {}).flows[0]
 

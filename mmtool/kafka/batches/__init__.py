@@ -21,7 +21,7 @@ from mmtool.kafka.batches.integrity import verify_crc
 from mmtool.kafka.batches.legacy import NO_TIMESTAMP
 from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is
 from mmtool.kafka.batches.reasons import RebuildReason, rebuild_reason
-from mmtool.kafka.batches.rebuild import coalesce, rebuild, split
+from mmtool.kafka.batches.rebuild import at_holes, coalesce, rebuild, split
 from mmtool.kafka.batches.records import RawRecord, Record, decode, raw_records
 from mmtool.kafka.batches.sequence import iter_batches
 
@@ -45,6 +45,7 @@ __all__ = [
     "Record",
     "Segment",
     "as_is",
+    "at_holes",
     "coalesce",
     "decode",
     "iter_batches",

@@ -129,6 +129,20 @@ def split(batch: ReadyBatch, *, max_batch_bytes: int) -> list[ReadyBatch]:
     return _halved(records, view.header.codec, max_batch_bytes, batch.upstream_next)
 
 
+def at_holes(batch: ReadyBatch) -> list[ReadyBatch]:
+    """Split a batch wherever two neighbours of its records are none on the source."""
+    if len(batch.segments) == 1:
+        return [batch]
+    view = view_of(batch.payload)
+    records, at, parts = read_columns(view), 0, []
+    records.offsets = [segment.upstream_start + i for segment in batch.segments for i in range(segment.count)]
+    for start, count in batch.segments:
+        part = records.part(at, at + count)
+        parts.append(encode(part, view.header.codec, UpstreamOffset(start + count)))
+        at += count
+    return parts
+
+
 def coalesce(
     views: Sequence[BatchView],
     *,

@@ -11,6 +11,7 @@ from mmtool.plan.records.documents import (
     CommitRatesRecord,
     ControlRecord,
     FlowRecord,
+    OffsetWritersRecord,
     OwnerRecord,
     PauseRecord,
     PositionRecord,
@@ -43,6 +44,15 @@ if TYPE_CHECKING:
     Place = tuple[TopicId, int]
 
 
+_ONE_OF_A_FLOW: Mapping[type, str] = {
+    FlowRecord: "flow",
+    OwnerRecord: "owner",
+    OffsetWritersRecord: "offset_writers",
+    LookRecord: "look",
+}
+"""The documents that a flow has once, and their attributes in the view."""
+
+
 @dataclass(slots=True)
 class ControlView:
     """The content of a control topic.
@@ -71,6 +81,7 @@ class ControlView:
     removed: dict[str, RemovedRecord] = field(default_factory=dict)
     verified: dict[tuple[str, int], VerifiedRecord] = field(default_factory=dict)
     look: LookRecord | Unknown = UNKNOWN
+    offset_writers: OffsetWritersRecord | None = None
     end: int = 0
     trails: PositionTrails | None = None
     _positions: dict[bytes, PositionRecord] = field(default_factory=dict)
@@ -143,12 +154,10 @@ class ControlView:
             self._positions.pop(key, None)
             self.refusals.pop(key, None)
             self.rates.pop(key, None)
-        elif isinstance(document, FlowRecord):
-            self.flow = document
+        elif name := _ONE_OF_A_FLOW.get(type(document)):
+            setattr(self, name, document)
         elif isinstance(document, ShardRecord):
             self.shards[document.shard] = document
-        elif isinstance(document, OwnerRecord):
-            self.owner = document
         elif isinstance(document, (ControlRecord, SharesRecord, UseRecord, SlotsRecord)):
             self.controls.add(key)
             if isinstance(document, SlotsRecord):
@@ -163,7 +172,7 @@ class ControlView:
             self._apply_mark(document)
 
     def _apply_mark(self, document: Document | None) -> None:
-        """Apply a pause, a mark, a moved group, verified offsets, or the time of the last look at commits."""
+        """Apply a pause, a mark, a moved group, verified offsets, or a group that the source no longer has."""
         if isinstance(document, (PauseRecord, FailedOverRecord)):
             self.holds = self.holds.with_word(document)
         elif isinstance(document, MovedGroupRecord):
@@ -172,5 +181,3 @@ class ControlView:
             self.verified[document.topic_id, document.partition] = document
         elif isinstance(document, RemovedRecord):
             self.removed[document.group] = document
-        elif isinstance(document, LookRecord):
-            self.look = document

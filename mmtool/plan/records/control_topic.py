@@ -9,6 +9,7 @@ from mmtool.plan.records.documents import (
     CommitRatesRecord,
     ControlRecord,
     FlowRecord,
+    OffsetWritersRecord,
     OwnerRecord,
     PauseRecord,
     PositionRecord,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
     FlowRecord,
     OwnerRecord,
+    OffsetWritersRecord,
     ShardRecord,
     ControlRecord,
     SharesRecord,

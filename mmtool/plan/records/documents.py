@@ -200,6 +200,21 @@ class ControlRecord(Document):
     round: int
 
 
+@dataclass(frozen=True, slots=True)
+class OffsetWritersRecord(Document):
+    """The producer ids by which a flow writes mirrors with the source's own offsets, the same for each owner.
+
+    Attributes:
+        data_producer: Of the records: its epoch stays 0 and its sequence numbers go on, from owner to owner.
+        fill_producer: Of the markers at offsets where the source has no record.
+    """
+
+    PREFIX = "offset_writers"
+
+    data_producer: int
+    fill_producer: int
+
+
 def position_key(topic_id: str, partition: int) -> bytes:
     """The key of a partition's position."""
     return f"position/{topic_id}/{partition}".encode()

@@ -326,6 +326,7 @@ class FlowRun:
             at_end_ms=position.at_end_ms if position is not None else 0,
             behind_since_ms=position.behind_since_ms if position is not None else 0,
             flow_options=self.flow.identity.options,
+            same=self.standing.writers_of(self.flow.settings, topic.name, self.watch.offset),
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
         )
 

@@ -329,7 +329,8 @@ def _writable(
     past = {} if flow.narrowed else {place: p for place, p in control.positions.items() if was_mirrored(p)}
     for place, about in _partitions(flow, past).items():
         shard = shard_of(*place, count)
-        if shard in doubt and about.target_topic in flow.target_ids:
+        keeps_offsets = flow.clusters.settings.keeps_offsets(about.source_topic)
+        if shard in doubt and about.target_topic in flow.target_ids and not keeps_offsets:
             places[shard].add(about.downstream)
     return places
 

@@ -25,6 +25,7 @@ from mmtool.replication.ownership.internal_topics import producer_record, write_
 from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.recover_shards import ask_unbooked, resume_all
+from mmtool.replication.same_offsets.claim import offset_writers
 from mmtool.replication.spark.assignment import ShardAssignment
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.known import UNKNOWN
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.state.claims import Claim
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.kafka.wire.transactions import ProducerState
-    from mmtool.plan.records.documents import ProducerRecord
+    from mmtool.plan.records.documents import OffsetWritersRecord, ProducerRecord
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.ownership.owned_state import Place
     from mmtool.translation.blocks import Block
@@ -71,8 +72,9 @@ async def claim_and_recover(
         if begun == fenced:
             break
         fenced, claims = begun, await take_shards(flow.target, ids, begun)
-    ours = await _register(flow, claims)
-    standing = OwnedState(_assignments(claims), blocks)
+    writers = await offset_writers(flow)
+    ours = await _register(flow, claims, writers)
+    standing = OwnedState(_assignments(claims), blocks, offset_writers=writers)
     if in_doubt:
         await resume_all(flow, standing, claims, ours, in_doubt, count, unbooked)
     closed = {place: block for place, block in blocks.items() if shard_of(*place, count) not in in_doubt}
@@ -192,21 +194,27 @@ def _writable(
     }
     for place, block in blocks.items():
         shard = shard_of(*place, count)
-        if shard in fenced:
+        # a fence is a marker, which would take the next record's offset
+        if shard in fenced and not flow.settings.keeps_offsets(block.about.source_topic):
             fenced[shard].add(block.about.downstream)
     return fenced
 
 
-async def _register(flow: FlowContext, claims: Mapping[int, Claim]) -> frozenset[int]:
+async def _register(
+    flow: FlowContext, claims: Mapping[int, Claim], writers: OffsetWritersRecord | None = None
+) -> frozenset[int]:
     """Register the producer ids on the target before their first batch; returns all ids of the flow."""
     known = await in_thread(read_producers, flow.settings.target)
-    missing = {shard: claim for shard, claim in claims.items() if claim.producer_id not in known}
+    shards = {claim.producer_id: shard for shard, claim in claims.items()}
+    if writers is not None:
+        shards |= dict.fromkeys((writers.data_producer, writers.fill_producer), 0)
+    missing = shards.keys() - known.keys()
     if not missing:
         return _of_flow(flow, known)
-    records = [producer_record(flow, shard, claim.producer_id) for shard, claim in missing.items()]
+    records = [producer_record(flow, shards[number], number) for number in sorted(missing)]
     await write_documents(flow, PRODUCERS_TOPIC, records)
     known = await in_thread(read_producers, flow.settings.target)
-    if any(claim.producer_id not in known for claim in missing.values()):
+    if not missing <= known.keys():
         raise MmtoolError(
             f"topic {PRODUCERS_TOPIC} on {flow.target.alias} lacks the producer ids that mmtool has just written to it;"
             " no record was mirrored",

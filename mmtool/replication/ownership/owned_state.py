@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.records.identity import shard_of
 from mmtool.plan.topics.facts import HaltReason
+from mmtool.replication.spark.assignment import OffsetWriters
 
 if TYPE_CHECKING:
-    from mmtool.plan.records.documents import PositionRecord
+    from mmtool.config import FlowSettings
+    from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.spark.assignment import ShardAssignment
     from mmtool.translation.blocks import Block, MirroredPartition
@@ -27,6 +29,7 @@ class OwnedState:
         unclear: Those of them whose logs the next owner has to read, even if this one ends cleanly.
         later: Those of them that continue as soon as their source partition can be read: recovery is then repeated.
         others: Positions that report foreign records found behind the last owner's stored offset runs.
+        offset_writers: By what mirrors with the source's own offsets are written; None where no topic has one.
     """
 
     shards: dict[int, ShardAssignment]
@@ -35,6 +38,13 @@ class OwnedState:
     unclear: set[Place] = field(default_factory=set)
     later: set[Place] = field(default_factory=set)
     others: dict[Place, PositionRecord] = field(default_factory=dict)
+    offset_writers: OffsetWritersRecord | None = None
+
+    def writers_of(self, settings: FlowSettings, topic: str, generation: int) -> OffsetWriters | None:
+        """By what a topic's mirror is written where it keeps the source's offsets; ``generation`` as of that type."""
+        if self.offset_writers is None or not settings.keeps_offsets(topic):
+            return None
+        return OffsetWriters(self.offset_writers.data_producer, self.offset_writers.fill_producer, generation)
 
     def halt(self, place: Place, reason: str) -> None:
         """Halt a partition for this owner's lifetime: the target's log does not match the recorded offset runs."""

@@ -41,8 +41,30 @@ class DeadLetter(ReadyBatch):
         return cls(batch.payload, batch.record_count, batch.segments, batch.upstream_next)
 
 
-class Unsent(deque[ReadyBatch]):
-    """The batches to send, in order.
+class Fill:
+    """Consecutive offsets without a record: ``count`` of them from ``upstream_start`` on, in the queue of batches.
+
+    Attributes:
+        left: How many markers are still to be written.
+        upstream_next: As of a batch.
+    """
+
+    __slots__ = ("left", "upstream_next", "upstream_start")
+    size = record_count = 0
+
+    def __init__(self, upstream_start: UpstreamOffset, upstream_next: UpstreamOffset) -> None:
+        self.upstream_start = upstream_start
+        self.upstream_next = upstream_next
+        self.left = upstream_next - upstream_start
+
+    def extend(self, upstream_next: UpstreamOffset) -> None:
+        """Reach further; only before its first marker is written."""
+        self.left += upstream_next - self.upstream_next
+        self.upstream_next = upstream_next
+
+
+class Unsent(deque[ReadyBatch | Fill]):
+    """The batches to send, in order; in a mirror with the source's own offsets also the fills between them.
 
     A. Behind a dead letter nothing is sent before the stored offset runs have passed it: a recovery that compares
        unrecorded records would find a record on the source that the target does not have.
@@ -62,7 +84,7 @@ class Unsent(deque[ReadyBatch]):
     @property
     def goes(self) -> bool:
         """Whether the next batch may be sent now: it is no dead letter, and A does not hold it back."""
-        return bool(self) and not isinstance(self[0], DeadLetter) and not self.awaits_books
+        return bool(self) and not isinstance(self[0], (DeadLetter, Fill)) and not self.awaits_books
 
     def drop(self) -> int:
         """Discard all batches, and return their size in bytes."""
@@ -74,6 +96,11 @@ class Unsent(deque[ReadyBatch]):
     def letter(self) -> DeadLetter | None:
         """The next batch if it is a dead letter, else None."""
         return self[0] if self and isinstance(self[0], DeadLetter) else None
+
+    @property
+    def fill(self) -> Fill | None:
+        """What is next if it is a fill that may be written, else None."""
+        return self[0] if self and isinstance(self[0], Fill) and not self.awaits_books else None
 
 
 def judge(

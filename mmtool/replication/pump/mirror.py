@@ -10,7 +10,7 @@ from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.flow.latency import Latency, LatencyCounter
 from mmtool.plan.flow.remedies import rebuild
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.batch_prep import DeadLetter, Unsent, judge, prepared, shrunk, why
+from mmtool.replication.pump.batch_prep import DeadLetter, Fill, Unsent, judge, prepared, shrunk, why
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.gaps import Gaps
 from mmtool.replication.pump.in_flight import (
@@ -23,6 +23,7 @@ from mmtool.replication.pump.in_flight import (
 )
 from mmtool.replication.pump.leader_epochs import LeaderEpochs
 from mmtool.replication.pump.truncation import source_cut, target_cut
+from mmtool.replication.same_offsets.places import MOST_FILLED, in_place, offsets_differ
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -66,6 +67,8 @@ class PartitionMirror:
        not remember us, is not sent again: the partition could append it twice.
     C. A record reaches the offset runs once, in order, and only with the offset that the target answered.
     D. ``held_bytes`` is the size of all batches fetched and not yet acknowledged.
+    E. With ``same``, a record has its source's offset: each batch is answered with it, or the partition halts. A fill
+       is written when all that comes before it is acknowledged, and nothing is sent before it is written.
     """
 
     def __init__(
@@ -86,15 +89,23 @@ class PartitionMirror:
         self.foreign = foreign
         self._round_trips = round_trips
         self.syncs, self.shard = syncs, shard
+        self.same = same = assignment.same
+        self._writes_as = (shard.producer_id, shard.epoch) if same is None else (same.data_producer, 0)
         self._unsent: Unsent = Unsent()
         self._in_flight: deque[InFlightBatch] = deque()
         self.open_block = assignment.block
         self.sequence = assignment.next_sequence
-        self._recorder = MapRecorder(assignment.block, changed=not assignment.stored, max_runs=OPEN_RUNS)
+        # a mirror that keeps offsets shows by this first write that its claim still holds
+        is_new = same is not None or not assignment.stored
+        self._recorder = MapRecorder(assignment.block, changed=is_new, max_runs=OPEN_RUNS)
         if assignment.block.tail.writer is UNKNOWN:
             self._recorder.claimed(self.writer)
         self.frontier: UpstreamOffset = assignment.block.tail.upstream_frontier
-        self.downstream_end: DownstreamOffset = assignment.block.tail.downstream_end.position
+        tail = assignment.block.tail
+        self.downstream_end: DownstreamOffset = (
+            tail.downstream_end.position if same is None else tail.target_verified_end
+        )
+        self._queued_to, self._filling = UpstreamOffset(self.downstream_end), False
         self.fetch_position: UpstreamOffset = self.frontier
         self._epochs = LeaderEpochs(self.frontier, assignment.block.tail.source_leader_epoch)
         self.state = State.HALTED if assignment.halted else State.STARTING
@@ -157,7 +168,7 @@ class PartitionMirror:
         return header.record_count > 0 and header.producer_id not in self._left_out
 
     def _prepared(self, views: Sequence[BatchView]) -> Iterator[ReadyBatch]:
-        return prepared(
+        return (prepared if self.same is None else in_place)(
             views,
             position=self.fetch_position,
             max_batch_bytes=self.assignment.max_batch_bytes,
@@ -169,9 +180,17 @@ class PartitionMirror:
         # not before: of a partition at rest the last batch's number tells whether a log was cut that has grown again
         self._recorder.claimed(self.writer)
         for batch in batches:
+            position = batch.upstream_next
+            if self.same is not None:
+                self._pass_over(batch.upstream_start)
+                batch.upstream_next = UpstreamOffset(batch.upstream_start + batch.record_count)
+            if self.then_halt:
+                return
             self._unsent.append(batch)
             self.held_bytes += batch.size
-            self._pass_over(batch.upstream_next)
+            if not isinstance(batch, DeadLetter):  # whose offset a marker takes
+                self._queued_to = batch.upstream_next
+            self._pass_over(position)
 
     def _pass_over(self, position: UpstreamOffset) -> None:
         """Move the fetch position: everything below ``position`` is held or absent.
@@ -180,12 +199,33 @@ class PartitionMirror:
         """
         self.fetch_position = max(self.fetch_position, position)
         self._epochs.read_to(position)
-        if self._unsent:
+        if self.same is not None:
+            self._fill_up()
+        elif self._unsent:
             self._unsent[-1].upstream_next = self.fetch_position
         elif self._in_flight:
             self._in_flight[-1].batch.upstream_next = self.fetch_position
         else:
             self._advance(self.fetch_position)
+
+    def _fill_up(self) -> None:
+        """Queue a fill up to the fetch position, behind what is queued (E)."""
+        start, end = self._queued_to, self.fetch_position
+        if start >= end or self.then_halt:
+            return
+        last = self._unsent[-1] if self._unsent else None
+        if isinstance(last, Fill):
+            last.extend(end)
+        else:
+            last = Fill(start, end)
+            self._unsent.append(last)
+        self._queued_to = end
+        if last.left > MOST_FILLED:
+            self._unsent.pop()
+            self.halt_behind(
+                f"the source has no record at the {last.left} offsets before {end}, and mmtool writes at most"
+                f" {MOST_FILLED} markers in a row: mirror this topic with mmtool.offsets = translated"
+            )
 
     def _advance(self, frontier: UpstreamOffset) -> None:
         if frontier > self.frontier:
@@ -230,7 +270,7 @@ class PartitionMirror:
     def sendable(self) -> bool:
         """Whether ``next_to_send`` has a batch to return."""
         fates = [sent.fate for sent in self._in_flight]
-        if self.state == State.HALTED or BatchState.MISSING in fates:
+        if self.state == State.HALTED or self._filling or BatchState.MISSING in fates:
             return False
         if BatchState.AGAIN in fates:
             return True
@@ -248,8 +288,61 @@ class PartitionMirror:
 
         Nothing after a dead letter is in flight.
         """
-        waits = self._in_flight or self._renumbered or self.state == State.HALTED
+        waits = self._in_flight or self._renumbered or self._filling or self.state == State.HALTED
         return None if waits else self._unsent.letter
+
+    def begin(self, log_end: DownstreamOffset, sequence: int, *, is_empty: bool) -> None:
+        """Continue the log of a mirror with the source's own offsets, whose end was just read.
+
+        Args:
+            log_end: Of the target's leader, with all replicas in sync.
+            sequence: That the leader expects.
+            is_empty: Whether the log of a new mirror holds no record.
+
+        A mirror whose offsets were translated, or whose log holds anything else, halts.
+
+        Raises:
+            InDoubtError: the log has another end than the mirror.
+        """
+        if self.state == State.HALTED:
+            return
+        if log_end != self.downstream_end and self.assignment.stored:
+            raise InDoubtError(
+                f"{self.name}: the target's log ends at {log_end}, not at {self.downstream_end}"
+            )
+        runs = self.assignment.block.runs
+        is_other = any(int(run.upstream_start) != run.downstream_start for run in runs)
+        if log_end > self.frontier or not is_empty or is_other or (len(runs) and log_end < self.frontier):
+            self._differ(self.frontier, log_end)
+            return
+        self.downstream_end, self._queued_to = log_end, UpstreamOffset(log_end)
+        self.sequence = sequence
+        self._fill_up()
+
+    @property
+    def fillable(self) -> bool:
+        """Whether ``next_fill`` has a fill to return: one is next, and nothing is in flight."""
+        waits = self._in_flight or self._renumbered or self._filling or self.state == State.HALTED
+        return not waits and self._unsent.fill is not None
+
+    def next_fill(self) -> Fill:
+        """The fill to write now, taken from the queue; call it only when ``fillable``."""
+        fill = self._unsent.popleft()
+        assert isinstance(fill, Fill)
+        self._filling = True
+        return fill
+
+    def filled(self, fill: Fill) -> None:
+        """Move the frontier past a fill that was written."""
+        self._filling = False
+        self.downstream_end = DownstreamOffset(fill.upstream_next)
+        self._recorder.checked(self.downstream_end)
+        self._advance(fill.upstream_next)
+        self._settle()
+
+    def _differ(self, source: int, target: int) -> None:
+        about, flow = self.open_block.about, self.assignment.flow_options
+        self.halt(offsets_differ(about, source, target, flow), for_good=True)
 
     def posted(self, letter: DeadLetter) -> None:
         """Move the frontier past a dead letter that was written, unless the mirror dropped it meanwhile.
@@ -283,7 +376,9 @@ class PartitionMirror:
 
         The same mark at a later time means that no batch was sent in between.
         """
-        return None if self._in_flight else self.sequence
+        if self._in_flight or self._filling:
+            return None
+        return self.sequence if self.same is None else self.downstream_end
 
     def looked(self, mark: int | None, log_end: DownstreamOffset) -> None:
         """Check a log end of the target that was read while no batch was in flight, since ``mark`` was taken.
@@ -295,6 +390,9 @@ class PartitionMirror:
         if log_end < self._recorder.target_verified_end:
             verified, flow = self._recorder.target_verified_end, self.assignment.flow_options
             self.halt(target_cut(self.open_block.about, log_end, verified, flow), for_good=True)
+        elif self.same is not None:
+            if log_end != self.downstream_end:
+                self._differ(self.frontier, log_end)
         elif self.foreign is None:
             self._recorder.checked(log_end)
         elif self.foreign.reached(log_end):
@@ -307,7 +405,7 @@ class PartitionMirror:
         The target may have refused batches, or deferred them.
         """
         unknown = (sent for sent in self._in_flight if sent.fate is BatchState.PENDING or sent.unsure)
-        return not self._renumbered and next(unknown, None) is None
+        return not (self._renumbered or self._filling) and next(unknown, None) is None
 
     def next_to_send(self) -> InFlightBatch:
         """The next batch to send, with its sequence number stamped; call it only when ``sendable``."""
@@ -316,9 +414,10 @@ class PartitionMirror:
             again.fate = BatchState.PENDING
             return again
         batch = self._unsent.popleft()
+        assert isinstance(batch, ReadyBatch)
         sent = InFlightBatch(batch, self.sequence)
         self.sequence = sent.next_sequence
-        batch.stamp(self.shard.producer_id, self.shard.epoch, sent.sequence)
+        batch.stamp(*self._writes_as, sent.sequence)
         self._in_flight.append(sent)
         return sent
 
@@ -387,7 +486,10 @@ class PartitionMirror:
             self._unsent.appendleft(last.batch)
             if last.fate is BatchState.PENDING:
                 self._renumbered.add(last)  # a letter among the pieces takes no number: others get theirs
-        self._unsent.extendleft(reversed(pieces))
+        for piece in reversed(pieces):
+            if self.same is not None and isinstance(piece, DeadLetter):
+                self._unsent.appendleft(Fill(piece.upstream_start, piece.upstream_next))
+            self._unsent.appendleft(piece)
         self.held_bytes += sum(piece.size for piece in pieces) - sent.batch.size
         self.sequence = sent.sequence
 
@@ -401,7 +503,8 @@ class PartitionMirror:
         """
         while not self.for_good and self._in_flight and self._in_flight[0].fate is BatchState.APPENDED:
             self._book(self._in_flight[0])
-        if self.then_halt and not self._unsent and not self._in_flight and self.state != State.HALTED:
+        is_behind = not (self._unsent or self._in_flight or self._filling)
+        if self.then_halt and is_behind and self.state != State.HALTED:
             self.halt(self.then_halt)
         fates = [sent.fate for sent in self._in_flight]
         if BatchState.MISSING in fates and BatchState.PENDING not in fates:
@@ -416,7 +519,10 @@ class PartitionMirror:
 
     def _book(self, sent: InFlightBatch) -> None:
         batch, downstream = sent.batch, sent.base_offset
-        writer = WriterState(self.shard.producer_id, self.shard.epoch, sent.next_sequence)
+        if self.same is not None and int(downstream) != batch.upstream_start:
+            self._differ(batch.upstream_start, downstream)
+            return
+        writer = WriterState(*self._writes_as, sent.next_sequence)
         try:
             for segment in batch.segments:
                 self._recorder.appended(segment.upstream_start, downstream, segment.count, writer=writer)
@@ -467,7 +573,7 @@ class PartitionMirror:
     def writer(self) -> WriterState:
         """The producer state after the last recorded batch."""
         next_sequence = self._in_flight[0].sequence if self._in_flight else self.sequence
-        return WriterState(self.shard.producer_id, self.shard.epoch, next_sequence)
+        return WriterState(*self._writes_as, next_sequence)
 
     def halt(self, reason: str, *, for_good: bool = False) -> None:
         """Stop mirroring the partition, and drop what was fetched and never sent.

@@ -25,6 +25,7 @@ from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter
 from mmtool.replication.pump.syncs import SyncBook
 from mmtool.replication.pump.writer import TargetWriter
 from mmtool.replication.recovery.state_loss import until_gone
+from mmtool.replication.same_offsets.fills import Fills
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.threads import came_within
 from mmtool.translation.sync_emission import SyncEmitter
@@ -101,7 +102,7 @@ class FlowPump:
                 left_out=origins.left_out_of(p.topic) if origins is not None else (),
                 round_trips=self.round_trips,
                 with_letters=settings.on_oversize == "dead-letter",
-                foreign=None if settings.keeps_names else Foreign.of(p),
+                foreign=None if settings.keeps_names or p.same is not None else Foreign.of(p),
             )
             for p in flow.partitions
         ]
@@ -113,12 +114,19 @@ class FlowPump:
         self.runs = OffsetRunWriter(self.target, flow, self.mirrors)
         self.pace = Pace(flow, task)
         self.positions = PositionWriter(self.target, flow, self.mirrors, self.pace)
-        every = 0.0 if settings.keeps_names else _FOREIGN_SECONDS
+        every = 0.0 if settings.keeps_names or settings.offsets == "same" else _FOREIGN_SECONDS
         self.ends = TargetEnds(self.target, self.mirrors, every, self._freed)
         at_source = settings.offset_syncs_location == "source"
         self.syncs = SyncBook(self.source if at_source else self.target, flow, self.mirrors)
+        self.fills = Fills(self.target, self.mirrors, self._wake, self._failed)
         self.writer = TargetWriter(
-            self.target, self.mirrors, self._freed, self._failed, self.round_trips, self.pace.quotas
+            self.target,
+            self.mirrors,
+            self._freed,
+            self._failed,
+            self.round_trips,
+            self.pace.quotas,
+            self.fills.begin,
         )
         with_letters = self.mirrors if settings.on_oversize == "dead-letter" else ()
         self._books_due = asyncio.Event()
@@ -137,6 +145,9 @@ class FlowPump:
     def _freed(self, count: int) -> None:
         self._budget.add(-count)
         self.reader.has_room()
+
+    def _wake(self, mirror: PartitionMirror) -> None:
+        self.writer.wake(mirror)
 
     def _failed(self, error: BaseException) -> None:
         if not self.failure.done():
@@ -185,6 +196,7 @@ class FlowPump:
         await self._measure_the_way(own)
         await self.source.refresh({m.assignment.topic for m in self.mirrors} | self.syncs.topics)
         await self.runs.flush()
+        await self.fills.open()
 
     async def _measure_the_way(self, topics: Collection[str]) -> None:
         """Measure the round trip to the target, several times while it seems long.
@@ -282,6 +294,7 @@ class FlowPump:
 
     async def _disconnect(self) -> None:
         await self.writer.close()
+        await self.fills.close()
         await asyncio.gather(self.source.close(), self.target.close())
 
 

@@ -41,6 +41,7 @@ class TargetWriter:
         failed: Called once, with FencedError, InDoubtError or another error after which the worker must stop.
         round_trips: Gets how long each answer took.
         quotas: Gets for how long brokers throttle it.
+        fill: Called for a mirror whose fill is to be written now.
     """
 
     def __init__(
@@ -51,8 +52,10 @@ class TargetWriter:
         failed: Callable[[BaseException], None],
         round_trips: RoundTrips,
         quotas: Quotas,
+        fill: Callable[[PartitionMirror], None],
     ) -> None:
         self._cluster = cluster
+        self._fill = fill
         self._mirrors = list(mirrors)
         self._freed = freed
         self._failed = failed
@@ -83,11 +86,15 @@ class TargetWriter:
 
     def wake(self, mirror: PartitionMirror) -> None:
         """Queue ``mirror`` for its leader, if it has a batch to send now."""
-        if mirror.queued or self._closed or mirror in self._waiting or not self._goes(mirror):
+        fills = mirror.fillable and not self._draining
+        if mirror.queued or self._closed or mirror in self._waiting or not (fills or self._goes(mirror)):
             return
         leader = self._leader(mirror)
         if leader is None:
             self._later(mirror)
+            return
+        if fills:
+            self._fill(mirror)
             return
         mirror.queued = True
         self._queues[leader].append(mirror)

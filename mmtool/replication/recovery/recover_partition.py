@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.kafka.batches import BatchError, same_records
+from mmtool.kafka.batches import BatchError, raw_records, same_records
 from mmtool.kafka.batches.errors import OTHER_LEADER
 from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.wire.cluster import (
@@ -32,6 +32,7 @@ from mmtool.plan.words import counted, flow_options
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.compaction import SourceRemains, match_compacted
 from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
+from mmtool.replication.same_offsets.places import offsets_differ
 from mmtool.replication.topics.presence import TopicWatch, source_gone
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
@@ -133,6 +134,7 @@ async def resume(
     ours: Container[int],
     *,
     unbooked: int | Unknown,
+    same: bool = False,
 ) -> Resumed:
     """Recover one partition: its offset runs, extended by all that the target's log holds.
 
@@ -147,6 +149,8 @@ async def resume(
         ours: Every producer id under which the partition was ever mirrored: records under them are counted.
         unbooked: Records after the stored ones by the target leader's producer state, read before fencing. Used only
             where the target has deleted the beginning of the tail.
+        same: Whether the mirror has the source's own offsets: each record and each marker is then at its place, or the
+            partition halts.
 
     Raises:
         DivergedError: the two logs do not agree, or too much of one of them was deleted.
@@ -167,6 +171,10 @@ async def resume(
         )
         raise DivergedError(HaltReason(deleted, _mirror_again(about, target.alias, flow)))
     found = await _walk(source, target, block, tail, target_topic_id, bounds)
+    if same:
+        found = _Found(tuple(found.runs), found.frontier)
+        await _check_places(source, about, found, others, bounds, flow)
+        found = found._replace(frontier=max(found.frontier, UpstreamOffset(log_end)))
     for piece in found.runs:
         writer = block.tail.writer
         if writer is UNKNOWN:
@@ -176,6 +184,41 @@ async def resume(
         recorder.passed(found.frontier)
     recorder.checked(log_end)
     return Resumed(recorder, others)
+
+
+async def _check_places(
+    source: Upstream,
+    about: MirroredPartition,
+    found: _Found,
+    others: Sequence[range],
+    bounds: TargetLog,
+    flow: str,
+) -> None:
+    """Check that what was found has its source's offsets, and that only offsets without a record were filled behind it.
+
+    Between two records that have them no record is missing, as all of the source were compared.
+
+    Raises:
+        DivergedError: Somebody else wrote there, or a record has another offset.
+        SourceAwayError: The source cannot be read now.
+    """
+    for piece in found.runs:
+        if int(piece.upstream_start) != piece.downstream_start:
+            raise DivergedError(offsets_differ(about, piece.upstream_start, piece.downstream_start, flow))
+    if others:
+        raise DivergedError(offsets_differ(about, found.frontier, others[0].start, flow))
+    if found.frontier >= bounds.log_end:
+        return
+    try:
+        views = await surviving(
+            source, about, found.frontier, 1, min(bounds.log_end, await _end(source, about))
+        )
+    except ConnectionLostError as error:
+        raise SourceAwayError(str(error), error.cause) from error
+    offsets = (record.offset for view in views for record in raw_records(view))
+    missed = [at for at in offsets if found.frontier <= at < bounds.log_end]
+    if missed:
+        raise DivergedError(offsets_differ(about, missed[0], bounds.log_end, flow))
 
 
 def _mirror_again(about: MirroredPartition, target: str, flow: str) -> str:

@@ -20,6 +20,7 @@ from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.recovery.foreign_records import told_of_others
 from mmtool.replication.recovery.mirror_log import DivergedError
 from mmtool.replication.recovery.recover_partition import GoneError, SourceAwayError, Upstream, resume
+from mmtool.replication.same_offsets.fills import replicated_ends
 from mmtool.replication.topics.origins import Origins
 from mmtool.replication.topics.presence import gone_for_good
 from mmtool.translation.answers import TargetLog
@@ -89,7 +90,8 @@ async def resume_all(
         except _PutOffError as error:
             standing.put_off(place, HaltReason(str(error), COMPARED_LATER))
         else:
-            recorder.claimed(WriterState(claims[shard].producer_id, claims[shard].epoch, 0))
+            if not flow.settings.keeps_offsets(block.about.source_topic):
+                recorder.claimed(WriterState(claims[shard].producer_id, claims[shard].epoch, 0))
             return shard, recorder.take()
         return shard, []
 
@@ -179,6 +181,11 @@ class _Resumption:
             )
         if bounds is None:
             raise ConnectionLostError(f"{target.alias} reports no log end of {tp}", NO_LEADER)
-        log = TargetLog(DownstreamOffset(bounds[0]), DownstreamOffset(bounds[1]))
+        same, end = self.flow.settings.keeps_offsets(block.about.source_topic), bounds[1]
+        if same:
+            end = (await replicated_ends(target, [tp])).get(tp, end)
+        log = TargetLog(DownstreamOffset(bounds[0]), DownstreamOffset(end))
         unbooked = self.unbooked.get(tp, UNKNOWN)
-        return await resume(self.source, target, block, topic_id, log, self.ours, unbooked=unbooked)
+        return await resume(
+            self.source, target, block, topic_id, log, self.ours, unbooked=unbooked, same=same
+        )

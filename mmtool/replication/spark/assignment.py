@@ -40,6 +40,20 @@ class Tally(NamedTuple):
 NOTHING_YET = Tally()
 
 
+class OffsetWriters(NamedTuple):
+    """By what the records and the markers of a flow's mirrors are written; the same ids for every owner.
+
+    A batch is then accepted only if the log ends where its writer believes, as the leader remembers the last number.
+
+    Attributes:
+        generation: Of the owner and its round: markers of an older one are refused.
+    """
+
+    data_producer: int
+    fill_producer: int
+    generation: int
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionAssignment:
     """One partition to mirror.
@@ -54,6 +68,7 @@ class PartitionAssignment:
         for_good: This owner does not try it again: the target does not hold what the offset runs say.
         at_end_ms, behind_since_ms: As in its last position.
         flow_options: The options that select the flow in a command, for remedies.
+        same: By what it is written, where its records have the source's own offsets; None where offsets are translated.
     """
 
     topic: str
@@ -72,6 +87,7 @@ class PartitionAssignment:
     at_end_ms: int = 0
     behind_since_ms: int = 0
     flow_options: str = "-c FILE"
+    same: OffsetWriters | None = None
 
     @property
     def place(self) -> TopicPartition:

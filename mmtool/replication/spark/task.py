@@ -156,7 +156,9 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
     return replace(
         flow,
         shards=tuple(standing.shards.values()),
-        partitions=tuple(_standing_now(p, standing, positions, flow.owner) for p in flow.partitions),
+        partitions=tuple(
+            _standing_now(p, standing, positions, flow, control.end + 1) for p in flow.partitions
+        ),
     )
 
 
@@ -164,7 +166,8 @@ def _standing_now(
     partition: PartitionAssignment,
     standing: OwnedState,
     positions: Mapping[tuple[str, int], PositionRecord],
-    owner: str,
+    flow: FlowAssignment,
+    generation: int,
 ) -> PartitionAssignment:
     """The partition's assignment after recovery, with all counters, so that no skipped gap is counted again."""
     place = (partition.topic_id, partition.partition)
@@ -174,7 +177,8 @@ def _standing_now(
         block=block or partition.block,
         next_sequence=0,
         stored=block is not None,
-        tally=tally_of_all(partition.tally, positions.get(place), owner),
+        tally=tally_of_all(partition.tally, positions.get(place), flow.owner),
         halted=standing.halted.get(place, partition.halted),
         for_good=partition.for_good or place in standing.halted,
+        same=standing.writers_of(flow.settings, partition.topic, generation),
     )

@@ -70,7 +70,13 @@ class Scene:
         self.held = 0
         self.failures = []
         self.writer = TargetWriter(
-            target, self.mirrors, self._freed, self.failures.append, RoundTrips(), Quotas()
+            target,
+            self.mirrors,
+            self._freed,
+            self.failures.append,
+            RoundTrips(),
+            Quotas(),
+            fill=lambda _: None,
         )
 
     def _freed(self, count):

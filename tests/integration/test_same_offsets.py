@@ -1,0 +1,183 @@
+"""``mmtool.offsets = same``: every mirrored record has its source's offset, on real brokers, record by record."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as LibraryPartition
+from confluent_kafka.admin import AdminClient
+
+from kit.log_cleaner import CompactedTopic, compact
+from kit.mirror_flow import Owner, flow_of
+from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.replication.pump.errors import FencedError, InDoubtError
+
+pytestmark = pytest.mark.kafka
+
+RECORDS, BEGINS_AT = 1_200, 300
+
+
+@pytest.fixture
+def ends(fleet):
+    return fleet["source"].bootstrap, fleet["target"].bootstrap
+
+
+@pytest.fixture
+def settings(fleet, tmp_path, topic_name):
+    """The flow of one topic, and that topic's name."""
+    topic = topic_name("same")
+    return flow_of(fleet, tmp_path, "source", "target", topic, **{"mmtool.offsets": "same"}), topic
+
+
+def plain(bootstrap, topic, first=0):
+    if first == 0:
+        create_topic(bootstrap, topic, 2)
+    produce(bootstrap, Load(topic, RECORDS, 2, 100, first_sequence=first))
+
+
+def transactional(bootstrap, topic, first=0):
+    """Transactions of twenty records, every third one aborted."""
+    if first == 0:
+        create_topic(bootstrap, topic, 2)
+    how = Transactions(f"{topic}-writer", 20, 3)
+    produce(bootstrap, Load(topic, RECORDS, 2, 100, transactions=how, first_sequence=first))
+
+
+def compacted(bootstrap, topic, first=0):
+    """Holes in batches and between them, which the log cleaner made."""
+    log = CompactedTopic(topic, _waves=8 if first else 0)
+    if not first:
+        log.create(bootstrap)
+    log.write(bootstrap, 8)
+    compact(bootstrap, topic)
+
+
+def cut_at_its_start(bootstrap, topic, first=0):
+    """A log that begins above 0."""
+    plain(bootstrap, topic, first)
+    if not first:
+        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
+        for deleted in admin.delete_records(
+            [LibraryPartition(topic, n, BEGINS_AT) for n in range(2)]
+        ).values():
+            deleted.result(30)
+
+
+KINDS = pytest.mark.parametrize("write", [plain, transactional, compacted, cut_at_its_start])
+
+
+def check_same(ends, settings, topic, cleaned_to=None):
+    """All records, their offsets, and the ends of both logs.
+
+    Below ``cleaned_to`` the cleaner has taken more from the source since it was mirrored.
+    """
+    source, target = ends
+    mirror, cleaned_to = settings.remote_topic(topic), cleaned_to or {}
+    wanted = read_topic(source, topic)
+    for isolation in ("read_committed", "read_uncommitted"):
+        found = read_topic(target, mirror, isolation=isolation)
+        kept = set(wanted)
+        beside = {record for record in found if record.offset < cleaned_to.get(record.partition, 0)} - kept
+        assert [record for record in found if record not in beside] == wanted, isolation
+    assert len(wanted) > 0
+    assert end_offsets(target, mirror) == end_offsets(source, topic)
+
+
+async def mirror(settings):
+    owner = await Owner.take(settings)
+    await owner.catch_up()
+    await owner.close()
+
+
+async def taken_over(flow):
+    """Take the flow and catch up; again where the owner before wrote in between, as ``replicate`` does it."""
+    for _ in range(5):
+        owner = await Owner.take(flow, in_doubt=True)
+        try:
+            await owner.catch_up()
+        except InDoubtError:
+            await owner.kill()
+        else:
+            return owner
+    raise AssertionError("no owner could go on")
+
+
+@KINDS
+def test_every_record_has_its_sources_offset(ends, settings, write):
+    flow, topic = settings
+    write(ends[0], topic)
+    asyncio.run(mirror(flow))
+    check_same(ends, flow, topic)
+    before = end_offsets(ends[0], topic)
+    write(ends[0], topic, RECORDS)
+    asyncio.run(mirror(flow))
+    check_same(ends, flow, topic, before if write is compacted else None)
+
+
+def test_owners_that_are_killed_leave_no_record_twice_and_no_marker_too_many(ends, settings):
+    flow, topic = settings
+    transactional(ends[0], topic)
+
+    async def kills():
+        for number in range(3):
+            owner = await Owner.take(flow, in_doubt=True)
+            owner.start()
+            await asyncio.sleep(0.1 + 0.15 * number)
+            await owner.kill()
+            await asyncio.to_thread(transactional, ends[0], topic, RECORDS * (number + 1))
+        await (await taken_over(flow)).close()
+
+    asyncio.run(kills())
+    check_same(ends, flow, topic)
+
+
+def test_an_owner_that_does_not_know_that_it_was_replaced_appends_nothing_more(ends, settings):
+    """It goes on while the next one reads the log, until its offset runs are refused; only one gets its records in."""
+    flow, topic = settings
+    transactional(ends[0], topic)
+
+    async def two_owners():
+        old = await Owner.take(flow)
+        pumping = old.start()
+        await asyncio.sleep(0.3)
+        new = await taken_over(flow)
+        await asyncio.to_thread(transactional, ends[0], topic, RECORDS)
+        (ended,) = await asyncio.gather(pumping, return_exceptions=True)
+        assert isinstance(ended, (FencedError, InDoubtError)), ended
+        await old.kill()
+        await new.kill()
+        await (await taken_over(flow)).close()
+
+    asyncio.run(two_owners())
+    check_same(ends, flow, topic)
+
+
+def foreign_record(bootstrap, topic):
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2})
+    producer.produce(topic, b"not of the source", partition=0)
+    assert producer.flush(30) == 0
+
+
+def test_a_foreign_record_between_two_owners_halts_its_partition_alone(ends, settings):
+    flow, topic = settings
+    source, target = ends
+    plain(source, topic)
+    asyncio.run(mirror(flow))
+    before = end_offsets(source, topic)
+    foreign_record(target, flow.remote_topic(topic))
+    plain(source, topic, RECORDS)
+
+    async def again():
+        owner = await Owner.take(flow, in_doubt=True)
+        for _ in range(3):
+            await owner.pump(1.0)
+        reasons = [owner.halted(topic, number) for number in range(2)]
+        await owner.close()
+        return reasons
+
+    halted, goes_on = asyncio.run(again())
+    assert ("offsets_differ" in halted, str(before[0]) in halted, goes_on) == (True, True, "")
+    assert end_offsets(target, flow.remote_topic(topic))[1] == end_offsets(source, topic)[1]

@@ -1,0 +1,224 @@
+"""A mirror with the source's own offsets: each record at its place, and a marker where the source has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kit.batches import COMMIT, PlainRecord, batch_of, data, marker
+from kit.mirror import FakeLog, assigned, fetched, mirror_of, produced
+from mmtool.kafka.wire.codes import Code
+from mmtool.plan.records.documents import State
+from mmtool.replication.pump.errors import InDoubtError
+from mmtool.replication.same_offsets.places import MOST_FILLED
+from mmtool.replication.spark.assignment import OffsetWriters
+from mmtool.translation.blocks import WriterState
+from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+
+WRITERS = OffsetWriters(data_producer=7, fill_producer=8, generation=3)
+
+
+def with_hole(offset, missing):
+    """A batch of four records of which compaction has taken some."""
+    kept = [at for at in range(offset, offset + 4) if at - offset not in missing]
+    return batch_of([PlainRecord(at, 1000 + at, b"k%d" % at, b"v%d" % at) for at in kept]).write()
+
+
+PIECES = st.lists(
+    st.one_of(
+        st.integers(1, 4).map(lambda count: ("data", count)),
+        st.just(("marker", 1)),
+        st.integers(1, 3).map(lambda count: ("nothing", count)),
+        st.sets(st.integers(1, 2), min_size=1).map(lambda missing: ("compacted", frozenset(missing))),
+    ),
+    max_size=12,
+)
+
+
+@dataclass
+class Source:
+    """A log, and which of its offsets hold a record."""
+
+    batches: list[bytes] = field(default_factory=list)
+    offsets: list[int] = field(default_factory=list)
+    end: int = 0
+
+    def grow(self, pieces):
+        for kind, what in pieces:
+            if kind == "data":
+                self.batches.append(data(self.end, what))
+                self.offsets += range(self.end, self.end + what)
+                self.end += what
+            elif kind == "marker":
+                self.batches.append(marker(self.end, 5, COMMIT))
+                self.end += 1
+            elif kind == "nothing":
+                self.end += what
+            else:
+                self.batches.append(with_hole(self.end, what))
+                self.offsets += [self.end + n for n in range(4) if n not in what]
+                self.end += 4
+        return self
+
+
+def settle(mirror, log):
+    """Send and fill until nothing is left to do."""
+    while True:
+        if mirror.fillable:
+            fill = mirror.next_fill()
+            log.end += fill.left
+            mirror.filled(fill)
+        elif mirror.sendable:
+            sent = mirror.next_to_send()
+            mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+        else:
+            return
+
+
+def same_mirror(**changes):
+    return mirror_of(assigned(same=WRITERS, **changes))
+
+
+@given(first=PIECES, second=PIECES, begins_at=st.integers(0, 30))
+def test_every_record_gets_its_sources_offset_whatever_lies_between(first, second, begins_at):
+    source, log = Source(end=begins_at).grow(first), FakeLog()
+    mirror = same_mirror(upstream=begins_at)
+    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    for _ in range(2):
+        mirror.offer(fetched(*source.batches, end=source.end), 0)
+        settle(mirror, log)
+        source.grow(second)
+    assert mirror.state != State.HALTED, mirror.reason
+    known = [at for at in source.offsets if at < log.end]
+    assert sorted(log.records) == known
+    assert all(log.records[at].value == b"v%d" % at for at in known)
+    assert (mirror.downstream_end, mirror.frontier) == (log.end, log.end)
+    assert log.end >= max(known, default=-1) + 1
+
+
+def test_nothing_is_sent_while_a_fill_is_written_and_no_fill_before_all_is_acknowledged():
+    mirror, log = same_mirror(), FakeLog()
+    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror.offer(fetched(data(0, 2), marker(2, 5, COMMIT), data(3, 2), end=5), 0)
+    first = mirror.next_to_send()
+    assert (mirror.sendable, mirror.fillable) == (False, False)
+    mirror.answered(first, log.append(bytes(first.batch.payload)))
+    fill = mirror.next_fill()
+    assert (fill.upstream_start, fill.left, mirror.sendable, mirror.settled, mirror.mark) == (
+        2,
+        1,
+        False,
+        False,
+        None,
+    )
+    log.end += 1
+    mirror.filled(fill)
+    settle(mirror, log)
+    assert (sorted(log.records), mirror.frontier) == ([0, 1, 3, 4], 5)
+
+
+def test_batches_are_written_by_the_flows_own_producer_whoever_owns_it():
+    mirror = same_mirror()
+    mirror.begin(DownstreamOffset(0), 40, is_empty=True)
+    mirror.offer(fetched(data(0, 2), end=2), 0)
+    sent = mirror.next_to_send()
+    writer = mirror.writer
+    assert (sent.sequence, writer.producer_id, writer.epoch) == (40, WRITERS.data_producer, 0)
+
+
+def test_a_record_that_got_another_offset_halts_the_partition_for_good():
+    mirror, log = same_mirror(), FakeLog(end=1)
+    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror.offer(fetched(data(0, 2), end=2), 0)
+    settle(mirror, log)
+    assert (mirror.state, mirror.for_good, mirror.frontier) == (State.HALTED, True, 0)
+    assert "offsets_differ: the next record of orders-0 has offset 0" in mirror.reason
+
+
+def test_a_log_that_somebody_else_has_grown_halts_the_partition_in_a_quiet_moment():
+    mirror, log = same_mirror(), FakeLog()
+    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror.offer(fetched(data(0, 2), end=2), 0)
+    settle(mirror, log)
+    mirror.looked(mirror.mark, DownstreamOffset(2))
+    assert mirror.reason == ""
+    mirror.looked(mirror.mark, DownstreamOffset(3))
+    assert "offsets_differ" in mirror.reason
+
+
+@pytest.mark.parametrize(("log_end", "is_empty"), [(3, False), (8, True)])
+def test_a_new_mirror_begins_only_in_a_log_that_is_empty_and_ends_before_it(log_end, is_empty):
+    mirror = same_mirror(upstream=5, downstream=log_end)
+    mirror.begin(DownstreamOffset(log_end), 0, is_empty=is_empty)
+    assert (mirror.state, "offsets_differ" in mirror.reason) == (State.HALTED, True)
+
+
+def test_a_mirror_whose_log_has_another_end_than_it_left_is_recovered_first():
+    mirror = same_mirror(stored=True)
+    with pytest.raises(InDoubtError, match="ends at 4, not at 0"):
+        mirror.begin(DownstreamOffset(4), 0, is_empty=True)
+
+
+def mirrored(upstream, downstream, count, *, frontier):
+    """The block of a mirror that has so many records, behind which the source has holes up to ``frontier``."""
+    recorder = MapRecorder.resume(assigned().block)
+    writer = WriterState(7, 0, count)
+    recorder.appended(UpstreamOffset(upstream), DownstreamOffset(downstream), count, writer=writer)
+    recorder.passed(UpstreamOffset(frontier))
+    recorder.checked(DownstreamOffset(downstream + count))
+    return recorder.take()[-1]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [mirrored(3, 0, 4, frontier=7), mirrored(0, 0, 4, frontier=6), mirrored(0, 2, 4, frontier=6)],
+    ids=["fewer before", "a hole that was passed over", "more before"],
+)
+def test_a_mirror_whose_offsets_were_translated_is_not_continued_as_one_that_keeps_them(block):
+    mirror = same_mirror(stored=True, block=block)
+    mirror.begin(mirror.downstream_end, 4, is_empty=True)
+    assert (mirror.state, "offsets_differ" in mirror.reason) == (State.HALTED, True)
+
+
+def test_a_mirror_that_kept_them_is_continued_with_the_numbers_that_the_leader_expects():
+    mirror = same_mirror(stored=True, block=mirrored(0, 0, 4, frontier=4))
+    mirror.begin(DownstreamOffset(4), 4, is_empty=True)
+    mirror.offer(fetched(data(4, 2), end=6), 0)
+    assert (mirror.next_to_send().sequence, mirror.reason) == (4, "")
+
+
+def test_more_holes_in_a_row_than_markers_are_written_halt_the_partition_behind_what_it_has():
+    mirror, log = same_mirror(), FakeLog()
+    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    late = 2 + MOST_FILLED + 1
+    mirror.offer(fetched(data(0, 2), data(late, 1), end=late + 1), 0)
+    settle(mirror, log)
+    assert (mirror.state, mirror.frontier, sorted(log.records)) == (State.HALTED, 2, [0, 1])
+    assert f"at the {MOST_FILLED + 1} offsets before {late}" in mirror.reason
+
+
+def test_a_dead_letter_leaves_its_offset_to_a_marker():
+    mirror, log = mirror_of(assigned(same=WRITERS, max_batch_bytes=300), with_letters=True), FakeLog()
+    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    big = batch_of([PlainRecord(1, 1001, b"k1", b"x" * 4_000)]).write()
+    mirror.offer(fetched(data(0, 1), big, data(2, 1), end=3), 0)
+    settle(mirror, log)
+    letter = mirror.letter
+    mirror.posted(letter)
+    mirror.take_blocks()
+    mirror.stored()
+    settle(mirror, log)
+    assert (letter.upstream_start, sorted(log.records), log.end) == (1, [0, 2], 3)
+
+
+def test_a_refused_batch_lets_no_marker_take_its_place():
+    mirror = same_mirror()
+    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror.offer(fetched(data(0, 2), marker(2, 5, COMMIT), end=3), 0)
+    sent = mirror.next_to_send()
+    mirror.answered(sent, produced(Code.NOT_ENOUGH_REPLICAS))
+    assert (mirror.fillable, mirror.sendable) == (False, True)
