@@ -245,13 +245,6 @@ class KafkaGroups:
             return dict.fromkeys(places, Problem(error.code, error.message))
 
     def delete(self, groups: Collection[str]) -> dict[str, Problem]:
-        problems: dict[str, Problem] = {}
-        for some in handfuls(list(groups), _PER_QUESTION):
-            problems |= self._left_of(some)
-        return problems
-
-    def _left_of(self, groups: list[str]) -> dict[str, Problem]:
-        """Delete groups that share one timeout, and return those that are still there, or may be."""
         try:
             asked = self._of_all(
                 groups, "deleting group", DeleteGroupsRequest, self._still_there, operation=DELETE
@@ -357,7 +350,15 @@ class KafkaGroups:
             async def asked(wire: WireCluster, some: list[str] = some) -> Answers[str, B]:
                 return await self._coordinators.ask(wire, some, question, patience)
 
-            answers = self._wire.ask(asked, f"{question.what}s")
+            try:
+                answers = self._wire.ask(asked, f"{question.what}s")
+            except UnreachableError as error:
+                if not found:
+                    raise
+                # what it told before it fell silent stands; each further question would wait as long
+                rest = (group for group in groups if group not in found and group not in found.failed)
+                found.failed |= dict.fromkeys(rest, error)
+                break
             found.update(answers)
             found.failed |= answers.failed
         return found

@@ -132,6 +132,25 @@ class Hanging(Dying):
         """Nothing to close."""
 
 
+class Describing(Hanging):
+    """Likewise, for descriptions."""
+
+    async def send(self, node, request, **how):
+        return {
+            name: DescribedGroup(name, code, "Empty", "", ())
+            for name, code in (await super().send(node, request, **how)).items()
+        }
+
+
+def test_groups_that_were_described_are_known_though_the_cluster_answers_nothing_about_later_ones(
+    monkeypatch,
+):
+    monkeypatch.setattr(groups_module, "_PER_QUESTION", 1)
+    monkeypatch.setattr(groups_module, "_SPARE_SECONDS", 0.0)
+    described = groups_on(Describing(), monkeypatch).describe_each(["first", "second", "third"])
+    assert (described.keys(), described.failed.keys()) == ({"first"}, {"second", "third"})
+
+
 def test_groups_that_were_deleted_stay_so_though_the_cluster_answers_nothing_about_later_ones(monkeypatch):
     monkeypatch.setattr(groups_module, "_PER_QUESTION", 1)
     monkeypatch.setattr(groups_module, "_SPARE_SECONDS", 0.0)
