@@ -123,22 +123,25 @@ def split(batch: ReadyBatch, *, max_batch_bytes: int) -> list[ReadyBatch]:
     """
     if batch.record_count == 1:
         raise OversizeRecordError(batch.upstream_start, batch.size, max_batch_bytes)
+    records, codec = _columns_of(batch)
+    return _halved(records, codec, max_batch_bytes, batch.upstream_next)
+
+
+def _columns_of(batch: ReadyBatch) -> tuple[RecordColumns, Codec]:
+    """A batch's records with their source offsets, and its codec."""
     view = view_of(batch.payload)
     records = read_columns(view)
     records.offsets = [segment.upstream_start + i for segment in batch.segments for i in range(segment.count)]
-    return _halved(records, view.header.codec, max_batch_bytes, batch.upstream_next)
+    return records, view.header.codec
 
 
 def at_holes(batch: ReadyBatch) -> list[ReadyBatch]:
     """Split a batch wherever two neighbours of its records are none on the source."""
     if len(batch.segments) == 1:
         return [batch]
-    view = view_of(batch.payload)
-    records, at, parts = read_columns(view), 0, []
-    records.offsets = [segment.upstream_start + i for segment in batch.segments for i in range(segment.count)]
+    (records, codec), at, parts = _columns_of(batch), 0, []
     for start, count in batch.segments:
-        part = records.part(at, at + count)
-        parts.append(encode(part, view.header.codec, UpstreamOffset(start + count)))
+        parts.append(encode(records.part(at, at + count), codec, UpstreamOffset(start + count)))
         at += count
     return parts
 

@@ -42,7 +42,7 @@ class DeadLetter(ReadyBatch):
 
 
 class Fill:
-    """Consecutive offsets without a record: ``count`` of them from ``upstream_start`` on, in the queue of batches.
+    """Consecutive offsets without a record, from ``upstream_start`` on, in the queue of batches.
 
     Attributes:
         left: How many markers are still to be written.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.batches import BatchError, ReadyBatch
+from mmtool.kafka.batches import BatchError, ReadyBatch, at_holes
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.flow.latency import Latency, LatencyCounter
 from mmtool.plan.flow.remedies import rebuild
@@ -23,7 +23,7 @@ from mmtool.replication.pump.in_flight import (
 )
 from mmtool.replication.pump.leader_epochs import LeaderEpochs
 from mmtool.replication.pump.truncation import source_cut, target_cut
-from mmtool.replication.same_offsets.places import MOST_FILLED, in_place, offsets_differ
+from mmtool.replication.same_offsets.places import MOST_FILLED, neighbours, offsets_differ
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -168,13 +168,15 @@ class PartitionMirror:
         return header.record_count > 0 and header.producer_id not in self._left_out
 
     def _prepared(self, views: Sequence[BatchView]) -> Iterator[ReadyBatch]:
-        return (prepared if self.same is None else in_place)(
-            views,
-            position=self.fetch_position,
-            max_batch_bytes=self.assignment.max_batch_bytes,
-            goal_bytes=0 if self._round_trips is None else self._round_trips.goal_bytes,
-            dead_letters=self._with_letters,
-        )
+        for some in [views] if self.same is None else neighbours(views):
+            for batch in prepared(
+                some,
+                position=self.fetch_position,
+                max_batch_bytes=self.assignment.max_batch_bytes,
+                goal_bytes=0 if self._round_trips is None else self._round_trips.goal_bytes,
+                dead_letters=self._with_letters,
+            ):
+                yield from [batch] if self.same is None else at_holes(batch)
 
     def _queue(self, batches: Iterable[ReadyBatch]) -> None:
         # not before: of a partition at rest the last batch's number tells whether a log was cut that has grown again
@@ -292,14 +294,12 @@ class PartitionMirror:
         return None if waits else self._unsent.letter
 
     def begin(self, log_end: DownstreamOffset, sequence: int, *, is_empty: bool) -> None:
-        """Continue the log of a mirror with the source's own offsets, whose end was just read.
+        """Continue the log of a mirror with the source's own offsets; it halts if the log holds anything else.
 
         Args:
             log_end: Of the target's leader, with all replicas in sync.
             sequence: That the leader expects.
             is_empty: Whether the log of a new mirror holds no record.
-
-        A mirror whose offsets were translated, or whose log holds anything else, halts.
 
         Raises:
             InDoubtError: the log has another end than the mirror.

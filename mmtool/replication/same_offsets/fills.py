@@ -7,13 +7,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.admin.active_producers import active_producers_of_all
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
 from mmtool.kafka.wire.markers import Marker, WriteTxnMarkersRequest
 from mmtool.kafka.wire.placement import EARLIEST, LATEST, NO_REPLICA
 from mmtool.kafka.wire.scan import list_offsets
-from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.translation.types import DownstreamOffset
 
@@ -37,7 +37,7 @@ async def replicated_ends(
 ) -> dict[TopicPartition, int]:
     """The ends of the leaders' logs, once all in-sync replicas have what is in them.
 
-    A batch that nobody has acknowledged yet is behind the high watermark, and may still be appended for good.
+    A batch that is not acknowledged yet is behind the high watermark, and may still be appended for good.
 
     Raises:
         UnreachableError: A leader does not answer for a minute, or its followers do not catch up.
@@ -89,8 +89,8 @@ class Fills:
         """Check that each log ends where its mirror does, and continue its producer's numbers.
 
         Raises:
-            InDoubtError: A log has another end: somebody else has appended to it since it was read.
-            UnreachableError, NotAuthorisedError: A leader does not answer.
+            InDoubtError: A log has another end: another producer has appended to it since it was read.
+            UnreachableError, NotAuthorisedError, ConnectionLostError: A leader does not answer.
         """
         if not self._mirrors:
             return
@@ -103,17 +103,20 @@ class Fills:
             self._mirrors[place].begin(DownstreamOffset(end), numbers.get(place, 0), is_empty=is_empty)
 
     async def _next_numbers(self) -> dict[TopicPartition, int]:
-        """The sequence number that each leader expects; left out where it remembers none and takes any."""
-        found: dict[TopicPartition, int] = {}
-        for place, mirror in self._mirrors.items():
-            writers = _writers(mirror)
-            answer = (
-                await self._cluster.send_to_leader(*place, DescribeProducersRequest([place]), purpose="scan")
-            )[place]
-            for one in answer.producers:
-                if one.producer_id == writers.data_producer and one.last_sequence >= 0:
-                    found[place] = (one.last_sequence + 1) % SEQUENCES
-        return found
+        """The sequence number that each leader expects; left out where it remembers none and takes any.
+
+        Raises:
+            ConnectionLostError: A leader does not tell.
+        """
+        told = await active_producers_of_all(self._cluster, self._mirrors, purpose="scan")
+        if silent := sorted(self._mirrors.keys() - told.keys()):
+            raise ConnectionLostError(f"{silent[0]} of {self._cluster.alias} does not tell its producers")
+        return {
+            place: (one.last_sequence + 1) % SEQUENCES
+            for place, producers in told.items()
+            for one in producers
+            if one.producer_id == _writers(self._mirrors[place]).data_producer and one.last_sequence >= 0
+        }
 
     def begin(self, mirror: PartitionMirror) -> None:
         """Write the mirror's next fill, which is `PartitionMirror.fillable`; its partition has a leader."""
@@ -169,7 +172,7 @@ class Fills:
             fills[place].left -= count
 
     async def close(self) -> None:
-        """End the requests under way, of which nobody knows then what they wrote."""
+        """End the requests under way; it is unknown then what they wrote."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -5,44 +5,26 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.batches import at_holes
 from mmtool.plan.flow.remedies import START_AGAIN
 from mmtool.plan.topics.facts import HaltReason
-from mmtool.replication.pump.batch_prep import prepared
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from mmtool.kafka.batches import BatchView, ReadyBatch
+    from mmtool.kafka.batches import BatchView
     from mmtool.translation.blocks import MirroredPartition
-    from mmtool.translation.types import UpstreamOffset
 
 MOST_FILLED = 1_000_000
 """Offsets that one fill may have: at 3,000 to 8,000 markers a second into a partition, minutes."""
 
 
-def in_place(
-    views: Sequence[BatchView],
-    *,
-    position: UpstreamOffset,
-    max_batch_bytes: int,
-    goal_bytes: int,
-    dead_letters: bool,
-) -> Iterator[ReadyBatch]:
-    """As `prepared`; but no batch has a hole, as a broker numbers its records without one."""
+def neighbours(views: Sequence[BatchView]) -> list[Sequence[BatchView]]:
+    """Batches of the source between which no offset is missing, together; what is joined then has no hole between."""
     cuts = [
         0,
         *(n for n, (a, b) in enumerate(pairwise(views), 1) if a.header.next_offset != b.header.base_offset),
     ]
-    for start, stop in pairwise([*cuts, len(views)]):
-        for batch in prepared(
-            views[start:stop],
-            position=position,
-            max_batch_bytes=max_batch_bytes,
-            goal_bytes=goal_bytes,
-            dead_letters=dead_letters,
-        ):
-            yield from at_holes(batch)
+    return [views[start:stop] for start, stop in pairwise([*cuts, len(views)])]
 
 
 def offsets_differ(about: MirroredPartition, source: int, target: int, flow: str) -> HaltReason:
