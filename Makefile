@@ -8,7 +8,7 @@
 #   make lint              ruff, formatting, mypy
 #   make test-chaos        seeded faults, and the laws tried on many more examples: two to three hours
 #   make chaos-seeds       of it the seeds alone, of a flow and of operations, that have not passed yet (SEEDS=50),
-#                          and some on clusters of three brokers (THREES=12)
+#                          some on clusters of three brokers (THREES=12), and some of mirrors that keep offsets (SAMES=30)
 #   make fuzz              decoders with atheris, which follows their branches (SECONDS=600, NAMES='"saved plan"')
 #   make bench             against MirrorMaker 2 on this machine, verify, TLS, and translation at scale (BENCH=--quick: 5 minutes)
 #   make bench-rereads     records re-read after a failover, by MirrorMaker 2's answers and by mmtool's
@@ -67,9 +67,11 @@ test-chaos: chaos-seeds
 
 SEEDS := 50
 THREES := 12
+SAMES := 30
 chaos-seeds: .venv/.stamp
 	$(BIN)/python -m kit.chaos --seeds $(SEEDS) --log .chaos/seeds-$$(git rev-parse --short HEAD).jsonl
 	$(BIN)/python -m kit.chaos --brokers 3 --seeds $(THREES) --log .chaos/threes-$$(git rev-parse --short HEAD).jsonl
+	$(BIN)/python -m kit.chaos --same --seeds $(SAMES) --log .chaos/same-$$(git rev-parse --short HEAD).jsonl
 	$(BIN)/python -m kit.chaos --moves --seeds $(SEEDS) --log .chaos/moves-$$(git rev-parse --short HEAD).jsonl
 
 # atheris has wheels for Linux on x86-64 alone, so no other target needs it.

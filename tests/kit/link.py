@@ -7,13 +7,14 @@ import math
 import socket
 import struct
 import threading
+from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from typing import Any
 
 _CHUNK = 64 << 10
@@ -40,6 +41,7 @@ class LinkShape:
         silent: Ways on which nothing arrives. It is held back, not lost, as TCP sends again what nobody has
             acknowledged: what was asked on a connection that was given up since is heard once the network is back.
         refuses: New connections come to nothing.
+        swallows: API keys of Kafka's requests that arrive, and whose answers are lost with their connections.
     """
 
     round_trip_seconds: float = 0.0
@@ -48,6 +50,7 @@ class LinkShape:
     chunk_bytes: int = _CHUNK
     silent: frozenset[Way] = frozenset()
     refuses: bool = False
+    swallows: frozenset[int] = frozenset()
 
 
 CLEAR = LinkShape()
@@ -83,8 +86,56 @@ class _Lane:
         await self._passes.wait()
 
 
+class _Frames:
+    """Kafka's frames in a stream of chunks: what each of them has behind its length."""
+
+    _START = struct.Struct(">ih")
+
+    def __init__(self) -> None:
+        self._start, self._left = b"", 0
+
+    def begun(self, chunk: bytes) -> Iterator[int]:
+        """The first two bytes of each frame that they end with this chunk: an API key, in a request."""
+        while chunk:
+            if self._left:
+                took = min(self._left, len(chunk))
+                self._left -= took
+            else:
+                took = self._START.size - len(self._start)
+                self._start += chunk[:took]
+                if len(self._start) == self._START.size:
+                    size, key = self._START.unpack(self._start)
+                    self._start, self._left = b"", max(size - 2, 0)
+                    yield key
+            chunk = chunk[took:]
+
+
+class _Conversation:
+    """What one connection asked and was not answered yet; answers come in the order of requests."""
+
+    def __init__(self) -> None:
+        self.asked = deque[int]()
+        self._requests, self._answers = _Frames(), _Frames()
+
+    def ask(self, chunk: bytes) -> None:
+        self.asked.extend(self._requests.begun(chunk))
+
+    def answer(self, chunk: bytes, swallows: frozenset[int]) -> bool:
+        """Whether the answers in this chunk come through."""
+        for _ in self._answers.begun(chunk):
+            if self.asked and self.asked[0] in swallows:
+                return False
+            if self.asked:
+                self.asked.popleft()
+        return True
+
+
 class Link:
-    """Carries connections from ``listen_port`` to ``port``, both on loopback. A context manager, for any thread."""
+    """Carries connections from ``listen_port`` to ``port``, both on loopback. A context manager, for any thread.
+
+    Attributes:
+        unanswered: Kafka's requests, by API key, that had no answer when their connections ended.
+    """
 
     def __init__(self, listen_port: int, port: int, shape: LinkShape = CLEAR) -> None:
         self._listen_port, self._port, self._shape = listen_port, port, shape
@@ -93,6 +144,7 @@ class Link:
         self._there, self._back = _Lane(Way.THERE, shape), _Lane(Way.BACK, shape)
         self._tasks: set[asyncio.Task[None]] = set()
         self._ends: set[asyncio.StreamWriter] = set()
+        self.unanswered = Counter[int]()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -145,15 +197,39 @@ class Link:
         except OSError:
             _reset(writer)
             return
-        self._spawn(self._carry(reader, there_writer, self._there))
-        self._spawn(self._carry(there_reader, writer, self._back))
+        talk = _Conversation()
+        self._spawn(self._carry(reader, there_writer, self._there, talk.ask))
+        self._spawn(self._carry_back(there_reader, writer, there_writer, talk))
+
+    async def _carry_back(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        there: asyncio.StreamWriter,
+        talk: _Conversation,
+    ) -> None:
+        def note(chunk: bytes) -> None:
+            if not talk.answer(chunk, self._shape.swallows):
+                _reset(writer)
+                _reset(there)
+
+        try:
+            await self._carry(reader, writer, self._back, note)
+        finally:
+            self.unanswered.update(talk.asked)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lane: _Lane) -> None:
+    async def _carry(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        lane: _Lane,
+        note: Callable[[bytes], None],
+    ) -> None:
         """Chunks in order, each when it is due; no more than the window between the two ends."""
         under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(self._shape.window_bytes // _CHUNK)
         delivering = asyncio.ensure_future(self._deliver(under_way, writer, lane))
@@ -161,6 +237,7 @@ class Link:
         try:
             with suppress(ConnectionError):
                 while chunk := await reader.read(self._shape.chunk_bytes):
+                    note(chunk)
                     await under_way.put((lane.arrival(len(chunk), self._loop.time()), chunk))
             await under_way.put((lane.arrival(0, self._loop.time()), b""))
             await delivering

@@ -33,6 +33,7 @@ class RunningWriter:
             transaction is open there until its producer's next one.
         age_ms: How old the records are when they are written.
         keyed: Each record has a key of its own and headers, for mirrors that might lose those.
+        key_count: So many keys in turn instead, for topics that are compacted; 0 for none.
         records: Acknowledged and committed.
         failed: Loads that came to no end.
 
@@ -48,6 +49,7 @@ class RunningWriter:
     record_bytes: int = 300
     tolerant: bool = False
     keyed: bool = False
+    key_count: int = 0
     age_ms: int = 0
     records: int = 0
     failed: int = 0
@@ -108,7 +110,8 @@ class RunningWriter:
             self.record_bytes,
             records_per_second=self.records_per_second,
             linger_ms=_LINGER_MS,
-            keys="sequence" if self.keyed else "none",
+            keys="cyclic" if self.key_count else "sequence" if self.keyed else "none",
+            key_count=self.key_count,
             headers=_HEADERS if self.keyed else (),
             transactions=how if self.transactions else None,
             first_sequence=first,

@@ -19,9 +19,9 @@ from kit.chaos.place import SIDES, Place
 from kit.chaos.seed import Outcome, SeedRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-REPLAY = ".venv/bin/python -m kit.chaos{moves}{brokers} --seed {seed}"
+REPLAY = ".venv/bin/python -m kit.chaos{kind}{brokers} --seed {seed}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,21 +29,30 @@ class Broken:
     """A seed that came to no verdict.
 
     Attributes:
-        moves: It is one of operations.
+        kind: Of its log's lines: "moves" is one of operations, "same" of a target with the source's offsets.
         why: What was raised.
     """
 
     seed: int
     brokers: int
-    moves: bool
+    kind: str
     why: str
     passed: bool = False
 
     def row(self) -> dict[str, Any]:
         """For the log."""
-        move = {"move": str(move_of(self.seed))} if self.moves else {}
+        of_kind: dict[str, dict[str, Any]] = {
+            "moves": {"move": str(move_of(self.seed))},
+            "same": {"same": True},
+        }
         failures = [f"no verdict: {self.why}"]
-        return {"seed": self.seed, "brokers": self.brokers, **move, "passed": False, "failures": failures}
+        return {
+            "seed": self.seed,
+            "brokers": self.brokers,
+            **of_kind.get(self.kind, {}),
+            "passed": False,
+            "failures": failures,
+        }
 
 
 def main(arguments: list[str]) -> int:
@@ -56,10 +65,10 @@ def main(arguments: list[str]) -> int:
     failed = 0
     with (
         tempfile.TemporaryDirectory(prefix="mmtool-chaos-") as folder,
-        Place(Path(folder), asked.brokers) as place,
+        Place(Path(folder), asked.brokers, compacts=asked.kind == "same") as place,
     ):
         for seed in todo:
-            outcome = _outcome(place, Path(folder) / f"seed-{seed}", seed, moves=asked.moves)
+            outcome = _outcome(place, Path(folder) / f"seed-{seed}", seed, asked.kind)
             failed += not outcome.passed
             _tell(outcome, asked.log)
             if isinstance(outcome, Broken):  # in the middle of a fault, perhaps
@@ -80,9 +89,12 @@ def _asked(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="kit.chaos", description=__doc__)
     parser.add_argument("--seed", type=int, help="this one alone")
     parser.add_argument("--seeds", type=int, default=50, help="how many")
-    parser.add_argument(
-        "--moves", action="store_true", help="operations on groups instead of a flow under load"
-    )
+    kinds = parser.add_mutually_exclusive_group()
+    for kind, what in (
+        ("moves", "operations on groups instead of a flow under load"),
+        ("same", "the target keeps the source's offsets"),
+    ):
+        kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="", help=what)
     parser.add_argument("--brokers", type=int, default=1, help="of each cluster")
     parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument(
@@ -91,13 +103,15 @@ def _asked(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _outcome(place: Place, directory: Path, seed: int, *, moves: bool) -> Outcome | MoveOutcome | Broken:
+def _outcome(place: Place, directory: Path, seed: int, kind: str) -> Outcome | MoveOutcome | Broken:
     """Of one that breaks as well: the others are run, and it is told how it is run again."""
     try:
-        return (MoveRun if moves else SeedRun)(place, directory, seed).run()
+        if kind == "moves":
+            return MoveRun(place, directory, seed).run()
+        return SeedRun(place, directory, seed, same=kind == "same").run()
     except Exception as error:  # noqa: BLE001  whatever it was, the seed has not passed
         traceback.print_exc()
-        return Broken(seed, place.brokers, moves, f"{type(error).__name__}: {error}")
+        return Broken(seed, place.brokers, kind, f"{type(error).__name__}: {error}")
 
 
 def _passed(asked: argparse.Namespace) -> set[int]:
@@ -105,7 +119,7 @@ def _passed(asked: argparse.Namespace) -> set[int]:
     return {
         row["seed"]
         for row in _rows(asked.log)
-        if row["passed"] and ("move" in row, row["brokers"]) == (asked.moves, asked.brokers)
+        if row["passed"] and (_kind(row), row["brokers"]) == (asked.kind, asked.brokers)
     }
 
 
@@ -130,9 +144,13 @@ def _tell(outcome: Outcome | MoveOutcome | Broken, log: Path | None) -> None:
 
 def replay(outcome: Outcome | MoveOutcome | Broken) -> str:
     """What runs it alone."""
-    moves = " --moves" if "move" in outcome.row() else ""
+    kind = _kind(outcome.row())
     brokers = f" --brokers {outcome.brokers}" if outcome.brokers > 1 else ""
-    return REPLAY.format(seed=outcome.seed, moves=moves, brokers=brokers)
+    return REPLAY.format(seed=outcome.seed, kind=f" --{kind}" if kind else "", brokers=brokers)
+
+
+def _kind(row: Mapping[str, Any]) -> str:
+    return "moves" if "move" in row else "same" if "same" in row else ""
 
 
 def _say(line: str) -> None:

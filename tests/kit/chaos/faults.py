@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Self
 
 from kit.chaos.schedule import Side, What
 from kit.link import LinkShape, Way
+from mmtool.kafka.wire.markers import WriteTxnMarkersRequest
+from mmtool.kafka.wire.produce import ProduceRequest
 from mmtool.lab.worker import Worker
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ _SHAPES = {
     What.SILENT_BACK: LinkShape(silent=frozenset({Way.BACK})),
     What.SLICED: LinkShape(round_trip_seconds=0.02, chunk_bytes=100),
     What.REFUSED: LinkShape(refuses=True),
+    What.FILLS_LOST: LinkShape(swallows=frozenset({WriteTxnMarkersRequest.API_KEY})),
+    What.DATA_LOST: LinkShape(swallows=frozenset({ProduceRequest.API_KEY})),
 }
 _VICTIMS: Mapping[What, Role] = {
     What.WORKER_KILLED: "worker",

@@ -44,7 +44,9 @@ class Verdict:
     glances: int
 
 
-def judge(flow: FlowSettings, source: Cluster, target: Cluster, logs: Logs, seen: Glances) -> Verdict:
+def judge(
+    flow: FlowSettings, source: Cluster, target: Cluster, logs: Logs, seen: Glances, *, same: bool = False
+) -> Verdict:
     """Of topics whose mirror has come to their end.
 
     Args:
@@ -54,6 +56,7 @@ def judge(flow: FlowSettings, source: Cluster, target: Cluster, logs: Logs, seen
         logs: Every partition of the flow's topics, by the source's name.
         seen: By the same names. That a group was never seen is a failure, as is a topic without a record: nothing
             would be told of them.
+        same: The target keeps the source's offsets: nothing is translated.
     """
     maps = stored_maps(flow, source, target)
     claims = {
@@ -61,11 +64,11 @@ def judge(flow: FlowSettings, source: Cluster, target: Cluster, logs: Logs, seen
         for place, one in logs.items()
     }
     topics = sorted({place.topic for place in logs})
-    asked, wrong = wrong_translations(flow, source, target, topics)
+    asked, wrong = (0, []) if same else wrong_translations(flow, source, target, topics)
     glances = sum(len(seen.get(place, ())) for place in logs)
     failures = [
         *_told([one for each in claims.values() for one in of_records(each)]),
-        *_told(wrong_places(logs, seen)),
+        *_told(wrong_places(logs, seen, same=same)),
         *(f"translated wrongly: {one}" for one in wrong[:_SHOWN]),
         *_empty(logs),
         *([] if glances else ["the group was never seen on the target"]),
@@ -79,13 +82,20 @@ def wrong_records(logs: Logs) -> list[Anomaly]:
     return [anomaly for anomaly in found if anomaly.kind is not Kind.FOREIGN]
 
 
-def wrong_places(logs: Logs, seen: Glances) -> list[Anomaly]:
+def wrong_places(logs: Logs, seen: Glances, *, same: bool = False) -> list[Anomaly]:
     """What was wrong with a group on the target at any moment, both by the source's partitions."""
     return [
         anomaly
         for place, glances in seen.items()
+        if place in logs
         for anomaly in of_group(
-            place, [Committed(g.offset, first_unread(logs[place], g.upstream), g.end) for g in glances]
+            place,
+            [
+                Committed(
+                    g.offset, max(first_unread(logs[place], g.upstream), g.upstream if same else 0), g.end
+                )
+                for g in glances
+            ],
         )
     ]
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mmtool.translation.partition_map import PartitionMap
 
 PARTITIONS = 3
+_COMPACTED = {"cleanup.policy": "compact", "segment.ms": "1000", "min.cleanable.dirty.ratio": "0.01"}
 
 
 class LinkedFlow:
@@ -32,6 +33,7 @@ class LinkedFlow:
         stem: What the names of its topics begin with, and of nobody else's.
         topics: By their whole names.
         settings: More lines of the properties file.
+        compacted: More topics, whose records are not asked for by `sides`.
 
     Attributes:
         properties: The file of whoever goes through the links.
@@ -47,14 +49,16 @@ class LinkedFlow:
         stem: str,
         topics: Sequence[str],
         settings: Mapping[str, str],
+        compacted: Sequence[str] = (),
     ) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self._replicas = place.brokers
         self.source, self.target = (place.cluster(side) for side in SIDES)
         self._bench = Bench(place.fleet, directory)
         self.properties = self._bench.properties(f"{stem}.*", **settings, **place.bootstraps)
-        self.settings = self._bench.flow(self._bench.properties(f"{stem}.*"))
+        self.settings = self._bench.flow(self._bench.properties(f"{stem}.*", **settings))
         self.remotes = {topic: self.settings.remote_topic(topic) for topic in topics}
+        self.compacted = {topic: self.settings.remote_topic(topic) for topic in compacted}
         self.sides = Sides(self.source.bootstrap, self.target.bootstrap, self.remotes)
         self.places = {
             TopicPartition(topic, p): TopicPartition(remote, p)
@@ -66,6 +70,8 @@ class LinkedFlow:
         """On the source, for records of any age."""
         for topic in self.remotes:
             create_topic(self.source.bootstrap, topic, PARTITIONS, self._replicas, **{"retention.ms": "-1"})
+        for topic in self.compacted:
+            create_topic(self.source.bootstrap, topic, PARTITIONS, self._replicas, **_COMPACTED)
 
     def start(self) -> MmtoolProcess:
         """Its ``replicate``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Self
 
@@ -31,12 +32,17 @@ def behind_a_link(behind: int, advertised: int) -> dict[str, str]:
 class Place:
     """Two clusters, each of whose brokers has its link. A context manager; `heal` makes everything well again.
 
+    Args:
+        directory: For the clusters' data.
+        brokers: Of each cluster.
+        compacts: Both clusters look twice a second for topics to compact.
+
     Attributes:
         links: Of each side, by the number of the broker.
     """
 
-    def __init__(self, directory: Path, brokers: int = 1) -> None:
-        self.brokers = brokers
+    def __init__(self, directory: Path, brokers: int = 1, *, compacts: bool = False) -> None:
+        self.brokers, self._compacts = brokers, compacts
         self._ports = PortReservation()
         self._behind = {
             side: [(self._ports.take(), self._ports.take()) for _ in range(brokers)] for side in SIDES
@@ -80,6 +86,11 @@ class Place:
         """Bytes that went through its links, both ways."""
         return sum(sum(link.carried) for link in self.links[side])
 
+    @property
+    def unanswered(self) -> Counter[int]:
+        """Requests to the target, by API key, whose connections ended without their answers."""
+        return sum((link.unanswered for link in self.links[Side.TARGET]), Counter[int]())
+
     def freeze(self, side: Side, broker: int = 0) -> None:
         self.cluster(side).pause_broker(broker)
         self._frozen.add((side, broker))
@@ -108,4 +119,5 @@ class Place:
         links = {broker: behind_a_link(*pair) for broker, pair in pairs}
         # the target forgets at once who wrote old records last, and not within ten minutes
         soon = {"producer.id.expiration.check.interval.ms": "1000"} if side is Side.TARGET else {}
+        soon |= {"log.cleaner.backoff.ms": "500"} if self._compacts else {}
         return Shape(self.brokers, of_brokers=links, properties=soon)

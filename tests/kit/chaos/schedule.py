@@ -35,6 +35,8 @@ class What(StrEnum):
     SLICED = "sliced"
     RESET = "reset"
     REFUSED = "refused"
+    FILLS_LOST = "answers-to-fills-lost"
+    DATA_LOST = "answers-to-data-lost"
     BROKER_FROZEN = "broker-frozen"
     BROKER_KILLED = "broker-killed"
     WORKER_KILLED = "worker-killed"
@@ -48,6 +50,9 @@ class What(StrEnum):
 OF_LINKS = (
     What.FAR, What.THIN, What.SILENT, What.SILENT_THERE, What.SILENT_BACK, What.SLICED, What.RESET, What.REFUSED,
 )  # fmt: skip
+OF_ANSWERS = (What.FILLS_LOST, What.FILLS_LOST, What.DATA_LOST)
+"""Of a target that keeps the source's offsets: three times as often as all other faults of a cluster."""
+
 OF_BROKERS = (What.BROKER_FROZEN, What.BROKER_KILLED)
 OF_COMMAND = (
     What.WORKER_KILLED, What.JVM_KILLED, What.DRIVER_KILLED, What.WORKER_FROZEN, What.FROZEN, What.STOPPED,
@@ -98,15 +103,24 @@ class Schedule:
         return Schedule(self.from_the_start, tuple(sooner))
 
 
-def schedule_of(seed: int, brokers: int = 1) -> Schedule:
-    """What a seed stands for, on clusters of so many brokers. Never more than one of a cluster's is down."""
+def schedule_of(seed: int, brokers: int = 1, *, same: bool = False) -> Schedule:
+    """What a seed stands for, on clusters of so many brokers. Never more than one of a cluster's is down.
+
+    Args:
+        seed: What is drawn from.
+        brokers: Of each cluster.
+        same: The target keeps the source's offsets.
+    """
     chance, which = random.Random(f"faults {seed}"), random.Random(f"brokers {seed}")
     from_the_start = chance.random() < _AT_START
     free_at = dict.fromkeys(Side, 0.0)
     found = []
     for _ in range(chance.randint(_LEAST, _MOST)):
         side = chance.choices(tuple(Side), (3, 3, 2))[0]
-        what = chance.choice(OF_COMMAND if side is Side.COMMAND else (*OF_LINKS, *OF_LINKS, *OF_BROKERS))
+        of_cluster: tuple[What, ...] = (*OF_LINKS, *OF_LINKS, *OF_BROKERS)
+        if same and side is Side.TARGET:
+            of_cluster += OF_ANSWERS * 18
+        what = chance.choice(OF_COMMAND if side is Side.COMMAND else of_cluster)
         at = free_at[side] + chance.uniform(0.0, 5.0)
         seconds = min(chance.uniform(*chance.choice(_PAUSES)), WINDOW_SECONDS - at)
         if seconds >= _SHORTEST_SECONDS:
@@ -117,8 +131,10 @@ def schedule_of(seed: int, brokers: int = 1) -> Schedule:
 
 
 def _brokers_of(what: What, brokers: int, chance: random.Random) -> tuple[int, ...]:
-    """One broker; of links those of all brokers just as often."""
+    """One broker; of links those of all brokers just as often, and all where answers are lost."""
     if what in OF_COMMAND:
         return ()
+    if what in OF_ANSWERS:
+        return tuple(range(brokers))
     one = chance.randrange(brokers)
     return tuple(range(brokers)) if what in OF_LINKS and chance.random() < 0.5 else (one,)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -13,25 +13,30 @@ from kit.chaos.faults import Doing, Keeper
 from kit.chaos.judge import judge, stands_well
 from kit.chaos.linked_flow import PARTITIONS, LinkedFlow
 from kit.chaos.place import SIDES
+from kit.chaos.same_offsets import compacted_away, displaced, halted, uneven_ends
 from kit.chaos.schedule import schedule_of
 from kit.working_group import WorkingGroup
 from kit.writers import RunningWriter
 from mmtool.errors import GateError, UnreachableError
+from mmtool.kafka.wire.markers import WriteTxnMarkersRequest
+from mmtool.kafka.wire.produce import ProduceRequest
 from mmtool.lab.topics import end_offsets
 from mmtool.lab.wait import patience, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from kit.chaos.group import Watcher
     from kit.chaos.judge import Logs, Verdict
     from kit.chaos.place import Place
     from kit.chaos.schedule import Fault, Schedule, Side
+    from mmtool.translation.types import TopicPartition
 
 RECORDS_PER_SECOND = 150.0
 READ_PER_SECOND = 60.0
 TRANSACTION = 12
+KEYS = 20
 PATIENCE_SECONDS = 30.0
 """A flow goes on by itself within that of the last cause's end."""
 
@@ -62,6 +67,7 @@ class Outcome:
         stop_seconds: What a clean stop took.
         starts: How often the command was started.
         loads_failed: How often a writer of the source was thrown back by a fault.
+        same: Of a target that keeps the source's offsets, more for the log.
     """
 
     seed: int
@@ -75,6 +81,7 @@ class Outcome:
     starts: int
     loads_failed: int
     seconds: float
+    same: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool:
@@ -98,6 +105,7 @@ class Outcome:
             "starts": self.starts,
             "loads_failed": self.loads_failed,
             "seconds": round(self.seconds, 1),
+            **self.same,
         }
 
 
@@ -108,21 +116,31 @@ class SeedRun:
         place: The clusters, all well.
         directory: For files of this run.
         seed: What is drawn from.
+        same: The target keeps the source's offsets, and there is a compacted topic as well.
     """
 
-    def __init__(self, place: Place, directory: Path, seed: int) -> None:
-        self._place, self._seed = place, seed
+    def __init__(self, place: Place, directory: Path, seed: int, *, same: bool = False) -> None:
+        self._place, self._seed, self._same = place, seed, same
         stem = f"seed-{seed}-{time.monotonic_ns()}-"
         topics, self.group = [f"{stem}plain", f"{stem}tx"], f"{stem}app"
-        self._flow = LinkedFlow(place, directory, stem, topics, _SETTINGS)
+        settings = _SETTINGS | ({"mmtool.offsets": "same"} if same else {})
+        compacted = [f"{stem}compacted"] if same else []
+        self._flow = LinkedFlow(place, directory, stem, topics, settings, compacted)
+        self._halted: Mapping[TopicPartition, str] = {}
 
     def run(self) -> Outcome:
         """From the first record to the verdict; at its end everything is well again."""
-        began, carried = time.monotonic(), self._carried()
-        schedule = schedule_of(self._seed, self._place.brokers)
+        began, carried, unanswered = time.monotonic(), self._carried(), self._place.unanswered
+        schedule = schedule_of(self._seed, self._place.brokers, same=self._same)
         flow = self._flow
         flow.create_topics()
-        load = _Load(flow.source.bootstrap, tuple(flow.remotes), self.group, _WEEKS[self._seed % 2])
+        load = _Load(
+            flow.source.bootstrap,
+            tuple(flow.remotes),
+            self.group,
+            _WEEKS[self._seed % 2],
+            tuple(flow.compacted),
+        )
         with Keeper(flow.start) as keeper, flow.watcher(self.group, load.read_to) as watcher:
             with load:
                 if not schedule.from_the_start:
@@ -135,9 +153,20 @@ class SeedRun:
                 failures, _ = self._recovered(watcher, time.monotonic())
             code, stop_seconds = keeper.stop()
         failures += self._ended(code, stop_seconds, keeper.said)
-        logs = flow.sides.logs()
+        logs = {place: one for place, one in flow.sides.logs().items() if place not in self._halted}
         failures += nothing_happened(schedule.faults, doing.missed, self._carried() - carried, logs)
-        verdict = judge(flow.settings, flow.source, flow.target, logs, watcher.seen)
+        verdict = judge(flow.settings, flow.source, flow.target, logs, watcher.seen, same=self._same)
+        same = {}
+        if self._same:
+            failures += displaced(flow, self._halted)
+            lost = self._place.unanswered - unanswered
+            same = {
+                "same": True,
+                "offsets_differ": {str(place): reason for place, reason in self._halted.items()},
+                "fills_unanswered": lost[WriteTxnMarkersRequest.API_KEY],
+                "data_unanswered": lost[ProduceRequest.API_KEY],
+                "compacted_away": compacted_away(flow),
+            }
         return Outcome(
             self._seed,
             self._place.brokers,
@@ -150,6 +179,7 @@ class SeedRun:
             keeper.starts,
             load.failed,
             time.monotonic() - began,
+            same,
         )
 
     def _carried(self) -> Counter[Side]:
@@ -185,6 +215,10 @@ class SeedRun:
         try:
             there, home = watcher.now()
             logs = self._flow.sides.logs()
+            if self._same:
+                self._halted = halted(self._flow)
+                logs = {place: one for place, one in logs.items() if place not in self._halted}
+                there = {place: offset for place, offset in there.items() if place in logs}
         except UnreachableError as error:  # a coordinator that has just come back loads its groups first
             return error.message
         lacks = {
@@ -196,7 +230,7 @@ class SeedRun:
             return f"the target lacks records: {lacks}"
         if not stands_well(logs, there, home, watcher.read_to):
             return f"the group stands at {there} on the target and at {home} at home, having read to {watcher.read_to}"
-        return self._unbooked()
+        return self._unbooked() or (uneven_ends(self._flow, self._halted) if self._same else "")
 
     def _unbooked(self) -> str:
         """Up to the last marker: what the stop books in any case, where it was fetched by then."""
@@ -204,7 +238,7 @@ class SeedRun:
         short = {
             str(place): (maps[place].upstream_frontier if place in maps else None, end)
             for place, end in ends.items()
-            if place not in maps or maps[place].upstream_frontier < end
+            if place not in self._halted and (place not in maps or maps[place].upstream_frontier < end)
         }
         return f"frontiers below the source's ends: {short}" if short else ""
 
@@ -219,7 +253,7 @@ class SeedRun:
         ]
         if any("diverged" in one for one in said):
             failures.append("a partition was taken for diverged")
-        if any("another producer wrote" in one for one in said):
+        if not self._same and any("another producer wrote" in one for one in said):
             failures.append("records of the mirror were taken for somebody else's")
         return failures
 
@@ -250,12 +284,15 @@ class _Load:
         read_to: How far the group has read, by the source's partitions.
     """
 
-    def __init__(self, bootstrap: str, topics: Sequence[str], group: str, age_ms: int) -> None:
+    def __init__(
+        self, bootstrap: str, topics: Sequence[str], group: str, age_ms: int, compacted: Sequence[str] = ()
+    ) -> None:
         plain, tx = topics
         writer = partial(RunningWriter, bootstrap, tolerant=True, keyed=True, age_ms=age_ms)
         self._writers = [
             writer(plain, PARTITIONS, RECORDS_PER_SECOND),
             writer(tx, PARTITIONS, RECORDS_PER_SECOND / 3, transactions=TRANSACTION),
+            *(writer(topic, PARTITIONS, RECORDS_PER_SECOND / 3, key_count=KEYS) for topic in compacted),
         ]
         self._group = WorkingGroup(bootstrap, group, topics, READ_PER_SECOND)
         self.read_to = self._group.read_to

@@ -17,7 +17,7 @@ class Place:
 
     healed = 0
 
-    def __init__(self, _, brokers):
+    def __init__(self, _, brokers, *, compacts):
         self.brokers = brokers
 
     def __enter__(self):
@@ -106,7 +106,9 @@ def test_a_line_that_was_being_written_counts_for_nothing_and_spoils_no_other(ru
     assert run("--seeds", 2, "--log", log)[1] == []
 
 
-@pytest.mark.parametrize("other", [PASSED, PASSED | {"move": "groups sync", "brokers": 3}])
+@pytest.mark.parametrize(
+    "other", [PASSED, PASSED | {"same": True}, PASSED | {"move": "groups sync", "brokers": 3}]
+)
 def test_what_passed_as_something_else_has_not_passed(run, log, other):
     log.parent.mkdir()
     log.write_text(json.dumps(other) + "\n")

@@ -2,6 +2,7 @@
 
 import random
 import socket
+import struct
 import threading
 import time
 from contextlib import contextmanager
@@ -240,3 +241,23 @@ def test_a_link_that_refuses_takes_no_new_connection(far):
         with pytest.raises(ConnectionError), connect() as connection:
             asked(connection)
         assert asked(old) == b"ping"
+
+
+def frame(key, text=b"text"):
+    """A request of Kafka, as far as a link looks; its echo is the answer."""
+    return struct.pack(">ih", 2 + len(text), key) + text
+
+
+@pytest.mark.parametrize("chunk_bytes", [1, 1 << 16])
+def test_an_answer_is_swallowed_with_its_connection_and_counted_others_are_not(far, chunk_bytes):
+    echo, link, connect = far
+    link.change(LinkShape(swallows=frozenset({27}), chunk_bytes=chunk_bytes))
+    with connect() as connection:
+        assert asked(connection, frame(0) + frame(3)) == frame(0) + frame(3)
+        with pytest.raises(ConnectionError):
+            asked(connection, frame(27))
+    assert echo.heard == frame(0) + frame(3) + frame(27)
+    wait_until(lambda: link.unanswered == {27: 1}, "its count", SECONDS)
+    link.change(CLEAR)
+    with connect() as connection:
+        assert asked(connection, frame(27)) == frame(27)

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.chaos.schedule import (
+    OF_ANSWERS,
     OF_BROKERS,
     OF_COMMAND,
     OF_LINKS,
@@ -68,5 +69,11 @@ def test_at_once_the_same_faults_begin_with_the_first_one(seed):
 
 def test_fifty_seeds_know_every_fault():
     drawn = {fault.what for seed in range(1, 51) for fault in schedule_of(seed).faults}
-    assert drawn == {*OF_LINKS, *OF_BROKERS, *OF_COMMAND} == set(What)
+    assert drawn == {*OF_LINKS, *OF_BROKERS, *OF_COMMAND} == set(What) - {*OF_ANSWERS}
     assert {schedule_of(seed).from_the_start for seed in range(1, 51)} == {False, True}
+
+
+def test_where_offsets_are_kept_thirty_seeds_know_lost_answers_as_well_and_of_the_target_alone():
+    drawn = [fault for seed in range(1, 31) for fault in schedule_of(seed, 3, same=True).faults]
+    assert {fault.what for fault in drawn} == set(What)
+    assert {(f.side, f.brokers) for f in drawn if f.what in OF_ANSWERS} == {(Side.TARGET, (0, 1, 2))}
