@@ -46,10 +46,10 @@ _HEADER = struct.Struct(">BI")
 _KEY, _VALUE = "offset-runs key", "offset-runs block"
 
 # The flags say which optional parts follow.
-_SEALED, _MIRRORED, _FOLLOWS, _END_SEEN, _START_SEEN, _WRITER, _EPOCH, _CHECKED, _GAPS = (
-    1 << bit for bit in range(9)
+_SEALED, _MIRRORED, _FOLLOWS, _END_SEEN, _START_SEEN, _WRITER, _EPOCH, _CHECKED, _GAPS, _SAME = (
+    1 << bit for bit in range(10)
 )
-_ALL_FLAGS = (1 << 9) - 1
+_ALL_FLAGS = (1 << 10) - 1
 
 _T = TypeVar("_T")
 
@@ -167,6 +167,7 @@ def _flags(block: Block) -> int:
         | _EPOCH * (tail.source_leader_epoch is not UNKNOWN)
         | _CHECKED * (tail.checked_to is not UNKNOWN)
         | _GAPS * bool(block.gaps)
+        | _SAME * tail.same_offsets  # refused by releases that would append fences to such a mirror
     )
 
 
@@ -369,4 +370,5 @@ def _take_tail(reader: _Reader, flags: int) -> Tail:
         writer=WriterState(reader.number(), reader.number(), reader.number()) if flags & _WRITER else UNKNOWN,
         source_leader_epoch=reader.number() if flags & _EPOCH else UNKNOWN,
         checked_to=reader.downstream() if flags & _CHECKED else UNKNOWN,
+        same_offsets=bool(flags & _SAME),
     )

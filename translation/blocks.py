@@ -159,6 +159,7 @@ class Tail:
         source_leader_epoch: Leader epoch of the last batch read (KIP-320); UNKNOWN without one.
         checked_to: The target's log was read up to this offset, after fencing, and holds no record of the flow from
             ``downstream_end`` on; UNKNOWN where it was not read further than the last mirrored record.
+        same_offsets: Every record was mirrored at its source's offset (``mmtool.offsets = same``).
     """
 
     upstream_frontier: UpstreamOffset
@@ -168,6 +169,7 @@ class Tail:
     writer: WriterState | Unknown
     source_leader_epoch: int | Unknown
     checked_to: DownstreamOffset | Unknown = UNKNOWN
+    same_offsets: bool = False
 
     @property
     def target_verified_end(self) -> DownstreamOffset:

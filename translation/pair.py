@@ -17,13 +17,13 @@ import numpy as np
 
 from mmtool.translation.answers import Answer, Bounded, Exact, Refused
 from mmtool.translation.columns import Columns
+from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.refusals import Reason
 from mmtool.translation.translate import translate, translate_many
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
     from mmtool.translation.answers import SourceLog, TargetLog
-    from mmtool.translation.known import Unknown
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.runs import Offsets
 
@@ -52,6 +52,8 @@ def translate_in_pair(
         target_log_start_passed when the first unread record that was written on the other cluster is deleted there, and
         not_mirrored where the reverse flow's map began too late to include what the group has not read.
     """
+    if there is not None and commit in equal_offsets(there, back, target, source):
+        return Exact(commit)
     answer = translate(there, commit, target=target, source=source)
     if isinstance(answer, Refused) or there is None:
         return answer
@@ -91,7 +93,25 @@ def translate_in_pair_many(
         (Reason.TARGET_LOG_START_PASSED, is_theirs & (theirs < target.log_start)),
         (Reason.BEYOND_MIRROR, first > target.log_end),
     )
-    return Columns.of(first, refusals, _read_again_many(there, back, commits, first))
+    equal = equal_offsets(there, back, target, source)
+    is_equal = (commits >= equal.start) & (commits < equal.stop)
+    again = np.where(is_equal, 0, _read_again_many(there, back, commits, first))
+    return Columns.of(
+        np.where(is_equal, commits, first), [(reason, hit & ~is_equal) for reason, hit in refusals], again
+    )
+
+
+def equal_offsets(
+    there: PartitionMap, back: PartitionMap, target: TargetLog, source: SourceLog | Unknown
+) -> range:
+    """The commits that are the same on both clusters, where both flows mirror with the source's offsets."""
+    if not (there.same_offsets and back.same_offsets):
+        return range(0)
+    start = min(there.mirror_start.upstream, back.mirror_start.upstream)
+    ends = [max(there.upstream_frontier, back.upstream_frontier), target.log_end]
+    if source is not UNKNOWN:
+        ends.append(source.log_end)
+    return range(max(target.log_start, start), min(ends) + 1)
 
 
 def _read_again_many(there: PartitionMap, back: PartitionMap, commits: Offsets, first: Offsets) -> Offsets:

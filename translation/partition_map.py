@@ -51,6 +51,11 @@ class PartitionMap:
         return self.known_from == self.mirror_start.upstream
 
     @property
+    def same_offsets(self) -> bool:
+        """Whether each record has its source's offset on the target."""
+        return self.tail.same_offsets
+
+    @property
     def upstream_frontier(self) -> UpstreamOffset:
         """Next offset to fetch; everything below is mapped or known to be absent."""
         return self.tail.upstream_frontier

@@ -61,6 +61,7 @@ class MapRecorder:
         "_writer",
         "about",
         "mirror_start",
+        "same_offsets",
     )
 
     def __init__(self, block: Block, *, changed: bool, max_runs: int) -> None:
@@ -81,6 +82,7 @@ class MapRecorder:
         self._source_log_start = block.tail.source_log_start
         self._writer = block.tail.writer
         self._leader_epoch = block.tail.source_leader_epoch
+        self.same_offsets = block.tail.same_offsets
 
     @classmethod
     def begin(cls, about: MirroredPartition, start: MirrorStart, *, max_runs: int = MAX_RUNS) -> MapRecorder:
@@ -191,6 +193,7 @@ class MapRecorder:
             checked_to=self._target_verified_end
             if self._target_verified_end > self._downstream_end
             else UNKNOWN,
+            same_offsets=self.same_offsets,
         )
 
     @property

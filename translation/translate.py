@@ -19,6 +19,7 @@ from mmtool.translation.answers import Answer, Bounded, Exact, Refused, SourceLo
 from mmtool.translation.columns import Columns
 from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.refusals import Reason
+from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import Gap
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.runs import Flags, Offsets
-    from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+    from mmtool.translation.types import DownstreamOffset
 
 
 def translate(
@@ -53,6 +54,8 @@ def translate(
     refusal = _refusal(partition, commit, target, source)
     if refusal is not None:
         return refusal
+    if _is_same(partition, commit, target.log_start):
+        return _within(commit, target)
     record = partition.runs.find_forward(commit)
     if record is None:
         return _at_end(partition.tail.downstream_end.position, target)
@@ -69,11 +72,19 @@ def _refusal(
     gap = partition.gap_at(commit)
     if gap is not None and not deleted_below(gap.end, partition, source):
         return Refused(Reason.NOT_MIRRORED)
-    if commit >= partition.known_from:
+    if commit >= partition.known_from or _is_same(partition, commit, target.log_start):
         return None
     if not partition.complete:  # blocks are dropped only after the target's log start has passed them
         return Refused(Reason.TARGET_LOG_START_PASSED)
     return None if _nothing_before(partition, target, source) else Refused(Reason.NOT_MIRRORED)
+
+
+def _is_same(partition: PartitionMap, commit: int, log_start: int) -> bool:
+    """Whether a commit that is not past the mirror is the same on the other cluster, whose log begins at ``log_start``.
+
+    What lies below that start is deleted there: runs then tell whether the group had read it.
+    """
+    return partition.same_offsets and commit >= max(log_start, partition.mirror_start.upstream)
 
 
 def _nothing_before(partition: PartitionMap, target: TargetLog, source: SourceLog | Unknown) -> bool:
@@ -128,23 +139,31 @@ def translate_back(
     """
     if partition is None:
         return Refused(Reason.NEVER_RAN)
-    refusal = _refusal_back(partition, commit, target, source)
+    is_same = commit <= partition.upstream_frontier and _is_same(partition, commit, 0)
+    refusal = _refusal_back(partition, commit, target, source, is_same=is_same)
     if refusal is not None:
         return refusal
-    record = partition.runs.find_reverse(commit)
+    record = UpstreamOffset(commit) if is_same else partition.runs.find_reverse(commit)
     if record is None:
         return _at_frontier(partition, commit, source)
-    gap = partition.gap_around(commit)
+    gap = partition.gap_at(record) if is_same else partition.gap_around(commit)
     if gap is not None and not deleted_below(gap.end, partition, source):
         return _back_at_gap(gap, source)
     return _back_at_record(record, source)
 
 
 def _refusal_back(
-    partition: PartitionMap, commit: DownstreamOffset, target: TargetLog, source: SourceLog | Unknown
+    partition: PartitionMap,
+    commit: DownstreamOffset,
+    target: TargetLog,
+    source: SourceLog | Unknown,
+    *,
+    is_same: bool,
 ) -> Refused | None:
     if commit > target.log_end:
         return Refused(Reason.BEYOND_SOURCE_END)
+    if is_same:
+        return None
     if not partition.complete and commit < partition.runs.first.downstream_start:
         return Refused(Reason.TARGET_LOG_START_PASSED)
     start = partition.mirror_start
@@ -194,6 +213,10 @@ def translate_many(
     records, found = partition.runs.find_forward_many(commits)
     end = max(partition.tail.downstream_end.position, target.log_start)
     offsets = np.where(found, records, end)
+    if partition.same_offsets:
+        offsets = np.where(
+            commits >= max(target.log_start, partition.mirror_start.upstream), commits, offsets
+        )
     return Columns.of(offsets, _hits(partition, commits, offsets, target, source))
 
 
@@ -212,6 +235,8 @@ def _hits(
         if not deleted_below(gap.end, partition, source):
             yield Reason.NOT_MIRRORED, (commits >= gap.start) & (commits < gap.end)
     before = commits < partition.known_from
+    if partition.same_offsets:
+        before &= commits < max(target.log_start, partition.mirror_start.upstream)
     if not partition.complete:
         yield Reason.TARGET_LOG_START_PASSED, before
     elif not _nothing_before(partition, target, source):

@@ -115,10 +115,10 @@ def data(
     return batch_of(records, codec=codec, flags=flags, producer=(pid, 0, 0)).write()
 
 
-def marker(offset: int, pid: int, kind: int) -> bytes:
+def marker(offset: int, pid: int, kind: int, epoch: int = 0) -> bytes:
     """A transaction marker: ``ABORT`` or ``COMMIT``."""
     record = PlainRecord(offset, 0, struct.pack(">hh", 0, kind), struct.pack(">hi", 0, 0))
-    return batch_of([record], flags=CONTROL | TRANSACTIONAL, producer=(pid, 0, -1)).write()
+    return batch_of([record], flags=CONTROL | TRANSACTIONAL, producer=(pid, epoch, -1)).write()
 
 
 def zigzag(value: int) -> bytes:

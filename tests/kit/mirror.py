@@ -16,6 +16,7 @@ from mmtool.kafka.wire.fetch import FetchedPartition
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.produce import ProducedPartition
 from mmtool.replication.pump.mirror import PartitionMirror
+from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
 from mmtool.replication.spark.assignment import PartitionAssignment, ShardAssignment
 from mmtool.translation.blocks import MirroredPartition, MirrorStart
 from mmtool.translation.recorder import MapRecorder
@@ -189,7 +190,8 @@ def mirror_of(
     foreign: Foreign | None = None,
 ) -> PartitionMirror:
     """A mirror at its beginning."""
-    return PartitionMirror(
+    kind = PartitionMirror if assignment is None or assignment.same is None else SameOffsetsMirror
+    return kind(
         assignment or assigned(),
         SHARD,
         read_committed=read_committed,

@@ -117,13 +117,19 @@ async def log_bounds(
 
 
 async def ends_now(
-    cluster: WireCluster, partitions: Collection[TopicPartition], seconds: float
+    cluster: WireCluster,
+    partitions: Collection[TopicPartition],
+    seconds: float,
+    *,
+    when: int = LATEST,
+    replica: int = CLIENT,
 ) -> dict[TopicPartition, int]:
-    """Log ends that the leaders return within ``seconds``, with one try; other partitions are left out."""
-    asked = [
-        within(seconds, request)
-        for request in _ask_leaders(cluster, dict.fromkeys(partitions, LATEST), read_committed=False)
-    ]
+    """Log ends that the leaders return within ``seconds``, with one try; other partitions are left out.
+
+    ``when`` and ``replica`` as in `list_offsets`.
+    """
+    asks = _ask_leaders(cluster, dict.fromkeys(partitions, when), read_committed=False, replica=replica)
+    asked = [within(seconds, request) for request in asks]
     answers = await asyncio.gather(*asked, return_exceptions=True)
     return {
         tp: listed.offset

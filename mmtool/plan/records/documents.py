@@ -205,14 +205,16 @@ class OffsetWritersRecord(Document):
     """The producer ids by which a flow writes mirrors with the source's own offsets, the same for each owner.
 
     Attributes:
-        data_producer: Of the records: its epoch stays 0 and its sequence numbers go on, from owner to owner.
+        data_producer: Of the records: its sequence numbers go on, from owner to owner.
         fill_producer: Of the markers at offsets where the source has no record.
+        epoch: Of the data producer, from 0; each failover to the target raises it, which shuts out all writers before.
     """
 
     PREFIX = "offset_writers"
 
     data_producer: int
     fill_producer: int
+    epoch: int = 0
 
 
 def position_key(topic_id: str, partition: int) -> bytes:

@@ -44,7 +44,10 @@ class OwnedState:
         """By what a topic's mirror is written where it keeps the source's offsets; ``generation`` as of that type."""
         if self.offset_writers is None or not settings.keeps_offsets(topic):
             return None
-        return OffsetWriters(self.offset_writers.data_producer, self.offset_writers.fill_producer, generation)
+        of = self.offset_writers
+        return OffsetWriters(
+            of.data_producer, of.fill_producer, generation, of.epoch, shared=settings.keeps_names
+        )
 
     def halt(self, place: Place, reason: str) -> None:
         """Halt a partition for this owner's lifetime: the target's log does not match the recorded offset runs."""

@@ -62,6 +62,12 @@ class Fill:
         self.left += upstream_next - self.upstream_next
         self.upstream_next = upstream_next
 
+    def split(self, count: int) -> Fill:
+        """Its first ``count`` offsets, which it does not have any more."""
+        first = Fill(self.upstream_start, UpstreamOffset(self.upstream_start + count))
+        self.upstream_start, self.left = first.upstream_next, self.left - count
+        return first
+
 
 class Unsent(deque[ReadyBatch | Fill]):
     """The batches to send, in order; in a mirror with the source's own offsets also the fills between them.

@@ -76,7 +76,7 @@ class FetchSet:
 
     def _is_full(self, mirror: PartitionMirror) -> bool:
         waits = self._scarce and mirror.held_bytes > 0 and self._read_at.get(mirror) == mirror.frontier
-        return waits or mirror.held_bytes >= self._hold_limit
+        return waits or not mirror.begun or mirror.held_bytes >= self._hold_limit
 
     def touch(self, mirror: PartitionMirror) -> None:
         """Update or drop the fetch session's entry of ``mirror``: its position, room or state has changed."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.batches import BatchError, ReadyBatch, at_holes
+from mmtool.kafka.batches import BatchError, ReadyBatch
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.flow.latency import Latency, LatencyCounter
 from mmtool.plan.flow.remedies import rebuild
@@ -23,7 +23,6 @@ from mmtool.replication.pump.in_flight import (
 )
 from mmtool.replication.pump.leader_epochs import LeaderEpochs
 from mmtool.replication.pump.truncation import source_cut, target_cut
-from mmtool.replication.same_offsets.places import MOST_FILLED, neighbours, offsets_differ
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.known import UNKNOWN, Unknown
@@ -67,8 +66,6 @@ class PartitionMirror:
        not remember us, is not sent again: the partition could append it twice.
     C. A record reaches the offset runs once, in order, and only with the offset that the target answered.
     D. ``held_bytes`` is the size of all batches fetched and not yet acknowledged.
-    E. With ``same``, a record has its source's offset: each batch is answered with it, or the partition halts. A fill
-       is written when all that comes before it is acknowledged, and nothing is sent before it is written.
     """
 
     def __init__(
@@ -89,8 +86,10 @@ class PartitionMirror:
         self.foreign = foreign
         self._round_trips = round_trips
         self.syncs, self.shard = syncs, shard
-        self.same = same = assignment.same
-        self._writes_as = (shard.producer_id, shard.epoch) if same is None else (same.data_producer, 0)
+        same = assignment.same
+        self._writes_as = (
+            (shard.producer_id, shard.epoch) if same is None else (same.data_producer, same.epoch)
+        )
         self._unsent: Unsent = Unsent()
         self._in_flight: deque[InFlightBatch] = deque()
         self.open_block = assignment.block
@@ -98,14 +97,11 @@ class PartitionMirror:
         # a mirror that keeps offsets shows by this first write that its claim still holds
         is_new = same is not None or not assignment.stored
         self._recorder = MapRecorder(assignment.block, changed=is_new, max_runs=OPEN_RUNS)
+        self._recorder.same_offsets = same is not None
         if assignment.block.tail.writer is UNKNOWN:
             self._recorder.claimed(self.writer)
         self.frontier: UpstreamOffset = assignment.block.tail.upstream_frontier
-        tail = assignment.block.tail
-        self.downstream_end: DownstreamOffset = (
-            tail.downstream_end.position if same is None else tail.target_verified_end
-        )
-        self._queued_to, self._filling = UpstreamOffset(self.downstream_end), False
+        self.downstream_end: DownstreamOffset = assignment.block.tail.downstream_end.position
         self.fetch_position: UpstreamOffset = self.frontier
         self._epochs = LeaderEpochs(self.frontier, assignment.block.tail.source_leader_epoch)
         self.state = State.HALTED if assignment.halted else State.STARTING
@@ -118,6 +114,8 @@ class PartitionMirror:
         self.behind_since_ms, self.at_end_ms = assignment.behind_since_ms, assignment.at_end_ms
         self._ends = deque[SeenOffset]()  # of the source, above the frontier, with the last time of each
         self._acknowledged_ms, self._now_ms, self._renumbered = NO_TIME, 0, set[InFlightBatch]()
+        self.waits = False  # for something else than its batches: nothing is sent
+        self.begun = True  # before, nothing is read
         self.then_halt = ""  # once all that came before it is on the target
         self._heard, self._read_committed = False, read_committed
 
@@ -154,45 +152,38 @@ class PartitionMirror:
     def _take(self, fetched: FetchedPartition) -> None:
         judged, unreadable = judge(fetched.records, fetched.aborted if self._read_committed else ())
         new = [(view, is_data) for view, is_data in judged if view.header.next_offset > self.fetch_position]
-        wanted = [view for view, is_data in new if is_data and self._wants(view.header)]
         self._epochs.coming((view.header.base_offset, view.header.leader_epoch) for view, _ in new)
-        if wanted:
-            self._queue(self._prepared(wanted))
         if new:
-            self._pass_over(UpstreamOffset(new[-1][0].header.next_offset))
+            self._queue_wanted(new)
         if unreadable is not None:
             raise BatchError(f"at source offset {self.fetch_position}: {unreadable.message}")
+
+    def _queue_wanted(self, judged: Sequence[tuple[BatchView, bool]]) -> None:
+        wanted = [view for view, is_data in judged if is_data and self._wants(view.header)]
+        if wanted:
+            self._queue(self._prepared(wanted))
+        self._pass_over(UpstreamOffset(judged[-1][0].header.next_offset))
 
     def _wants(self, header: BatchHeader) -> bool:
         """Whether a batch has records, and an origin that this flow mirrors."""
         return header.record_count > 0 and header.producer_id not in self._left_out
 
     def _prepared(self, views: Sequence[BatchView]) -> Iterator[ReadyBatch]:
-        for some in [views] if self.same is None else neighbours(views):
-            for batch in prepared(
-                some,
-                position=self.fetch_position,
-                max_batch_bytes=self.assignment.max_batch_bytes,
-                goal_bytes=0 if self._round_trips is None else self._round_trips.goal_bytes,
-                dead_letters=self._with_letters,
-            ):
-                yield from [batch] if self.same is None else at_holes(batch)
+        return prepared(
+            views,
+            position=self.fetch_position,
+            max_batch_bytes=self.assignment.max_batch_bytes,
+            goal_bytes=0 if self._round_trips is None else self._round_trips.goal_bytes,
+            dead_letters=self._with_letters,
+        )
 
     def _queue(self, batches: Iterable[ReadyBatch]) -> None:
         # not before: of a partition at rest the last batch's number tells whether a log was cut that has grown again
         self._recorder.claimed(self.writer)
         for batch in batches:
-            position = batch.upstream_next
-            if self.same is not None:
-                self._pass_over(batch.upstream_start)
-                batch.upstream_next = UpstreamOffset(batch.upstream_start + batch.record_count)
-            if self.then_halt:
-                return
             self._unsent.append(batch)
             self.held_bytes += batch.size
-            if not isinstance(batch, DeadLetter):  # whose offset a marker takes
-                self._queued_to = batch.upstream_next
-            self._pass_over(position)
+            self._pass_over(batch.upstream_next)
 
     def _pass_over(self, position: UpstreamOffset) -> None:
         """Move the fetch position: everything below ``position`` is held or absent.
@@ -201,33 +192,12 @@ class PartitionMirror:
         """
         self.fetch_position = max(self.fetch_position, position)
         self._epochs.read_to(position)
-        if self.same is not None:
-            self._fill_up()
-        elif self._unsent:
+        if self._unsent:
             self._unsent[-1].upstream_next = self.fetch_position
         elif self._in_flight:
             self._in_flight[-1].batch.upstream_next = self.fetch_position
         else:
             self._advance(self.fetch_position)
-
-    def _fill_up(self) -> None:
-        """Queue a fill up to the fetch position, behind what is queued (E)."""
-        start, end = self._queued_to, self.fetch_position
-        if start >= end or self.then_halt:
-            return
-        last = self._unsent[-1] if self._unsent else None
-        if isinstance(last, Fill):
-            last.extend(end)
-        else:
-            last = Fill(start, end)
-            self._unsent.append(last)
-        self._queued_to = end
-        if last.left > MOST_FILLED:
-            self._unsent.pop()
-            self.halt_behind(
-                f"the source has no record at the {last.left} offsets before {end}, and mmtool writes at most"
-                f" {MOST_FILLED} markers in a row: mirror this topic with mmtool.offsets = translated"
-            )
 
     def _advance(self, frontier: UpstreamOffset) -> None:
         if frontier > self.frontier:
@@ -272,7 +242,7 @@ class PartitionMirror:
     def sendable(self) -> bool:
         """Whether ``next_to_send`` has a batch to return."""
         fates = [sent.fate for sent in self._in_flight]
-        if self.state == State.HALTED or self._filling or BatchState.MISSING in fates:
+        if self.state == State.HALTED or self.waits or BatchState.MISSING in fates:
             return False
         if BatchState.AGAIN in fates:
             return True
@@ -290,59 +260,17 @@ class PartitionMirror:
 
         Nothing after a dead letter is in flight.
         """
-        waits = self._in_flight or self._renumbered or self._filling or self.state == State.HALTED
-        return None if waits else self._unsent.letter
+        return self._unsent.letter if self._is_free else None
 
-    def begin(self, log_end: DownstreamOffset, sequence: int, *, is_empty: bool) -> None:
-        """Continue the log of a mirror with the source's own offsets; it halts if the log holds anything else.
-
-        Args:
-            log_end: Of the target's leader, with all replicas in sync.
-            sequence: That the leader expects.
-            is_empty: Whether the log of a new mirror holds no record.
-
-        Raises:
-            InDoubtError: the log has another end than the mirror.
-        """
-        if self.state == State.HALTED:
-            return
-        if log_end != self.downstream_end and self.assignment.stored:
-            raise InDoubtError(
-                f"{self.name}: the target's log ends at {log_end}, not at {self.downstream_end}"
-            )
-        runs = self.assignment.block.runs
-        is_other = any(int(run.upstream_start) != run.downstream_start for run in runs)
-        if log_end > self.frontier or not is_empty or is_other or (len(runs) and log_end < self.frontier):
-            self._differ(self.frontier, log_end)
-            return
-        self.downstream_end, self._queued_to = log_end, UpstreamOffset(log_end)
-        self.sequence = sequence
-        self._fill_up()
+    @property
+    def _is_free(self) -> bool:
+        """Whether something else than a batch may be written."""
+        return not (self._in_flight or self._renumbered or self.waits or self.state == State.HALTED)
 
     @property
     def fillable(self) -> bool:
-        """Whether ``next_fill`` has a fill to return: one is next, and nothing is in flight."""
-        waits = self._in_flight or self._renumbered or self._filling or self.state == State.HALTED
-        return not waits and self._unsent.fill is not None
-
-    def next_fill(self) -> Fill:
-        """The fill to write now, taken from the queue; call it only when ``fillable``."""
-        fill = self._unsent.popleft()
-        assert isinstance(fill, Fill)
-        self._filling = True
-        return fill
-
-    def filled(self, fill: Fill) -> None:
-        """Move the frontier past a fill that was written."""
-        self._filling = False
-        self.downstream_end = DownstreamOffset(fill.upstream_next)
-        self._recorder.checked(self.downstream_end)
-        self._advance(fill.upstream_next)
-        self._settle()
-
-    def _differ(self, source: int, target: int) -> None:
-        about, flow = self.open_block.about, self.assignment.flow_options
-        self.halt(offsets_differ(about, source, target, flow), for_good=True)
+        """Whether markers are to be written now, by a mirror that keeps the source's offsets."""
+        return False
 
     def posted(self, letter: DeadLetter) -> None:
         """Move the frontier past a dead letter that was written, unless the mirror dropped it meanwhile.
@@ -376,9 +304,7 @@ class PartitionMirror:
 
         The same mark at a later time means that no batch was sent in between.
         """
-        if self._in_flight or self._filling:
-            return None
-        return self.sequence if self.same is None else self.downstream_end
+        return None if self._in_flight or self.waits else self.sequence
 
     def looked(self, mark: int | None, log_end: DownstreamOffset) -> None:
         """Check a log end of the target that was read while no batch was in flight, since ``mark`` was taken.
@@ -390,10 +316,11 @@ class PartitionMirror:
         if log_end < self._recorder.target_verified_end:
             verified, flow = self._recorder.target_verified_end, self.assignment.flow_options
             self.halt(target_cut(self.open_block.about, log_end, verified, flow), for_good=True)
-        elif self.same is not None:
-            if log_end != self.downstream_end:
-                self._differ(self.frontier, log_end)
-        elif self.foreign is None:
+        else:
+            self._checked(log_end)
+
+    def _checked(self, log_end: DownstreamOffset) -> None:
+        if self.foreign is None:
             self._recorder.checked(log_end)
         elif self.foreign.reached(log_end):
             self.dirty = True
@@ -405,7 +332,7 @@ class PartitionMirror:
         The target may have refused batches, or deferred them.
         """
         unknown = (sent for sent in self._in_flight if sent.fate is BatchState.PENDING or sent.unsure)
-        return not (self._renumbered or self._filling) and next(unknown, None) is None
+        return not self._renumbered and next(unknown, None) is None
 
     def next_to_send(self) -> InFlightBatch:
         """The next batch to send, with its sequence number stamped; call it only when ``sendable``."""
@@ -486,12 +413,12 @@ class PartitionMirror:
             self._unsent.appendleft(last.batch)
             if last.fate is BatchState.PENDING:
                 self._renumbered.add(last)  # a letter among the pieces takes no number: others get theirs
-        for piece in reversed(pieces):
-            if self.same is not None and isinstance(piece, DeadLetter):
-                self._unsent.appendleft(Fill(piece.upstream_start, piece.upstream_next))
-            self._unsent.appendleft(piece)
+        self._unsent.extendleft(reversed(self._with_fills(pieces)))
         self.held_bytes += sum(piece.size for piece in pieces) - sent.batch.size
         self.sequence = sent.sequence
+
+    def _with_fills(self, pieces: Sequence[ReadyBatch]) -> Sequence[ReadyBatch | Fill]:
+        return pieces
 
     def _settle(self) -> None:
         """Record acknowledged batches in order.
@@ -503,8 +430,7 @@ class PartitionMirror:
         """
         while not self.for_good and self._in_flight and self._in_flight[0].fate is BatchState.APPENDED:
             self._book(self._in_flight[0])
-        is_behind = not (self._unsent or self._in_flight or self._filling)
-        if self.then_halt and is_behind and self.state != State.HALTED:
+        if self.then_halt and not self._unsent and not self._in_flight and self.state != State.HALTED:
             self.halt(self.then_halt)
         fates = [sent.fate for sent in self._in_flight]
         if BatchState.MISSING in fates and BatchState.PENDING not in fates:
@@ -519,9 +445,6 @@ class PartitionMirror:
 
     def _book(self, sent: InFlightBatch) -> None:
         batch, downstream = sent.batch, sent.base_offset
-        if self.same is not None and int(downstream) != batch.upstream_start:
-            self._differ(batch.upstream_start, downstream)
-            return
         writer = WriterState(*self._writes_as, sent.next_sequence)
         try:
             for segment in batch.segments:

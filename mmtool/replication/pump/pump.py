@@ -26,6 +26,7 @@ from mmtool.replication.pump.syncs import SyncBook
 from mmtool.replication.pump.writer import TargetWriter
 from mmtool.replication.recovery.state_loss import until_gone
 from mmtool.replication.same_offsets.fills import Fills
+from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.threads import came_within
 from mmtool.translation.sync_emission import SyncEmitter
@@ -94,7 +95,7 @@ class FlowPump:
         self.round_trips = RoundTrips()
         origins = Origins.of(settings, flow.identity, self.source, was_seen=flow.shows_register)
         self.mirrors = [
-            PartitionMirror(
+            (PartitionMirror if p.same is None else SameOffsetsMirror)(
                 p,
                 shards[p.shard],
                 read_committed=committed,
@@ -196,7 +197,6 @@ class FlowPump:
         await self._measure_the_way(own)
         await self.source.refresh({m.assignment.topic for m in self.mirrors} | self.syncs.topics)
         await self.runs.flush()
-        await self.fills.open()
 
     async def _measure_the_way(self, topics: Collection[str]) -> None:
         """Measure the round trip to the target, several times while it seems long.
@@ -243,6 +243,7 @@ class FlowPump:
             self.reader.run(),
             self.keep_books(),
             self.letters.run(),
+            self.fills.run(),
             until_gone(self.target, own),
             _failure(self.failure),
         )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.kafka.batches import BatchError, raw_records, same_records
+from mmtool.kafka.batches import BatchError, same_records
 from mmtool.kafka.batches.errors import OTHER_LEADER
 from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.wire.cluster import (
@@ -173,8 +173,7 @@ async def resume(
     found = await _walk(source, target, block, tail, target_topic_id, bounds)
     if same:
         found = _Found(tuple(found.runs), found.frontier)
-        await _check_places(source, about, found, others, bounds, flow)
-        found = found._replace(frontier=max(found.frontier, UpstreamOffset(log_end)))
+        _check_places(about, found, () if about.source_topic == about.target_topic else others, flow)
     for piece in found.runs:
         writer = block.tail.writer
         if writer is UNKNOWN:
@@ -186,39 +185,19 @@ async def resume(
     return Resumed(recorder, others)
 
 
-async def _check_places(
-    source: Upstream,
-    about: MirroredPartition,
-    found: _Found,
-    others: Sequence[range],
-    bounds: TargetLog,
-    flow: str,
-) -> None:
-    """Check that what was found has its source's offsets, and that only offsets without a record were filled behind it.
+def _check_places(about: MirroredPartition, found: _Found, others: Sequence[range], flow: str) -> None:
+    """Check that what was found has its source's offsets, and that nobody else wrote behind it.
 
-    Between two records that have them no record is missing, as all of the source were compared.
+    Behind it are at most markers: a record of the source at an offset of theirs halts the mirror that continues.
 
     Raises:
-        DivergedError: Somebody else wrote there, or a record has another offset.
-        SourceAwayError: The source cannot be read now.
+        DivergedError: Another producer wrote there, or a record has another offset.
     """
     for piece in found.runs:
         if int(piece.upstream_start) != piece.downstream_start:
             raise DivergedError(offsets_differ(about, piece.upstream_start, piece.downstream_start, flow))
     if others:
         raise DivergedError(offsets_differ(about, found.frontier, others[0].start, flow))
-    if found.frontier >= bounds.log_end:
-        return
-    try:
-        views = await surviving(
-            source, about, found.frontier, 1, min(bounds.log_end, await _end(source, about))
-        )
-    except ConnectionLostError as error:
-        raise SourceAwayError(str(error), error.cause) from error
-    offsets = (record.offset for view in views for record in raw_records(view))
-    missed = [at for at in offsets if found.frontier <= at < bounds.log_end]
-    if missed:
-        raise DivergedError(offsets_differ(about, missed[0], bounds.log_end, flow))
 
 
 def _mirror_again(about: MirroredPartition, target: str, flow: str) -> str:

@@ -129,7 +129,7 @@ class _Resumption:
     ) -> _Resumption:
         mirrors = {(b.about.target_topic, b.about.target_topic_id) for b in blocks}
         gone = await gone_for_good(flow.target, mirrors)
-        bounds = await log_bounds(flow.target, [b.about.downstream for b in blocks])
+        bounds = await _bounds(flow, blocks)
         await flow.source.refresh({b.about.source_topic for b in blocks})
         origins = Origins.of(flow.settings, flow.identity, flow.source, was_seen=flow.shows_register)
         until = asyncio.get_running_loop().time() + _SOURCE_SECONDS
@@ -150,7 +150,7 @@ class _Resumption:
             try:
                 return Code.NONE, await self._resumed_now(block)
             except ConnectionLostError as away:
-                self.bounds.update(await log_bounds(self.flow.target, [tp]))
+                self.bounds.update(await _bounds(self.flow, [block]))
                 await self.flow.source.refresh([block.about.source_topic])
                 if (
                     isinstance(away, SourceAwayError)
@@ -181,11 +181,31 @@ class _Resumption:
             )
         if bounds is None:
             raise ConnectionLostError(f"{target.alias} reports no log end of {tp}", NO_LEADER)
-        same, end = self.flow.settings.keeps_offsets(block.about.source_topic), bounds[1]
-        if same:
-            end = (await replicated_ends(target, [tp])).get(tp, end)
-        log = TargetLog(DownstreamOffset(bounds[0]), DownstreamOffset(end))
+        log = TargetLog(*map(DownstreamOffset, bounds))
         unbooked = self.unbooked.get(tp, UNKNOWN)
         return await resume(
-            self.source, target, block, topic_id, log, self.ours, unbooked=unbooked, same=same
+            self.source,
+            target,
+            block,
+            topic_id,
+            log,
+            self.ours,
+            unbooked=unbooked,
+            same=_kept(self.flow, block),
         )
+
+
+async def _bounds(flow: FlowContext, blocks: Collection[Block]) -> dict[TopicPartition, tuple[int, int]]:
+    """The bounds of the target's logs; without those of mirrors that keep offsets and are not replicated."""
+    bounds = await log_bounds(flow.target, [b.about.downstream for b in blocks])
+    kept = {b.about.downstream for b in blocks if _kept(flow, b)} & bounds.keys()
+    ends = await replicated_ends(flow.target, kept)
+    return {
+        place: (start, ends.get(place, end))
+        for place, (start, end) in bounds.items()
+        if place in ends or place not in kept
+    }
+
+
+def _kept(flow: FlowContext, block: Block) -> bool:
+    return flow.settings.keeps_offsets(block.about.source_topic)

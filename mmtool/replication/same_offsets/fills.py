@@ -3,58 +3,63 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin.active_producers import active_producers_of_all
 from mmtool.kafka.batches import SEQUENCES
-from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
 from mmtool.kafka.wire.markers import Marker, WriteTxnMarkersRequest
-from mmtool.kafka.wire.placement import EARLIEST, LATEST, NO_REPLICA
-from mmtool.kafka.wire.scan import list_offsets
+from mmtool.kafka.wire.placement import EARLIEST, NO_REPLICA
+from mmtool.kafka.wire.scan import ends_now
 from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.replication.pump.batch_prep import Fill
     from mmtool.replication.pump.mirror import PartitionMirror
-    from mmtool.replication.spark.assignment import OffsetWriters
     from mmtool.translation.types import TopicPartition
 
 _MARKERS = 300
 """Of a request: it occupies one of the broker's request handlers until all are replicated."""
 _LEADER_SECONDS = 60.0
+_ANSWER_SECONDS = 5.0
+_LOOK_SECONDS = 0.2
 _REPLACED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED})
 
 
 async def replicated_ends(
-    cluster: WireCluster, places: Collection[TopicPartition]
+    cluster: WireCluster, places: Collection[TopicPartition], seconds: float = _LEADER_SECONDS
 ) -> dict[TopicPartition, int]:
     """The ends of the leaders' logs, once all in-sync replicas have what is in them.
 
-    A batch that is not acknowledged yet is behind the high watermark, and may still be appended for good.
-
-    Raises:
-        UnreachableError: A leader does not answer for a minute, or its followers do not catch up.
+    A batch that is not acknowledged yet is behind the high watermark, and may still be appended for good. Left out are
+    partitions whose leader does not answer for ``seconds``, or whose followers do not catch up.
     """
+    found = await _replicated_now(cluster, places)
+    until = time.monotonic() + seconds
+    while len(found) < len(places) and time.monotonic() < until:
+        await asyncio.sleep(_LOOK_SECONDS)
+        late = [place for place in places if place not in found]
+        await cluster.refresh({place.topic for place in late})
+        found |= await _replicated_now(cluster, late)
+    return found
 
-    async def attempt() -> tuple[int, dict[TopicPartition, int]]:
-        latest = dict.fromkeys(places, LATEST)
-        ends = await list_offsets(cluster, latest, read_committed=False, replica=NO_REPLICA)
-        marks = await list_offsets(cluster, latest, read_committed=False)
-        if late := sorted(place for place in ends if ends[place] != marks.get(place)):
-            raise ConnectionLostError(f"{late[0]} of {cluster.alias} waits for its followers")
-        return Code.NONE, ends
 
-    if not places:
-        return {}
-    _, ends = await retrying(attempt, what="reading log ends", alias=cluster.alias, seconds=_LEADER_SECONDS)
-    return ends  # type: ignore[no-any-return]  # what `attempt` gave
+async def _replicated_now(
+    cluster: WireCluster, places: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    ends = await ends_now(cluster, places, _ANSWER_SECONDS, replica=NO_REPLICA)
+    marks = await ends_now(cluster, places, _ANSWER_SECONDS)
+    return {place: end for place, end in ends.items() if marks.get(place) == end}
 
 
 class Fills:
@@ -79,47 +84,55 @@ class Fills:
         failed: Callable[[BaseException], None],
     ) -> None:
         self._cluster = cluster
-        self._mirrors = {m.assignment.block.about.downstream: m for m in mirrors if m.same is not None}
+        self._mirrors = {
+            m.assignment.block.about.downstream: m for m in mirrors if isinstance(m, SameOffsetsMirror)
+        }
+        self._unbegun = set(self._mirrors)
         self._wake = wake
         self._failed = failed
         self._waiting: dict[int, dict[TopicPartition, Fill]] = defaultdict(dict)
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
-    async def open(self) -> None:
-        """Check that each log ends where its mirror does, and continue its producer's numbers.
+    async def run(self) -> None:
+        """Begin each mirror once its leader has told the end of its log; then wait for ever.
 
         Raises:
-            InDoubtError: A log has another end: another producer has appended to it since it was read.
-            UnreachableError, NotAuthorisedError, ConnectionLostError: A leader does not answer.
+            InDoubtError: A log has another end than its mirror: another producer has appended to it since it was read.
+            NotAuthorisedError: A leader tells the end of a log, and not its producers.
         """
-        if not self._mirrors:
-            return
-        new = [place for place, mirror in self._mirrors.items() if not mirror.assignment.stored]
-        starts = await list_offsets(self._cluster, dict.fromkeys(new, EARLIEST), read_committed=False)
-        ends = await replicated_ends(self._cluster, self._mirrors)
-        numbers = await self._next_numbers()
-        for place, end in ends.items():
-            is_empty = place not in starts or starts[place] == end
-            self._mirrors[place].begin(DownstreamOffset(end), numbers.get(place, 0), is_empty=is_empty)
+        until = time.monotonic() + _LEADER_SECONDS
+        while self._unbegun:
+            silent = await self._begin_some()
+            if silent and time.monotonic() > until:
+                raise NotAuthorisedError(
+                    f"cluster {self._cluster.alias} does not tell who produced to {silent[0]}",
+                    remedy=f"grant READ on topic {silent[0].topic} to mmtool's principal",
+                )
+            if self._unbegun:
+                await asyncio.sleep(_LOOK_SECONDS)
+                await self._cluster.refresh({place.topic for place in self._unbegun})
+        await asyncio.Event().wait()
 
-    async def _next_numbers(self) -> dict[TopicPartition, int]:
-        """The sequence number that each leader expects; left out where it remembers none and takes any.
-
-        Raises:
-            ConnectionLostError: A leader does not tell.
-        """
-        told = await active_producers_of_all(self._cluster, self._mirrors, purpose="scan")
-        if silent := sorted(self._mirrors.keys() - told.keys()):
-            raise ConnectionLostError(f"{silent[0]} of {self._cluster.alias} does not tell its producers")
-        return {
-            place: (one.last_sequence + 1) % SEQUENCES
-            for place, producers in told.items()
-            for one in producers
-            if one.producer_id == _writers(self._mirrors[place]).data_producer and one.last_sequence >= 0
-        }
+    async def _begin_some(self) -> list[TopicPartition]:
+        """Begin the mirrors whose leaders answer; return those of them that do not tell their producers."""
+        new = [place for place in self._unbegun if not self._mirrors[place].assignment.stored]
+        starts = await ends_now(self._cluster, new, _ANSWER_SECONDS, when=EARLIEST)
+        ends = await _replicated_now(self._cluster, self._unbegun)
+        told = await active_producers_of_all(self._cluster, list(ends), purpose="scan")
+        for place, producers in told.items():
+            mirror = self._mirrors[place]
+            if mirror.assignment.stored or place in starts:
+                self._unbegun.discard(place)
+                is_empty = starts.get(place) in (None, ends[place])
+                mirror.begin(
+                    DownstreamOffset(ends[place]), _next_number(mirror, producers), is_empty=is_empty
+                )
+                self._wake(mirror)
+        return sorted(ends.keys() - told.keys())
 
     def begin(self, mirror: PartitionMirror) -> None:
         """Write the mirror's next fill, which is `PartitionMirror.fillable`; its partition has a leader."""
+        assert isinstance(mirror, SameOffsetsMirror)
         place = mirror.assignment.block.about.downstream
         leader = self._cluster.leader(*place)
         assert leader is not None
@@ -142,7 +155,7 @@ class Fills:
     async def _send(self, leader: int, fills: Mapping[TopicPartition, Fill]) -> None:
         share = max(1, _MARKERS // len(fills))
         wanted = {place: min(share, fill.left) for place, fill in fills.items()}
-        writers = _writers(self._mirrors[next(iter(fills))])
+        writers = self._mirrors[next(iter(fills))].writers
         markers = [
             Marker(
                 writers.fill_producer,
@@ -178,6 +191,10 @@ class Fills:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
 
-def _writers(mirror: PartitionMirror) -> OffsetWriters:
-    assert mirror.same is not None
-    return mirror.same
+def _next_number(mirror: SameOffsetsMirror, producers: Iterable[ProducerState]) -> int:
+    """The sequence number that a leader expects; 0, and any other, where it remembers none of this epoch."""
+    for one in producers:
+        is_ours = (one.producer_id, one.epoch) == (mirror.writers.data_producer, mirror.writers.epoch)
+        if is_ours and one.last_sequence >= 0:
+            return (one.last_sequence + 1) % SEQUENCES
+    return 0

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MOST_FILLED = 1_000_000
 """Offsets that one fill may have: at 3,000 to 8,000 markers a second into a partition, minutes."""
 
+FILLED_AT_ONCE = 3_000
+"""Offsets of a fill that are written before a round may end: about a second."""
+
 
 def neighbours(views: Sequence[BatchView]) -> list[Sequence[BatchView]]:
     """Batches of the source between which no offset is missing, together; what is joined then has no hole between."""

@@ -47,11 +47,16 @@ class OffsetWriters(NamedTuple):
 
     Attributes:
         generation: Of the owner and its round: markers of an older one are refused.
+        epoch: Of the data producer: it rises with each promotion of the target, and shuts out writers of before.
+        shared: The flow of the other direction writes into the same topic on the source: what it wrote there comes from
+            the target, at the same offsets.
     """
 
     data_producer: int
     fill_producer: int
     generation: int
+    epoch: int = 0
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from kit.mirror import FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.errors import InDoubtError
-from mmtool.replication.same_offsets.places import MOST_FILLED
+from mmtool.replication.same_offsets.places import FILLED_AT_ONCE, MOST_FILLED
 from mmtool.replication.spark.assignment import OffsetWriters
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.recorder import MapRecorder
@@ -163,9 +163,10 @@ def test_a_mirror_whose_log_has_another_end_than_it_left_is_recovered_first():
         mirror.begin(DownstreamOffset(4), 0, is_empty=True)
 
 
-def mirrored(upstream, downstream, count, *, frontier):
+def mirrored(upstream, downstream, count, *, frontier, same=False):
     """The block of a mirror that has so many records, behind which the source has holes up to ``frontier``."""
     recorder = MapRecorder.resume(assigned().block)
+    recorder.same_offsets = same
     writer = WriterState(7, 0, count)
     recorder.appended(UpstreamOffset(upstream), DownstreamOffset(downstream), count, writer=writer)
     recorder.passed(UpstreamOffset(frontier))
@@ -175,8 +176,13 @@ def mirrored(upstream, downstream, count, *, frontier):
 
 @pytest.mark.parametrize(
     "block",
-    [mirrored(3, 0, 4, frontier=7), mirrored(0, 0, 4, frontier=6), mirrored(0, 2, 4, frontier=6)],
-    ids=["fewer before", "a hole that was passed over", "more before"],
+    [
+        mirrored(3, 0, 4, frontier=7),
+        mirrored(0, 0, 4, frontier=6),
+        mirrored(0, 2, 4, frontier=6),
+        mirrored(0, 0, 4, frontier=4),
+    ],
+    ids=["fewer before", "a hole that was passed over", "more before", "the same by chance"],
 )
 def test_a_mirror_whose_offsets_were_translated_is_not_continued_as_one_that_keeps_them(block):
     mirror = same_mirror(stored=True, block=block)
@@ -185,7 +191,7 @@ def test_a_mirror_whose_offsets_were_translated_is_not_continued_as_one_that_kee
 
 
 def test_a_mirror_that_kept_them_is_continued_with_the_numbers_that_the_leader_expects():
-    mirror = same_mirror(stored=True, block=mirrored(0, 0, 4, frontier=4))
+    mirror = same_mirror(stored=True, block=mirrored(0, 0, 4, frontier=4, same=True))
     mirror.begin(DownstreamOffset(4), 4, is_empty=True)
     mirror.offer(fetched(data(4, 2), end=6), 0)
     assert (mirror.next_to_send().sequence, mirror.reason) == (4, "")
@@ -213,6 +219,78 @@ def test_a_dead_letter_leaves_its_offset_to_a_marker():
     mirror.stored()
     settle(mirror, log)
     assert (letter.upstream_start, sorted(log.records), log.end) == (1, [0, 2], 3)
+
+
+def test_a_long_fill_is_written_in_pieces_between_which_a_round_may_end():
+    mirror, log = same_mirror(upstream=2 * FILLED_AT_ONCE + 5), FakeLog()
+    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    pieces = []
+    while mirror.fillable:
+        fill = mirror.next_fill()
+        pieces.append(fill.left)
+        log.end += fill.left
+        mirror.filled(fill)
+        assert (mirror.settled, mirror.downstream_end) == (True, log.end)
+    assert pieces == [FILLED_AT_ONCE, FILLED_AT_ONCE, 5]
+
+
+def test_what_a_round_dropped_is_not_passed_over():
+    mirror, log = same_mirror(), FakeLog()
+    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror.offer(fetched(data(0, 2), data(3, 2), marker(5, 5, COMMIT), end=6), 0)
+    sent = mirror.next_to_send()
+    mirror.drop_unsent()
+    mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+    assert (mirror.frontier, mirror.downstream_end) == (2, 2)
+
+
+# --- both directions, one name ----------------------------------------------------------------------------
+
+SHARED = WRITERS._replace(shared=True)
+THERE, THERE_FILL = 17, 18
+"""The producers of the other direction."""
+
+
+def shared_mirror(**changes):
+    return mirror_of(assigned(same=SHARED, **changes), left_out={THERE, THERE_FILL})
+
+
+def theirs(offset, count):
+    return data(offset, count, pid=THERE)
+
+
+def promoted(offset):
+    return marker(offset, THERE, COMMIT, epoch=1)
+
+
+def test_what_came_from_the_target_is_passed_over_and_what_follows_it_gets_its_offset():
+    mirror, log = shared_mirror(), FakeLog(end=6)
+    mirror.begin(DownstreamOffset(6), 0, is_empty=False)
+    mirror.offer(
+        fetched(theirs(0, 4), marker(4, THERE_FILL, COMMIT), theirs(5, 1), promoted(6), data(7, 2), end=9), 0
+    )
+    settle(mirror, log)
+    assert (sorted(log.records), log.end, mirror.frontier, mirror.reason) == ([7, 8], 9, 9, "")
+
+
+def test_a_record_whose_offset_the_target_has_given_away_halts_the_partition():
+    """After an emergency the old primary has records that never came across."""
+    mirror, log = shared_mirror(), FakeLog(end=9)
+    mirror.begin(DownstreamOffset(9), 0, is_empty=False)
+    mirror.offer(fetched(theirs(0, 6), promoted(6), data(7, 2), end=9), 0)
+    settle(mirror, log)
+    assert (mirror.state, mirror.frontier, sorted(log.records)) == (State.HALTED, 7, [])
+    assert "has offset 7 on the source, and would have 9 on the target" in mirror.reason
+
+
+def test_while_nothing_is_queued_producers_of_the_target_may_go_on():
+    mirror, log = shared_mirror(), FakeLog(end=4)
+    mirror.begin(DownstreamOffset(4), 0, is_empty=False)
+    mirror.looked(mirror.mark, DownstreamOffset(6))
+    mirror.offer(fetched(theirs(0, 6), data(6, 1), end=7), 0)
+    log.end = 6
+    settle(mirror, log)
+    assert (sorted(log.records), mirror.reason) == ([6], "")
 
 
 def test_a_refused_batch_lets_no_marker_take_its_place():
