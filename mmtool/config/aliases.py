@@ -211,5 +211,9 @@ def _candidates(one: FlowSettings, other: FlowSettings, between: str) -> Iterato
 
 
 def may_meet(one: FlowSettings, other: FlowSettings) -> bool:
-    """Whether mirrors of two flows can have one name: the target is one cluster, and not both flows keep names."""
-    return one.target.alias == other.target.alias and not (one.keeps_names and other.keeps_names)
+    """Whether mirrors of two flows must be kept apart: the target is one cluster.
+
+    Flows that both keep names may share topics, unless one of them keeps offsets as well.
+    """
+    may_share = one.keeps_names and other.keeps_names and one.offsets == other.offsets == "translated"
+    return one.target.alias == other.target.alias and not may_share

@@ -119,6 +119,7 @@ _CONDITIONS = {
     "syncs_groups": Condition(
         "`sync.group.offsets.enabled`", lambda flow: flow.emit_checkpoints and flow.sync_group_offsets
     ),
+    "keeps_offsets": Condition("`mmtool.offsets = same`", lambda flow: flow.offsets == "same"),
     "writes_letters": Condition(
         "`mmtool.on.oversize = dead-letter`", lambda flow: flow.on_oversize == "dead-letter"
     ),
@@ -209,6 +210,7 @@ target MIRRORS
   ALTER              ?....  when the source topic gains partitions, no partition is mirrored until the mirror has
       as many
   ALTER_CONFIGS      ?....  changes of the source topic's configuration are not copied  if syncs_configs
+  DELETE ALTER_CONFIGS  ?....  the topic cannot be prefilled up to a log start above 0  if keeps_offsets
   DESCRIBE_CONFIGS   ??.?.  the topic's configuration is not compared with the source topic's
 target CANARY_MIRROR
   READ               ....!  mirrored canary records cannot be read
@@ -259,6 +261,8 @@ target WHOLE
   DESCRIBE_CONFIGS   ???..  {_BROKERS}
   ALTER              ..?..  `--promote-acls` is refused
   ALTER              ?....  topic ACLs of the source are not copied to the target  if syncs_acls
+  ALTER              !....  mmtool cannot write the markers of mirrors with the source's offsets; brokers before Kafka
+      3.8 want CLUSTER_ACTION instead. The holder of ALTER on the cluster can also create ACLs  if keeps_offsets
   IDEMPOTENT_WRITE   ?....  brokers before Kafka 2.8 refuse mirrored records
 """
 """What each purpose does to a kind of resource, and what is lost without the right.

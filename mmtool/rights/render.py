@@ -36,7 +36,19 @@ def _commands(rights: Sequence[NeededRight], principal: str, bootstrap: Mapping[
     for alias, of_cluster in groupby(rights, key=lambda right: right.cluster):
         for optional, some in _needed_first(of_cluster):
             yield f"# cluster {alias}: {'optional' if optional else 'needed'}"
-            yield from (_command(same, principal, bootstrap[alias]) for same in _by_resource(some))
+            for same in _by_resource(some):
+                if _is_power(same):
+                    yield f"# {_whys(same)}"
+                yield _command(same, principal, bootstrap[alias])
+
+
+def _is_power(same: Sequence[NeededRight]) -> bool:
+    """Whether rights are needed on the cluster itself, so that who grants them should know why."""
+    return same[0].resource_type is ResourceType.CLUSTER and not same[0].optional
+
+
+def _whys(same: Iterable[NeededRight]) -> str:
+    return "; ".join(dict.fromkeys(right.why for right in same))
 
 
 def _command(same: Sequence[NeededRight], principal: str, bootstrap: str) -> str:
@@ -109,8 +121,8 @@ def _entry(same: Sequence[NeededRight], optional: bool) -> Iterator[str]:
         yield f"          name: {json.dumps(first.name)}"
         yield f"          patternType: {'prefix' if first.pattern == 'prefixed' else 'literal'}"
     yield f"        operations: [{', '.join(camel(right.operation) for right in same)}]"
-    if optional:
-        yield f"        # optional: {'; '.join(dict.fromkeys(right.why for right in same))}"
+    if optional or _is_power(same):
+        yield f"        # {'optional: ' if optional else ''}{_whys(same)}"
 
 
 def _needed_first(rights: Iterable[NeededRight]) -> Iterator[tuple[bool, list[NeededRight]]]:

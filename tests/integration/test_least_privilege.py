@@ -18,8 +18,8 @@ from kit.fences import guarded_cluster
 from kit.grants import Grants, is_named, user_lines, write_file
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
-from mmtool.lab.load import Load, produce
-from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
 from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
@@ -205,6 +205,30 @@ def faults_without(stage, row, ways, ask):
     return ["is named late"] * late + [f"is refused after a change: {said}"] * changed
 
 
+@pytest.fixture
+def same(stage, mmtool):
+    """The file of a flow with the source's offsets and transactions, whose rights are granted to ``mm``, and these."""
+    lines = {"west->east.topics": "sums", "mmtool.offsets": "same"}
+    path = write_file(stage.directory / "same.properties", user_lines(stage.clusters, "mm") | LINES | lines)
+    rows = mmtool("acls", "-c", path, "--for", "replicate", "--format", "json").rows
+    stage.grants.replace(rows)
+    return path, rows
+
+
+def test_without_the_right_to_write_markers_the_start_is_refused_and_nothing_is_created(stage, same):
+    path, rows = same
+    create_topic(stage.west, "sums", 2)
+    produce(stage.west, Load("sums", 60, 2, 100, transactions=Transactions("sums", 10, 2)))
+    (alter,) = (row for row in rows if row["resource_type"] == "cluster" and row["operation"] == "ALTER")
+    before = [topics_of(at) for at in (stage.west, stage.east)]
+    with stage.grants.without(alter):
+        time.sleep(SETTLED)
+        answer = run_mmtool(stage.directory / "run", "replicate", "-c", str(path), timeout=60)
+    errors = [line for line in answer.said if line.startswith("error: ")]
+    assert (answer.code, len(errors), is_named(alter, errors[0])) == (9, 1, True), errors
+    assert [topics_of(at) for at in (stage.west, stage.east)] == before
+
+
 def test_before_a_flow_exists_a_right_to_create_its_topics_is_named(stage, mmtool):
     """Each denied right ends the start before the topics of the rights after it are created."""
     rows = stage.rights(mmtool, "replicate")
@@ -221,6 +245,14 @@ def test_the_rights_of_replicate_are_enough_for_all_that_an_owner_does(stage, mm
         time.sleep(3 * INTERVAL_SECONDS)
         answer = process.stop()
     assert (answer.code, [line for line in answer.said if COMPLAINT.search(line)]) == (143, [])
+
+
+def test_the_rights_of_replicate_are_enough_to_keep_the_sources_offsets(stage, same):
+    path, _ = same
+    answer = run_mmtool(stage.directory / "run", "replicate", "-c", str(path), *UNTIL, timeout=90)
+    assert (answer.code, [line for line in answer.said if COMPLAINT.search(line)]) == (0, [])
+    assert end_offsets(stage.east, "west.sums") == end_offsets(stage.west, "sums")
+    assert read_topic(stage.east, "west.sums") == read_topic(stage.west, "sums")
 
 
 @pytest.mark.parametrize("count", [SAMPLED, pytest.param(None, marks=pytest.mark.chaos)], ids=["some", "all"])

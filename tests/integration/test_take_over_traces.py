@@ -19,15 +19,16 @@ from kit.mirror_flow import Owner, flow_of
 from kit.mirror_maker import MirrorMakerByHand
 from mmtool.config import load_settings
 from mmtool.config.mm2_names import STRIMZI_POSITIONS
-from mmtool.errors import OwnedElsewhereError, RefusedError
+from mmtool.errors import OwnedElsewhereError, RefusedError, UsageError
 from mmtool.events import is_for_people
 from mmtool.kafka.state.own_log import append_records
 from mmtool.kafka.state.own_records import MARK
 from mmtool.lab.checker import Content, compare
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
 from mmtool.lab.wait import wait_until
 from mmtool.replication.driver.context import connect
+from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.mm2.guard import MirrorMakerGuard
 from mmtool.replication.mm2.watch import MirrorMakerWatch
 from mmtool.translation.connect_offsets import CONNECTOR
@@ -220,6 +221,35 @@ def test_without_a_take_over_it_is_said_that_what_mm2_copied_comes_again(
     assert [topic in line and words in line and "earliest" in line for line in first] == [True], first
     assert (fresh in first[0], second) == (False, [])
     assert len(read_topic(fleet[TO].bootstrap, settings.remote_topic(topic))) == 100
+
+
+def test_topics_that_mm2_mirrored_are_refused_with_the_sources_offsets_before_anything_is_created(
+    fleet, tmp_path, topic_name
+):
+    target, topic = fleet[TO].bootstrap, topic_name("kept")
+    flow = flow_of(fleet, tmp_path, FROM, TO, topic, **{"mmtool.offsets": "same"})
+    mm2 = MirrorMakerByHand(flow)
+    create_topic(fleet[FROM].bootstrap, topic)
+    produce(fleet[FROM].bootstrap, Load(topic, 50, 1, 100))
+    mm2.stores_position(topic, 0, 49)
+
+    async def start():
+        run = FlowRun(await connect(flow))
+        try:
+            await run.check(lambda _: None)
+        finally:
+            await run.close(clean=False)
+
+    asyncio.run(start())  # nothing was mirrored
+    create_topic(target, flow.remote_topic(topic))
+    mm2.copies(read_topic(fleet[FROM].bootstrap, topic), topic, 0)
+    before = topics_of(target)
+    with pytest.raises(
+        UsageError, match=f"MirrorMaker 2 mirrored topic {topic}, with other offsets"
+    ) as refusal:
+        asyncio.run(start())
+    assert f"delete topic {flow.remote_topic(topic)} on {TO}" in refusal.value.remedy
+    assert topics_of(target) == before
 
 
 # --- what shows that MM2 is at work -----------------------------------------------------------------------

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.kafka.wire.request import WireRequest
+from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.wire.codes import DENIED
+from mmtool.kafka.wire.request import UnsupportedByBrokerError, WireRequest
 from mmtool.kafka.wire.schema import only, row
+from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from mmtool.kafka.wire.cluster import WireCluster
+
+REQUESTS = 2
+"""How many requests `check_markers` sends, one after the other."""
+_NOWHERE = TopicPartition("mmtool:none", 0)
+"""A partition that no broker has: topic names cannot contain a colon."""
 
 
 class Marker(NamedTuple):
@@ -37,8 +47,8 @@ class WriteTxnMarkersRequest(
     """Appends markers; sent to the leader of their partitions. The answer has a list of error codes by partition.
 
     Answered once all in-sync replicas have the markers. The answer has one entry for each producer id, whatever its
-    number of markers. Without markers the request is only authorised: ALTER on the cluster since Kafka 3.8 (KIP-1037),
-    CLUSTER_ACTION before.
+    number of markers. It needs ALTER on the cluster since Kafka 3.8 (KIP-1037), CLUSTER_ACTION before. A refusal is an
+    error of each partition, so a refused request without markers looks like an allowed one.
     """
 
     markers: Sequence[Marker]
@@ -49,3 +59,35 @@ class WriteTxnMarkersRequest(
         ),
     )
     ANSWER = row("markers:[marker]", only, marker=row("_producer_id:int64 places:errors", only))
+
+
+def markers_denied(alias: str) -> NotAuthorisedError:
+    """The error of a cluster that does not let mmtool write markers."""
+    return NotAuthorisedError(
+        f"cluster {alias} denies ALTER on the cluster, by which mmtool writes the markers of mmtool.offsets = same",
+        remedy="grant ALTER on the cluster to mmtool's principal (CLUSTER_ACTION on brokers before Kafka 3.8; its"
+        " holder can also create ACLs), or set mmtool.offsets = translated",
+    )
+
+
+async def check_markers(cluster: WireCluster) -> None:
+    """Check that a cluster has what mirrors with the source's own offsets need; changes nothing.
+
+    One marker is sent for a partition that does not exist: an allowed request answers that there is none.
+
+    Raises:
+        NotAuthorisedError: The cluster does not let mmtool write markers.
+        UnsupportedByBrokerError: A broker lacks an API.
+        ConnectionLostError: No broker answers.
+    """
+    try:
+        answers = await cluster.ask_any(WriteTxnMarkersRequest([Marker(0, 0, 0, [_NOWHERE])]))
+        await cluster.ask_any(DescribeProducersRequest([_NOWHERE]))
+    except UnsupportedByBrokerError as error:
+        raise UnsupportedByBrokerError(
+            f"mmtool.offsets = same: {error.message}",
+            remedy=f"upgrade the brokers of {cluster.alias} to Kafka 2.8 or later, or, if they are a service without"
+            " this API, set mmtool.offsets = translated",
+        ) from error
+    if any(code in DENIED for answer in answers for code in answer.values()):
+        raise markers_denied(cluster.alias)

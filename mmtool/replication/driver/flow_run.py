@@ -43,6 +43,7 @@ from mmtool.replication.ownership.ownership import Ownership
 from mmtool.replication.ownership.refusals import Refusals
 from mmtool.replication.recovery.lost_runs import refuse_lost_runs
 from mmtool.replication.recovery.state_loss import OwnTopics, own_topic_id
+from mmtool.replication.same_offsets.refusals import check_right, refuse_topics_of_mm2
 from mmtool.replication.spark.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
 from mmtool.replication.topics.deleted_topics import forget_deleted, refuse_recreated, refuse_unfinished
 from mmtool.replication.topics.mirror_topics import MirrorTopics, TopicsView, source_ends
@@ -125,12 +126,16 @@ class FlowRun:
             UsageError: an alias now names another cluster, or the clusters have another alias.
             RefusedError: the stored state cannot be read, all of the flow's topics have failed over, or mirrored topics
                 would change their names.
-            NotAuthorisedError: the source's register of producers must be read, and is denied.
+            NotAuthorisedError: the source's register of producers must be read, or markers written, and is denied.
             OwnedElsewhereError: MirrorMaker 2 runs the flow.
         """
         await check_identity(self.flow, self.warnings)
         await check_stored(self.flow, self._topics)
+        if self.flow.settings.offsets == "same":
+            await check_right(self.flow)
         await self._predecessor.check(say)
+        if self.flow.settings.offsets == "same":
+            await refuse_topics_of_mm2(self.flow)
 
     async def mirrored_names(self) -> dict[str, str]:
         """Target names, by source name, of all topics that the flow mirrors, listed now; changes nothing."""

@@ -26,6 +26,7 @@ from mmtool.plan.words import are, flow_options
 from mmtool.replication.driver.engine import Engine
 from mmtool.replication.driver.progress import FlowsShown, row_of_flow, rows_of_run
 from mmtool.replication.driver.reload import Reloader
+from mmtool.replication.same_offsets.refusals import refuse_take_over
 from mmtool.runtime.threads import run_loop
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ def replicate(
         MmtoolError: as `Engine.run`, each with the contract's exit code; UsageError: the file cannot be used.
     """
     chosen = file.load()
+    if options.take_over:
+        refuse_take_over(chosen.flows)
     java_binary()  # missing or too old is said before anything is touched
     stop, shown = asyncio.Event(), FlowsShown(show)
     engine = Engine(chosen.flows, options, stop, shown.runs, say, chosen.heartbeats_only)

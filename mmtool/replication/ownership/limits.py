@@ -14,7 +14,9 @@ from mmtool.config.aliases import may_meet
 from mmtool.config.names import LITERAL
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.plan.topics.topology import Edge, repetition
+from mmtool.replication.same_offsets.refusals import TRANSLATE, refuse_two_sources
 from mmtool.translation.names import HEARTBEATS_TOPIC, DefaultPolicy, RenamePolicy
 
 if TYPE_CHECKING:
@@ -38,11 +40,12 @@ def refuse_conflicts(enabled: Sequence[FlowSettings]) -> None:
         enabled: All flows that the file enables, whichever of them this process runs.
 
     Raises:
-        UsageError: as `refuse_repetition`, `refuse_growth` and `refuse_meeting`.
+        UsageError: as `refuse_repetition`, `refuse_growth`, `refuse_meeting` and `refuse_two_sources`.
     """
     refuse_repetition(enabled)
     refuse_growth(enabled)
     refuse_meeting(enabled)
+    refuse_two_sources(enabled)
 
 
 def refuse_repetition(flows: Iterable[FlowSettings]) -> None:
@@ -228,7 +231,8 @@ def _carries(flow: FlowSettings, name: str, born: str) -> bool:
 def refuse_meeting(flows: Iterable[FlowSettings]) -> None:
     """Refuse flows whose rename formats would write topics of two sources to one target topic.
 
-    Flows that keep topic names are not checked: with them, one topic for all sources is intended.
+    Flows that keep topic names are not checked: with them, one topic for all sources is intended, unless they keep
+    offsets as well (`refuse_two_sources`).
 
     Raises:
         UsageError: two flows would, because their formats do not name the source.
@@ -261,7 +265,7 @@ async def refuse_met_topics(runs: Sequence[FlowRun]) -> None:
     for one, other in pairs:
         by_remote = {remote: topic for topic, remote in names[one.name].items()}
         for topic, remote in sorted(names[other.name].items()):
-            if remote in by_remote:
+            if remote in by_remote and remote != CANARY_TOPIC:  # no filter leaves that one out
                 raise UsageError(
                     f"topic {by_remote[remote]} of {one.flow.source.alias} and topic {topic} of"
                     f" {other.flow.source.alias} would both be {remote} on {one.flow.target.alias}",
@@ -284,7 +288,9 @@ def way_apart(topic: str, flow: FlowSettings, other: FlowSettings) -> str:
         for one in (flow, other)
         if _names_contain_alias(one)
     )
-    return f"add {topic} to {flow.name}.topics.exclude{renamed}"
+    alike = flow.keeps_names and other.keeps_names
+    translated = f"; or {TRANSLATE} in both flows" if alike else ""
+    return f"add {topic} to {flow.name}.topics.exclude{renamed}{translated}"
 
 
 def _names_contain_alias(flow: FlowSettings) -> bool:

@@ -7,12 +7,11 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin.active_producers import active_producers_of_all
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
-from mmtool.kafka.wire.markers import Marker, WriteTxnMarkersRequest
+from mmtool.kafka.wire.markers import Marker, WriteTxnMarkersRequest, markers_denied
 from mmtool.kafka.wire.placement import EARLIEST, NO_REPLICA
 from mmtool.kafka.wire.scan import ends_now
 from mmtool.replication.pump.errors import FencedError, InDoubtError
@@ -172,11 +171,7 @@ class Fills:
         codes = {code for answer in answers for code in answer.values()} - {Code.NONE}
         told = {place for answer in answers for place in answer}
         if codes & DENIED:
-            raise NotAuthorisedError(
-                f"cluster {self._cluster.alias} denies ALTER on the cluster, by which mmtool writes the markers of"
-                " mmtool.offsets = same",
-                remedy="grant ALTER on the cluster to mmtool's principal (CLUSTER_ACTION on brokers before 3.8)",
-            )
+            raise markers_denied(self._cluster.alias)
         if codes & _REPLACED:
             raise FencedError(f"markers: {name_of(min(codes))}")
         if codes or told != fills.keys():

@@ -15,6 +15,7 @@ from mmtool.replication.ownership.limits import (
     refuse_repetition,
     way_apart,
 )
+from mmtool.replication.same_offsets.refusals import refuse_take_over
 
 _BASE = """
 clusters = a, b
@@ -99,6 +100,62 @@ def test_a_rename_format_that_leads_two_sources_into_one_topic_is_refused(flows,
 )
 def test_sources_that_keep_apart_or_are_meant_to_meet_are_fine(flows, more):
     refuse_meeting(flows(_FAN_IN + more))
+
+
+_SAME = "mmtool.offsets = same\n"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (_IDENTITY + _SAME, "a->b and c->b would both mirror each topic to one topic of b"),
+        (_IDENTITY + "c->b." + _SAME, "each topic to one topic"),
+        (
+            _IDENTITY + "c.mmtool.offsets = same\ntopics = one, two\nc->b.topics = two, x.*\n",
+            "mirror topic two to",
+        ),
+        ("c.alias = a\ntopics = one\nb." + _SAME, "mirror topic one to one topic"),
+    ],
+    ids=["all topics", "of one flow", "a topic of both lists", "prefixed names"],
+)
+def test_two_sources_of_one_topic_are_refused_where_a_flow_keeps_the_sources_offsets(flows, more, says):
+    with pytest.raises(UsageError, match=says) as caught:
+        refuse_conflicts(flows(_FAN_IN + more))
+    assert "set mmtool.offsets = translated in both flows" in caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        _IDENTITY,
+        _SAME,
+        _IDENTITY + _SAME + "a->b.topics = one\nc->b.topics = two\n",
+        _IDENTITY + _SAME + "a->b.topics = a-.*\nc->b.topics = c-.*\n",
+        _IDENTITY
+        + _SAME
+        + "b->c.enabled = true\nc->b.enabled = false\na->b.topics = one\nb->c.topics = one\n",
+    ],
+    ids=["translated offsets", "prefixed names", "other topics", "other patterns", "a chain"],
+)
+def test_sources_of_different_topics_are_fine_with_the_sources_offsets(flows, more):
+    refuse_conflicts(flows(_FAN_IN + more))
+
+
+def test_heartbeats_under_identical_names_are_refused_where_a_flow_keeps_the_sources_offsets(flows):
+    more = _SAME + "replication.policy.separator =\nsource.cluster.alias =\ntarget.cluster.alias = other\n"
+    with pytest.raises(
+        UsageError, match="to topic heartbeats of b, where other heartbeats are written"
+    ) as caught:
+        refuse_conflicts(flows(more))
+    assert "a->b.heartbeats.replication.enabled = false" in caught.value.remedy
+    refuse_conflicts(flows(f"{more}heartbeats.replication.enabled = false\ntopics.exclude = heartbeats\n"))
+
+
+@pytest.mark.parametrize("scope", ["", "a.", "b.", "a->b."])
+def test_a_take_over_of_a_flow_with_the_sources_offsets_is_refused(flows, scope):
+    with pytest.raises(UsageError, match=r"--take-over: a->b has mmtool\.offsets = same"):
+        refuse_take_over(flows(scope + _SAME))
+    refuse_take_over(flows(f"{scope}{_SAME}a->b.mmtool.offsets = translated\n"))
 
 
 _SEPARATED = """

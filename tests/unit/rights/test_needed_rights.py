@@ -21,6 +21,14 @@ west->east.groups = app
 """
 
 
+MIRRORS = (
+    ("west.orders", "literal"),
+    ("west.bills-", "prefixed"),
+    ("west.heartbeats", "literal"),
+    ("west.mmtool-canary", "literal"),
+)
+
+
 @pytest.fixture
 def settings_of(tmp_path):
     """The settings of the file with more lines."""
@@ -202,3 +210,22 @@ spec:
           patternType: prefix
         operations: [Write]
 """
+
+
+def test_only_a_flow_with_the_sources_offsets_needs_alter_on_the_cluster_and_it_is_said_what_that_allows(
+    settings_of,
+):
+    translated, same = (
+        needed_rights(settings_of(*lines).flows[0], Purpose.REPLICATE)
+        for lines in ((), ("east.mmtool.offsets = same",))
+    )
+    assert brief(same) - brief(translated) == {
+        ("east", "ALTER", "kafka-cluster", "literal", False),
+        *(("east", "DELETE", name, how, True) for name, how in MIRRORS),
+    }
+    assert {("east", "READ", *mirror, False) for mirror in MIRRORS} <= brief(same)
+    text = kafka_acls(same, "User:mm", {"west": "w:9092", "east": "e:9092"})
+    for said in (text, strimzi(same, "User:mm")):
+        assert (
+            said.count("CLUSTER_ACTION instead. The holder of ALTER on the cluster can also create ACLs") == 1
+        )
