@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
+from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin.active_producers import active_producers_of_all
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.wire.cluster import ConnectionLostError
