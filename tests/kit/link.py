@@ -14,7 +14,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
     from typing import Any
 
 _CHUNK = 64 << 10
@@ -42,6 +42,7 @@ class LinkShape:
             acknowledged: what was asked on a connection that was given up since is heard once the network is back.
         refuses: New connections come to nothing.
         swallows: API keys of Kafka's requests that arrive, and whose answers are lost with their connections.
+        late: API keys of requests whose connections are reset at once, and which arrive `LATE_SECONDS` later.
     """
 
     round_trip_seconds: float = 0.0
@@ -51,7 +52,10 @@ class LinkShape:
     silent: frozenset[Way] = frozenset()
     refuses: bool = False
     swallows: frozenset[int] = frozenset()
+    late: frozenset[int] = frozenset()
 
+
+LATE_SECONDS = 1.0
 
 CLEAR = LinkShape()
 """A link that nobody notices."""
@@ -117,8 +121,11 @@ class _Conversation:
         self.asked = deque[int]()
         self._requests, self._answers = _Frames(), _Frames()
 
-    def ask(self, chunk: bytes) -> None:
-        self.asked.extend(self._requests.begun(chunk))
+    def ask(self, chunk: bytes) -> Sequence[int]:
+        """The requests that begin in this chunk."""
+        began = list(self._requests.begun(chunk))
+        self.asked.extend(began)
+        return began
 
     def answer(self, chunk: bytes, swallows: frozenset[int]) -> bool:
         """Whether the answers in this chunk come through."""
@@ -198,47 +205,48 @@ class Link:
             _reset(writer)
             return
         talk = _Conversation()
-        self._spawn(self._carry(reader, there_writer, self._there, talk.ask))
-        self._spawn(self._carry_back(there_reader, writer, there_writer, talk))
 
-    async def _carry_back(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        there: asyncio.StreamWriter,
-        talk: _Conversation,
-    ) -> None:
-        def note(chunk: bytes) -> None:
+        def ask(chunk: bytes) -> float:
+            if self._shape.late.isdisjoint(talk.ask(chunk)):
+                return 0.0
+            _reset(writer)
+            return LATE_SECONDS
+
+        def answer(chunk: bytes) -> float:
             if not talk.answer(chunk, self._shape.swallows):
                 _reset(writer)
-                _reset(there)
+                _reset(there_writer)
+            return 0.0
 
-        try:
-            await self._carry(reader, writer, self._back, note)
-        finally:
-            self.unanswered.update(talk.asked)
+        self._spawn(self._carry(reader, there_writer, self._there, ask))
+        back = self._spawn(self._carry(there_reader, writer, self._back, answer))
+        back.add_done_callback(lambda _: self.unanswered.update(talk.asked))
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _carry(
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
         lane: _Lane,
-        note: Callable[[bytes], None],
+        note: Callable[[bytes], float],
     ) -> None:
-        """Chunks in order, each when it is due; no more than the window between the two ends."""
+        """Chunks in order, each when it is due; no more than the window between the two ends.
+
+        ``note`` says by how much later than others a chunk is due.
+        """
         under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(self._shape.window_bytes // _CHUNK)
         delivering = asyncio.ensure_future(self._deliver(under_way, writer, lane))
         self._ends.add(writer)
         try:
             with suppress(ConnectionError):
                 while chunk := await reader.read(self._shape.chunk_bytes):
-                    note(chunk)
-                    await under_way.put((lane.arrival(len(chunk), self._loop.time()), chunk))
+                    later = note(chunk)
+                    await under_way.put((lane.arrival(len(chunk), self._loop.time()) + later, chunk))
             await under_way.put((lane.arrival(0, self._loop.time()), b""))
             await delivering
         finally:

@@ -30,6 +30,7 @@ _SHAPES = {
     What.SLICED: LinkShape(round_trip_seconds=0.02, chunk_bytes=100),
     What.REFUSED: LinkShape(refuses=True),
     What.FILLS_LOST: LinkShape(swallows=frozenset({WriteTxnMarkersRequest.API_KEY})),
+    What.FILLS_LATE: LinkShape(late=frozenset({WriteTxnMarkersRequest.API_KEY})),
     What.DATA_LOST: LinkShape(swallows=frozenset({ProduceRequest.API_KEY})),
 }
 _VICTIMS: Mapping[What, Role] = {

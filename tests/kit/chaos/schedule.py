@@ -36,6 +36,7 @@ class What(StrEnum):
     RESET = "reset"
     REFUSED = "refused"
     FILLS_LOST = "answers-to-fills-lost"
+    FILLS_LATE = "fills-late"
     DATA_LOST = "answers-to-data-lost"
     BROKER_FROZEN = "broker-frozen"
     BROKER_KILLED = "broker-killed"
@@ -50,7 +51,7 @@ class What(StrEnum):
 OF_LINKS = (
     What.FAR, What.THIN, What.SILENT, What.SILENT_THERE, What.SILENT_BACK, What.SLICED, What.RESET, What.REFUSED,
 )  # fmt: skip
-OF_ANSWERS = (What.FILLS_LOST, What.FILLS_LOST, What.DATA_LOST)
+OF_ANSWERS = (What.FILLS_LOST, What.FILLS_LATE, What.DATA_LOST)
 """Of a target that keeps the source's offsets: three times as often as all other faults of a cluster."""
 
 OF_BROKERS = (What.BROKER_FROZEN, What.BROKER_KILLED)

@@ -261,3 +261,15 @@ def test_an_answer_is_swallowed_with_its_connection_and_counted_others_are_not(f
     link.change(CLEAR)
     with connect() as connection:
         assert asked(connection, frame(27)) == frame(27)
+
+
+def test_a_late_request_arrives_after_its_connection_was_reset(far):
+    echo, link, connect = far
+    link.change(LinkShape(late=frozenset({27})))
+    with connect() as connection:
+        assert asked(connection, frame(0)) == frame(0)
+        with pytest.raises(ConnectionError):
+            asked(connection, frame(27))
+    assert echo.heard == frame(0)
+    wait_until(lambda: echo.heard == frame(0) + frame(27), "the late request", SECONDS)
+    wait_until(lambda: link.unanswered == {27: 1}, "its count", SECONDS)
