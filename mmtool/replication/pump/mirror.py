@@ -97,7 +97,8 @@ class PartitionMirror:
         # a mirror that keeps offsets shows by this first write that its claim still holds
         is_new = same is not None or not assignment.stored
         self._recorder = MapRecorder(assignment.block, changed=is_new, max_runs=OPEN_RUNS)
-        self._recorder.same_offsets = same is not None
+        was_translated = len(assignment.block.runs) > 0 and not assignment.block.tail.same_offsets
+        self._recorder.same_offsets = same is not None and not was_translated
         if assignment.block.tail.writer is UNKNOWN:
             self._recorder.claimed(self.writer)
         self.frontier: UpstreamOffset = assignment.block.tail.upstream_frontier

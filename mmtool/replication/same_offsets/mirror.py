@@ -56,7 +56,7 @@ class SameOffsetsMirror(PartitionMirror):
         self.begun, self.waits = True, False
         if self.reason:
             return
-        block, has_grown = self.assignment.block, log_end > self.downstream_end
+        has_grown = log_end > self.downstream_end
         if (
             self.assignment.stored
             and log_end != self.downstream_end
@@ -65,9 +65,8 @@ class SameOffsetsMirror(PartitionMirror):
             raise InDoubtError(
                 f"{self.name}: the target's log ends at {log_end}, not at {self.downstream_end}"
             )
-        is_translated = len(block.runs) > 0 and not block.tail.same_offsets
         is_taken = not is_empty or (log_end > self.frontier and not self.assignment.stored)
-        if is_translated or (is_taken and not self.writers.shared):
+        if not self._recorder.same_offsets or (is_taken and not self.writers.shared):
             self._differ(self.frontier, log_end)
             return
         self.downstream_end, self._end = log_end, UpstreamOffset(log_end)

@@ -188,6 +188,9 @@ def test_a_mirror_whose_offsets_were_translated_is_not_continued_as_one_that_kee
     mirror = same_mirror(stored=True, block=block)
     mirror.begin(mirror.downstream_end, 4, is_empty=True)
     assert (mirror.state, "offsets_differ" in mirror.reason) == (State.HALTED, True)
+    assert not any(
+        block.tail.same_offsets for block in mirror.take_blocks()
+    )  # which the next start would trust
 
 
 def test_a_mirror_that_kept_them_is_continued_with_the_numbers_that_the_leader_expects():
