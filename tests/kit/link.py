@@ -213,7 +213,7 @@ class Link:
             return LATE_SECONDS
 
         def answer(chunk: bytes) -> float:
-            if not talk.answer(chunk, self._shape.swallows):
+            if not writer.is_closing() and not talk.answer(chunk, self._shape.swallows):
                 _reset(writer)
                 _reset(there_writer)
             return 0.0

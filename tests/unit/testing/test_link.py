@@ -256,7 +256,9 @@ def test_an_answer_is_swallowed_with_its_connection_and_counted_others_are_not(f
         assert asked(connection, frame(0) + frame(3)) == frame(0) + frame(3)
         with pytest.raises(ConnectionError):
             asked(connection, frame(27))
-    assert echo.heard.startswith(frame(0) + frame(3) + frame(27)[:6])  # the echo begins before it has heard all
+    assert echo.heard.startswith(
+        frame(0) + frame(3) + frame(27)[:6]
+    )  # the echo begins before it has heard all
     wait_until(lambda: link.unanswered == {27: 1}, "its count", SECONDS)
     link.change(CLEAR)
     with connect() as connection:
