@@ -11,6 +11,7 @@ from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from itertools import cycle
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class LinkShape:
             acknowledged: what was asked on a connection that was given up since is heard once the network is back.
         refuses: New connections come to nothing.
         swallows: API keys of Kafka's requests that arrive, and whose answers are lost with their connections.
-        late: API keys of requests whose connections are reset at once, and which arrive `LATE_SECONDS` later.
+        late: API keys of requests whose connections are reset at once, and which arrive one of `LATE_SECONDS` later.
     """
 
     round_trip_seconds: float = 0.0
@@ -55,7 +56,8 @@ class LinkShape:
     late: frozenset[int] = frozenset()
 
 
-LATE_SECONDS = 1.0
+LATE_SECONDS = (1.0, 2.0, 3.0, 4.0)
+"""In turn: before and after who gave the connection up has looked what came of it."""
 
 CLEAR = LinkShape()
 """A link that nobody notices."""
@@ -152,6 +154,7 @@ class Link:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ends: set[asyncio.StreamWriter] = set()
         self.unanswered = Counter[int]()
+        self._late = cycle(LATE_SECONDS)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -210,7 +213,7 @@ class Link:
             if self._shape.late.isdisjoint(talk.ask(chunk)):
                 return 0.0
             _reset(writer)
-            return LATE_SECONDS
+            return next(self._late)
 
         def answer(chunk: bytes) -> float:
             if not writer.is_closing() and not talk.answer(chunk, self._shape.swallows):
