@@ -56,8 +56,8 @@ class LinkShape:
     late: frozenset[int] = frozenset()
 
 
-LATE_SECONDS = (1.0, 2.0, 3.0, 4.0)
-"""In turn: before and after who gave the connection up has looked what came of it."""
+LATE_SECONDS = (1.0, 3.0, 7.0)
+"""In turn; the last is longer than mmtool waits before it reads what came of the request."""
 
 CLEAR = LinkShape()
 """A link that nobody notices."""

@@ -33,6 +33,8 @@ _MARKERS = 300
 _LEADER_SECONDS = 60.0
 _ANSWER_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
+_LATE_SECONDS = 5.0
+"""Markers may arrive so long after their connection was lost: later ones move the end of a log that was read before."""
 _REPLACED = frozenset({Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED})
 
 
@@ -168,6 +170,7 @@ class Fills:
         try:
             answers = await self._cluster.send(leader, WriteTxnMarkersRequest(markers), purpose="fill")
         except ConnectionLostError as error:
+            await asyncio.sleep(_LATE_SECONDS)
             raise InDoubtError(f"{self._cluster.alias} did not answer for markers: {error}") from error
         codes = {code for answer in answers for code in answer.values()} - {Code.NONE}
         told = {place for answer in answers for place in answer}

@@ -153,8 +153,9 @@ class SeedRun:
                 failures, _ = self._recovered(watcher, time.monotonic())
             code, stop_seconds = keeper.stop()
         failures += self._ended(code, stop_seconds, keeper.said)
-        logs = {place: one for place, one in flow.sides.logs().items() if place not in self._halted}
+        logs = flow.sides.logs()
         failures += nothing_happened(schedule.faults, doing.missed, self._carried() - carried, logs)
+        logs = {place: one for place, one in logs.items() if place not in self._halted}
         verdict = judge(flow.settings, flow.source, flow.target, logs, watcher.seen, same=self._same)
         same = {}
         if self._same:

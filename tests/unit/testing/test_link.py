@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from kit.link import CLEAR, Link, LinkShape, Way
+from kit.link import CLEAR, LATE_SECONDS, Link, LinkShape, Way
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.wait import wait_until
 
@@ -268,6 +268,7 @@ def test_an_answer_is_swallowed_with_its_connection_and_counted_others_are_not(f
 def test_a_late_request_arrives_after_its_connection_was_reset(far):
     echo, link, connect = far
     link.change(LinkShape(late=frozenset({27})))
+    assert LATE_SECONDS[0] < SECONDS
     with connect() as connection:
         assert asked(connection, frame(0)) == frame(0)
         with pytest.raises(ConnectionError):
