@@ -28,6 +28,7 @@ from mmtool.doctor.limits import check_sizes, check_times
 from mmtool.doctor.mirror_maker import check_checkpoints, check_filters, check_offset_lag, check_scope
 from mmtool.doctor.retention import check_compaction, check_retention
 from mmtool.doctor.rights import check_rights
+from mmtool.doctor.same_offsets import check_same_offsets, keeps_offsets
 from mmtool.doctor.topics import check_loop, check_names, check_partitions, check_schema_registry
 from mmtool.doctor.transactions import check_transactions
 
@@ -117,6 +118,12 @@ BROKER_CHECKS: tuple[CheckOf[ExaminedFlow], ...] = (
         Check.REPLICATION_FACTOR, check_replicas, "every partition has a leader, and every replica is in sync"
     ),
     CheckOf(Check.DISK, check_room, "the target has room for what the flow still has to copy"),
+    CheckOf(
+        Check.SAME_OFFSETS,
+        check_same_offsets,
+        "mirrors can keep the source's offsets",
+        only=keeps_offsets,
+    ),
     CheckOf(Check.SPARK, check_spark, "Spark can be started", _NOBODY),
 )
 """Checks of what the brokers of both clusters allow and hold, once for each flow."""

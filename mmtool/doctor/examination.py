@@ -1,7 +1,8 @@
 """Run the checks: clusters first, then flows whose clusters answer. A failed check affects its own row only.
 
 A  every check of `CLUSTER_CHECKS` has at least one row for each cluster, and every check of `FLOW_CHECKS` for each
-   flow, unless a cluster that it reads does not answer: then that cluster's ``reachability`` row stands for them
+   flow that it is for, unless a cluster that it reads does not answer: then that cluster's ``reachability`` row stands
+   for them
 B  a check that cannot be made is a warning that says why, never ``ok``
 """
 
@@ -113,12 +114,14 @@ class CheckOf(Generic[X]):
         examine: Yields findings; none where all is well. `MmtoolError` becomes a warning.
         fine: The text of the ``ok`` row where it finds nothing.
         asks: The sides that have to answer (``source``, ``target``); empty where none has to.
+        only: Whether it is made for a cluster or flow; it has no row otherwise.
     """
 
     check: Check
     examine: Callable[[X], Iterable[Finding]]
     fine: str
     asks: frozenset[str] = frozenset({"source", "target"})
+    only: Callable[[X], bool] = lambda _: True
 
     def findings(self, examined: X, cluster: str, subject: str) -> list[Finding]:
         """The check's findings, at least one row (A, B); an error adds a warning to the findings before it."""
@@ -207,7 +210,7 @@ def examine(
             pool.submit(line.findings, flow, "", flow.name)
             for flow in flows
             for line in flow_checks
-            if not _asked(flow, line) & away
+            if line.only(flow) and not _asked(flow, line) & away
         ]
         found = [*reached.values(), *(finding for job in jobs for finding in job.result())]
     return Examination(tuple(sorted(found, key=by_severity)))

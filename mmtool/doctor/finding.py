@@ -39,6 +39,7 @@ class Check(StrEnum):
     SCHEMA_REGISTRY = "schema_registry"
     HANGING_TRANSACTION = "hanging_transaction"
     DISK = "disk"
+    SAME_OFFSETS = "same_offsets"
     SPARK = "spark"
     MM2_OFFSET_LAG = "mm2_offset_lag"
     MM2_FILTERS = "mm2_filters"

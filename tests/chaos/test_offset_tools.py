@@ -10,10 +10,14 @@ import time
 
 import pytest
 
+from kit.fences import PASSWORD, guarded_cluster
+from kit.grants import Grants
 from kit.offset_tools import OnePartition
 from kit.wire import on_loop
+from mmtool.errors import NotAuthorisedError
+from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.markers import Marker, WriteTxnMarkersRequest
+from mmtool.kafka.wire.markers import Marker, WriteTxnMarkersRequest, check_markers
 from mmtool.lab.cluster import Cluster, Shape
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(1800)]
@@ -166,3 +170,31 @@ async def test_a_batch_of_last_week_is_forgotten_and_then_any_number_is_accepted
             await asyncio.sleep(0.5)
         assert await at.append(data, 40, at_ms=last_week) == (Code.NONE, 11)
         assert fill in await at.known()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_only_a_marker_for_a_partition_that_is_not_there_tells_whether_markers_are_allowed(tmp_path, version):
+    """A refusal is an error of each partition, and a request without markers has none."""
+    alter = {"resource_type": "cluster", "name": "kafka-cluster", "pattern": "literal", "operation": "ALTER"}
+
+    async def asked(bootstrap):
+        login = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"}
+        user = {"sasl_plain_username": "mm", "sasl_plain_password": PASSWORD}
+        wire = WireCluster(
+            {"bootstrap_servers": [bootstrap], **login, **user}, alias="east", client_id="offset-tools"
+        )
+        await wire.start()
+        try:
+            assert await wire.ask_any(WriteTxnMarkersRequest([])) == []
+            await check_markers(wire)
+        finally:
+            await wire.close()
+
+    with guarded_cluster(tmp_path, version) as guarded:
+        grants = Grants({"east": guarded}, "mm")
+        with pytest.raises(NotAuthorisedError, match="east denies ALTER on the cluster"):
+            asyncio.run(asked(guarded.bootstrap))
+        for operation in ("ALTER", "CLUSTER_ACTION"):
+            grants.replace([alter | {"cluster": "east", "operation": operation}])
+            time.sleep(0.5)
+            asyncio.run(asked(guarded.bootstrap))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -18,9 +20,12 @@ from kit.mirror_flow import Owner
 from kit.processes import run_mmtool
 from kit.streams_app import counting_by_key
 from mmtool.doctor.checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
+from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
+from mmtool.kafka.logs.hole_sample import HoleQuestion
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
+from mmtool.translation.types import TopicPartition as Place
 
 pytestmark = pytest.mark.kafka
 
@@ -84,6 +89,38 @@ def test_a_flow_that_has_mirrored_all_is_well_and_nothing_was_written(mmtool, be
     answer = mmtool("doctor", "-c", fit, "-o", "json")
     assert unwell(answer) == [], answer
     assert everything(bench) == before
+
+
+def test_a_flow_with_the_sources_offsets_is_told_of_a_target_topic_with_records_and_of_no_other(
+    mmtool, bench, fit
+):
+    """A flow with translated offsets has no such row."""
+    source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
+    for name in ("kept-new", "kept-used"):
+        create_topic(source, name, 2)
+        create_topic(target, f"source.{name}", 2)
+    produce(target, Load("source.kept-used", RECORDS, 2, 100))
+    kept = bench.properties("kept-.*", **{"mmtool.offsets": "same"})
+    (found,), translated = (
+        [row for row in mmtool("doctor", "-c", path, "-o", "json").rows if row["check"] == "same_offsets"]
+        for path in (kept, fit)
+    )
+    assert (found["severity"], found["subject"]) == ("problem", "source.kept-used")
+    assert "partition: they halt with offsets_differ" in found["message"]
+    assert translated == []
+
+
+def test_a_sample_of_a_log_counts_the_offsets_without_a_record(bench, fit):
+    flow, place, source = bench.flow(fit), Place("fit-payments", 0), bench.fleet["source"].bootstrap
+    records = read_topic(source, place.topic, isolation="read_committed")
+    behind = records[-1].offset + 1
+    question = HoleQuestion(0, end_offsets(source, place.topic)[0], read_committed=True)
+    sample = KafkaClusterDetails(flow.source, 10).hole_samples({place: question})[place]
+    holes = sum(
+        one.offset + 1 < other.offset for one, other in pairwise([SimpleNamespace(offset=-1), *records])
+    )
+    assert (sample.offsets, sample.missing) == (behind, behind - len(records))
+    assert (sample.missing > 0, holes <= sample.holes <= sample.missing) == (True, True)
 
 
 class Patient:

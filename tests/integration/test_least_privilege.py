@@ -215,7 +215,11 @@ def same(stage, mmtool):
     return path, rows
 
 
-def test_without_the_right_to_write_markers_the_start_is_refused_and_nothing_is_created(stage, same):
+def same_offsets_of(answer):
+    return [row for row in answer.rows if row["check"] == "same_offsets"]
+
+
+def test_without_the_right_to_write_markers_the_start_is_refused_and_nothing_is_created(stage, same, mmtool):
     path, rows = same
     create_topic(stage.west, "sums", 2)
     produce(stage.west, Load("sums", 60, 2, 100, transactions=Transactions("sums", 10, 2)))
@@ -224,6 +228,8 @@ def test_without_the_right_to_write_markers_the_start_is_refused_and_nothing_is_
     with stage.grants.without(alter):
         time.sleep(SETTLED)
         answer = run_mmtool(stage.directory / "run", "replicate", "-c", str(path), timeout=60)
+        (found,) = same_offsets_of(mmtool("doctor", "-c", path, "-o", "json"))
+    assert (found["severity"], is_named(alter, found["message"])) == ("problem", True), found
     errors = [line for line in answer.said if line.startswith("error: ")]
     assert (answer.code, len(errors), is_named(alter, errors[0])) == (9, 1, True), errors
     assert [topics_of(at) for at in (stage.west, stage.east)] == before
@@ -247,12 +253,14 @@ def test_the_rights_of_replicate_are_enough_for_all_that_an_owner_does(stage, mm
     assert (answer.code, [line for line in answer.said if COMPLAINT.search(line)]) == (143, [])
 
 
-def test_the_rights_of_replicate_are_enough_to_keep_the_sources_offsets(stage, same):
+def test_the_rights_of_replicate_are_enough_to_keep_the_sources_offsets(stage, same, mmtool):
     path, _ = same
     answer = run_mmtool(stage.directory / "run", "replicate", "-c", str(path), *UNTIL, timeout=90)
     assert (answer.code, [line for line in answer.said if COMPLAINT.search(line)]) == (0, [])
     assert end_offsets(stage.east, "west.sums") == end_offsets(stage.west, "sums")
     assert read_topic(stage.east, "west.sums") == read_topic(stage.west, "sums")
+    (found,) = same_offsets_of(mmtool("doctor", "-c", path, "-o", "json"))
+    assert (found["severity"], found["message"]) == ("ok", "mirrors can keep the source's offsets")
 
 
 @pytest.mark.parametrize("count", [SAMPLED, pytest.param(None, marks=pytest.mark.chaos)], ids=["some", "all"])

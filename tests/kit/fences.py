@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from mmtool.kafka.ports import Bounds, Problem
+from mmtool.lab.artifacts import KAFKA_VERSION
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.ports import PortReservation
 from mmtool.plan.failover.acl_fence import CannotTell, FenceFacts, OpenTransaction, Writer, fence_plan
@@ -258,12 +259,12 @@ class GuardedCluster:
 
 
 @contextlib.contextmanager
-def guarded_cluster(directory: Path) -> Iterator[GuardedCluster]:
+def guarded_cluster(directory: Path, version: str = KAFKA_VERSION) -> Iterator[GuardedCluster]:
     """One broker with the StandardAuthorizer, `SUPER_USER`, and everybody else bound by rules."""
     ports = PortReservation()
     port = ports.take()
     try:
-        with Cluster("guarded", directory, Shape(properties=_guarded(port))) as lab:
+        with Cluster("guarded", directory, Shape(version=version, properties=_guarded(port))) as lab:
             yield GuardedCluster(lab, f"{_HERE}:{port}")
     finally:
         ports.release()

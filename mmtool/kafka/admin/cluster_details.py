@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -15,6 +16,7 @@ from mmtool.kafka.admin.listeners import ListenerTrial, addresses, entrances
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import failure_of, problem_of, unreachable
+from mmtool.kafka.logs.hole_sample import sample_holes
 from mmtool.kafka.logs.size_sample import sample_sizes
 from mmtool.kafka.patience import handfuls
 from mmtool.kafka.ports import Answers
@@ -27,6 +29,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.group_offsets import OffsetDeleteRequest
 from mmtool.kafka.wire.groups import DescribeGroupsRequest
+from mmtool.kafka.wire.markers import REQUESTS, check_markers
 from mmtool.kafka.wire.metadata import MetadataRequest
 from mmtool.kafka.wire.placement import (
     DescribeBrokerConfigRequest,
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.config.settings import Security
     from mmtool.kafka.admin.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
+    from mmtool.kafka.logs.hole_sample import HoleQuestion, HoleSample
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import BrokerAddress, TopicMetadata
     from mmtool.kafka.wire.placement import DescribedEntry, DescribedLogDir, DescribedLogDirs
@@ -55,6 +59,7 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 T = TypeVar("T")
+Q = TypeVar("Q")
 
 _AT_ONCE = 500
 """Rights checks that are sent together on one connection."""
@@ -296,13 +301,34 @@ class KafkaClusterDetails:
     def size_samples(
         self, questions: Mapping[TopicPartition, SizeQuestion]
     ) -> Answers[TopicPartition, SizeSample]:
-        async def sampled(wire: WireCluster) -> Answers[TopicPartition, SizeSample]:
+        return self._samples(questions, sample_sizes)
+
+    def hole_samples(
+        self, questions: Mapping[TopicPartition, HoleQuestion]
+    ) -> Answers[TopicPartition, HoleSample]:
+        return self._samples(questions, sample_holes)
+
+    def marker_trip_seconds(self) -> float:
+        async def timed(wire: WireCluster) -> float:
+            await check_markers(wire)  # opens the connection
+            began = time.monotonic()
+            await check_markers(wire)
+            return (time.monotonic() - began) / REQUESTS
+
+        return self._ask("asking for the right to write markers", timed)
+
+    def _samples(
+        self,
+        questions: Mapping[TopicPartition, Q],
+        sample: Callable[[WireCluster, TopicPartition, TopicId, Q], Awaitable[T]],
+    ) -> Answers[TopicPartition, T]:
+        async def sampled(wire: WireCluster) -> Answers[TopicPartition, T]:
             await wire.refresh({place.topic for place in questions})
-            result: Answers[TopicPartition, SizeSample] = Answers()
+            result: Answers[TopicPartition, T] = Answers()
             for place, question in questions.items():  # one after the other: a sample may be megabytes
                 try:
                     topic_id = wire.topic_id(place.topic) or TopicId(place.topic)
-                    result[place] = await sample_sizes(wire, place, topic_id, question)
+                    result[place] = await sample(wire, place, topic_id, question)
                 except (MmtoolError, ConnectionLostError) as error:
                     failed = unreachable(self.alias, f"reading {place}", error)
                     if isinstance(error, MmtoolError):

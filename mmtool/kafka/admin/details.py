@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from mmtool.config.settings import Security
+    from mmtool.kafka.logs.hole_sample import HoleQuestion, HoleSample
     from mmtool.kafka.ports import Answers
     from mmtool.kafka.wire.api_versions import SpokenApis
     from mmtool.kafka.wire.rights import Rights
@@ -219,3 +220,11 @@ class ClusterDetailsPort(Protocol):
         self, questions: Mapping[TopicPartition, SizeQuestion]
     ) -> Answers[TopicPartition, SizeSample]:
         """Whether records fit the target's limit, from a sample of each partition; needs READ on the topics."""
+
+    def hole_samples(
+        self, questions: Mapping[TopicPartition, HoleQuestion]
+    ) -> Answers[TopicPartition, HoleSample]:
+        """The offsets without a record, from a sample of each partition; needs READ on the topics."""
+
+    def marker_trip_seconds(self) -> float:
+        """The time of a request for transaction markers, as `check_markers` sends it; raises its errors, too."""

@@ -104,7 +104,7 @@ class MirrorMakerGuard:
             return
         raise OwnedElsewhereError(
             f"MirrorMaker 2 runs flow {name}: {sign.sentence}",
-            remedy=_stop(sign, name),
+            remedy=_stop(sign, self.flow.settings),
             code=BY_MIRROR_MAKER,
         )
 
@@ -274,9 +274,11 @@ async def _sign(flow: FlowSettings, seconds: float) -> str:
     return "" if sign is None else sign.sentence
 
 
-def _stop(sign: Sign, flow: str) -> str:
+def _stop(sign: Sign, flow: FlowSettings) -> str:
     """How MM2 is stopped, by the evidence: a worker stays in its group when only its connectors stop."""
     take_over = "then run `mmtool replicate -c FILE --take-over`, which continues where MirrorMaker 2 stopped"
+    if flow.offsets == "same":
+        take_over = f"delete its mirrors on {flow.target.alias}, then run the same command again"
     if not sign.last_written:
         return (
             "stop MirrorMaker 2's processes, or the Connect workers in this group (they stay in it if only the"
@@ -284,7 +286,7 @@ def _stop(sign: Sign, flow: str) -> str:
         )
     return (
         f"stop MirrorMaker 2's connectors, {take_over}; if MirrorMaker 2 only sends heartbeats, set"
-        f" {flow}.emit.heartbeats.enabled = false in MirrorMaker 2's file"
+        f" {flow.name}.emit.heartbeats.enabled = false in MirrorMaker 2's file"
     )
 
 
