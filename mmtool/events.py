@@ -101,6 +101,10 @@ class Event(StrEnum):
         "dead_letters",
         "Records that are too large for the target topic are in the dead-letter topic instead.",
     )
+    PREFILL = (
+        "prefill",
+        "Logs of the target are empty, and their ends are moved to the offsets at which their mirrors begin.",
+    )
     QUOTA_THROTTLED = "quota_throttled", "A quota of a cluster slows the flow down."
     QUOTA_RELEASED = "quota_released", "No quota slows the flow down any more."
     THROTTLE_CHANGED = "throttle_changed", "The flow's own throttle was set or lifted."

@@ -44,6 +44,7 @@ LIVE: Mapping[str, str] = {
     "round_seconds": "mmtool.round.seconds",
     "buffer_bytes": "mmtool.buffer.bytes",
     "throttle_bytes_per_second": "mmtool.throttle.bytes.per.second",
+    "prefill_max_offsets": "mmtool.prefill.max.offsets",
     "on_data_loss": "mmtool.on.data.loss",
     "on_oversize": "mmtool.on.oversize",
     "on_timestamp_refused": "mmtool.on.timestamp.refused",
@@ -69,6 +70,7 @@ OF_WORKERS = frozenset(
 OF_THE_DRIVER = frozenset(
     {
         "throttle_bytes_per_second",
+        "prefill_max_offsets",
         "start",
         "on_timestamp_refused",
         "on_topic_recreated",

@@ -295,6 +295,7 @@ class FlowReader:
         halts = ("on.data.loss", "on.oversize", "on.timestamp.refused", "on.topic.recreated")
         values = {name.replace(".", "_"): self.value(f"mmtool.{name}") for name in (*names, *halts)}
         values["failover_min_interval_seconds"] = self.value("mmtool.failover.min.interval.seconds")
+        values["prefill_max_offsets"] = self.value("mmtool.prefill.max.offsets")
         values["spark_master"] = self.value("mmtool.spark.master")
         values["spark_conf"] = RawProperties(_texts(self._free("mmtool.spark.conf.")))
         values["hooks"] = _texts(self._hooks())

@@ -288,6 +288,15 @@ _OWN = (
         choices=("translated", "same"),
     ),
     Key(
+        "mmtool.prefill.max.offsets",
+        "integer",
+        "100000000",
+        "With `mmtool.offsets = same`, empty logs of the target are filled with empty records, which are deleted at"
+        " once, up to the offsets at which their mirrors begin. `replicate` refuses to fill more offsets than this in"
+        " total.",
+        minimum=0,
+    ),
+    Key(
         "mmtool.start",
         "start",
         "earliest",

@@ -331,6 +331,7 @@ class FlowSettings(_Frozen):
     mm2_offsets_topic: str | None = None
     origins: Literal["all", "local"]
     offsets: Literal["translated", "same"]
+    prefill_max_offsets: int
     spark_master: str | None
     spark_conf: Properties
     round_seconds: int

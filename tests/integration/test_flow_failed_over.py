@@ -279,7 +279,7 @@ async def test_the_target_is_not_made_to_follow_a_topic_that_has_failed_over(fle
     await owner.catch_up()
     assert (count_on(down, remote), owner.runs(topic)) == (1, [(0, 0, 10)])
     await write(topic)
-    await asyncio.to_thread(wait_until, lambda: owner.run.holds_moved, "the mark to be heard", SECONDS)
+    await asyncio.to_thread(wait_until, lambda: owner.run.differs, "the mark to be heard", SECONDS)
     grow_topic(up, topic, 2)
     await owner.run.refresh()
     assert (planned(owner), topic in owner.run.topic_names(), count_on(down, remote)) == (set(), False, 1)

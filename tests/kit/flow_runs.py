@@ -11,6 +11,7 @@ from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.ownership.owned_state import OwnedState
+from mmtool.replication.same_offsets.prefill import Prefills
 from mmtool.replication.topics.mirror_topics import TopicsView
 from mmtool.replication.topics.start_offsets import FirstSizes
 from mmtool.translation.types import ClusterId
@@ -44,8 +45,10 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
     )
     identity = FlowIdentity(ClusterId("source"), ClusterId("target"), "a", "b")
     run = FlowRun.__new__(FlowRun)
+    flow: Any = SimpleNamespace(settings=settings, source=None, identity=identity)
     vars(run).update(
-        flow=SimpleNamespace(settings=settings, source=None, identity=identity),
+        flow=flow,
+        prefills=Prefills(flow, "owner-1", Holds, []),
         beside=(),
         owner="owner-1",
         warnings=[],

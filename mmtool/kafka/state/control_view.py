@@ -15,6 +15,7 @@ from mmtool.plan.records.documents import (
     OwnerRecord,
     PauseRecord,
     PositionRecord,
+    PrefillRecord,
     RefusedRecord,
     ShardRecord,
     SharesRecord,
@@ -65,6 +66,7 @@ class ControlView:
         rates: The last measured commit rate of each group on the source, by the key of its record.
         removed: Commits that groups no longer have on the source; an empty record for a group that has them again.
         verified: The offsets up to which both sides of a partition were found the same, by topic id and number.
+        prefills: The target topics whose policy a prefill has changed, by the key of their record.
         look: When the owner last read the source's commits and had written what followed from them.
         end: The topic's end offset when it was read: later records are at or after it.
         trails: The workers' earlier positions; None where they were not requested.
@@ -82,6 +84,7 @@ class ControlView:
     verified: dict[tuple[str, int], VerifiedRecord] = field(default_factory=dict)
     look: LookRecord | Unknown = UNKNOWN
     offset_writers: OffsetWritersRecord | None = None
+    prefills: dict[bytes, PrefillRecord] = field(default_factory=dict)
     end: int = 0
     trails: PositionTrails | None = None
     _positions: dict[bytes, PositionRecord] = field(default_factory=dict)
@@ -154,6 +157,7 @@ class ControlView:
             self._positions.pop(key, None)
             self.refusals.pop(key, None)
             self.rates.pop(key, None)
+            self.prefills.pop(key, None)
         elif name := _ONE_OF_A_FLOW.get(type(document)):
             setattr(self, name, document)
         elif isinstance(document, ShardRecord):
@@ -172,11 +176,13 @@ class ControlView:
             self._apply_mark(document)
 
     def _apply_mark(self, document: Document | None) -> None:
-        """Apply a pause, a mark, a moved group, verified offsets, or a group that the source no longer has."""
+        """Apply a pause, a mark, a moved group, a changed policy, verified offsets, or a group that the source lost."""
         if isinstance(document, (PauseRecord, FailedOverRecord)):
             self.holds = self.holds.with_word(document)
         elif isinstance(document, MovedGroupRecord):
             note_move(self.moved, document)
+        elif isinstance(document, PrefillRecord):
+            self.prefills[document.key] = document
         elif isinstance(document, VerifiedRecord):
             self.verified[document.topic_id, document.partition] = document
         elif isinstance(document, RemovedRecord):

@@ -1,4 +1,7 @@
-"""Log starts and ends, configs and disks: ListOffsets (2), DescribeConfigs (32), DescribeLogDirs (35)."""
+"""Log starts and ends, configs and disks.
+
+ListOffsets (2), DeleteRecords (21), DescribeConfigs (32), DescribeLogDirs (35).
+"""
 
 from __future__ import annotations
 
@@ -49,6 +52,23 @@ class ListOffsetsRequest(WireRequest[dict[TopicPartition, ListedOffset]], api=2,
         only,
         listed=by_topic("error_code:int16 _timestamp:int64 offset:int64 _leader_epoch:int32", ListedOffset),
     )
+
+
+class DeleteRecordsRequest(WireRequest[dict[TopicPartition, int]], api=21, versions=(0, 1, 2), flexible=2):
+    """Moves log starts up to ``before``; sent to the leader of the partitions. The answer has their error codes.
+
+    Answered once the logs of all live replicas begin there; an offset below a log's start changes nothing.
+    """
+
+    before: Mapping[TopicPartition, int]
+    timeout_ms: int
+    BODY = row(
+        "before:offsets timeout_ms:int32",
+        offsets=by_topic("offset:int64").converted(
+            out=lambda before: {place: {"offset": offset} for place, offset in before.items()}
+        ),
+    )
+    ANSWER = row("_throttle:int32 codes:codes", only, codes=by_topic("_low_watermark:int64 error_code:int16"))
 
 
 _TOPIC = 2

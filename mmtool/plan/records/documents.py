@@ -217,6 +217,22 @@ class OffsetWritersRecord(Document):
     epoch: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class PrefillRecord(Document):
+    """A target topic whose ``cleanup.policy`` is ``delete`` while a prefill moves the ends of its logs.
+
+    Attributes:
+        policy: The topic's own policy before, which it gets again; None where it had the brokers' default.
+    """
+
+    PREFIX = "prefill/"
+    BY = ("target_topic",)
+
+    target_topic: str
+    target_topic_id: str
+    policy: str | None
+
+
 def position_key(topic_id: str, partition: int) -> bytes:
     """The key of a partition's position."""
     return f"position/{topic_id}/{partition}".encode()

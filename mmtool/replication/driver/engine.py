@@ -337,7 +337,8 @@ class Engine:
             self._regaining.begin_found(self._present())
             await self._regaining.settle()
             if not any(run.loads() for run in self._present()):
-                if self.options.has_goal and not self._regaining.is_busy:
+                is_filling = any(run.prefills.is_busy for run in self._present())
+                if self.options.has_goal and not (self._regaining.is_busy or is_filling):
                     return
                 await self._idle()
                 continue

@@ -43,6 +43,8 @@ from mmtool.replication.ownership.ownership import Ownership
 from mmtool.replication.ownership.refusals import Refusals
 from mmtool.replication.recovery.lost_runs import refuse_lost_runs
 from mmtool.replication.recovery.state_loss import OwnTopics, own_topic_id
+from mmtool.replication.same_offsets.prefill import Prefills
+from mmtool.replication.same_offsets.prefill_cost import check_prefill
 from mmtool.replication.same_offsets.refusals import check_right, refuse_topics_of_mm2
 from mmtool.replication.spark.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
 from mmtool.replication.topics.deleted_topics import forget_deleted, refuse_recreated, refuse_unfinished
@@ -63,6 +65,7 @@ if TYPE_CHECKING:
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.assignment import Tally
     from mmtool.replication.topics.mirror import MirroredTopic
+    from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 
 _RENEW_SECONDS = 86_400.0
@@ -79,6 +82,7 @@ class FlowRun:
         warnings: Sentences for the operator; each is reported once.
         config_notices: The configs that the target refuses and that were already reported.
         life: The flow's phase in this process.
+        prefills: Partitions whose target logs are being filled up to the offset at which their mirrors begin.
     """
 
     def __init__(self, flow: FlowContext, *, take_over: bool = False, beside: Sequence[FlowRun] = ()) -> None:
@@ -93,6 +97,7 @@ class FlowRun:
         self.watch = ControlFollower(flow, self.owner, self.halted)
         self.warnings: list[str] = []
         self._positions: Mapping[tuple[str, int], PositionRecord] = {}
+        self.prefills = Prefills(flow, self.owner, lambda: self.watch.holds, self.watch.news)
         self._predecessor = Mm2Takeover(flow, take_over, self.warnings)
         self._refusals = Refusals(flow, self.owner)
         self._own = OwnTopics()
@@ -124,8 +129,8 @@ class FlowRun:
 
         Raises:
             UsageError: an alias now names another cluster, or the clusters have another alias.
-            RefusedError: the stored state cannot be read, all of the flow's topics have failed over, or mirrored topics
-                would change their names.
+            RefusedError: the stored state cannot be read, all of the flow's topics have failed over, mirrored topics
+                would change their names, or a prefill costs more than the flow allows.
             NotAuthorisedError: the source's register of producers must be read, or markers written, and is denied.
             OwnedElsewhereError: MirrorMaker 2 runs the flow.
         """
@@ -136,6 +141,7 @@ class FlowRun:
         await self._predecessor.check(say)
         if self.flow.settings.offsets == "same":
             await refuse_topics_of_mm2(self.flow)
+            await check_prefill(self.flow, await self._topics.wanted())
 
     async def mirrored_names(self) -> dict[str, str]:
         """Target names, by source name, of all topics that the flow mirrors, listed now; changes nothing."""
@@ -180,6 +186,7 @@ class FlowRun:
         for place, told in self.standing.others.items():
             self._tallies[place] = tally_of_all(self._tallies.get(place, NOTHING_YET), told, self.owner)
         self._sequences, self._fresh, self._sizes = {}, {}, FirstSizes()
+        await self.prefills.start(control.prefills.values())
         if self.flow.settings.begins_again:
             kept = control.failed_over
             for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
@@ -243,6 +250,7 @@ class FlowRun:
                 await write_documents(self.flow, self.flow.identity.control_topic, closed, tombstones=[stop])
         finally:
             self.watch.stop()
+            await self.prefills.stop()
             await self.ownership.release()
             await self.flow.close()
 
@@ -297,18 +305,26 @@ class FlowRun:
 
     async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> bool:
         """Make the first blocks of partitions that were never mirrored; returns whether there are any."""
+        unknown = self.prefills.without(unknown)
         added = self._sizes.added(unknown, self.standing.blocks)
         if not self._predecessor.take_over:  # what MM2 copied goes on record as a whole, or not at all
             unknown = await self._led.of(self.flow, unknown)
         begun = await first_blocks(self.flow, unknown, added, await self._predecessor.starts(unknown))
         first = await self._predecessor.record(self.standing, begun, self.shard_count)
-        for topic, partition, block in first:
+        ready, too_long = await self.prefills.admit(first, self.standing)
+        for name, why in too_long.items():
+            self.view.topics.pop(name)
+            self.view.refused[name] = why
+        self._add(ready)
+        refused = await refused_times(self.flow.source, first, int(time.time() * 1000))
+        self.warnings += [flow_notice(self.name, sentence) for sentence in refused]
+        return bool(ready)
+
+    def _add(self, begun: Iterable[tuple[MirroredTopic, int, Block]]) -> None:
+        for topic, partition, block in begun:
             self._fresh[topic.topic_id, partition] = self._assignment(
                 topic, partition, block=block, next_sequence=0, stored=False
             )
-        refused = await refused_times(self.flow.source, first, int(time.time() * 1000))
-        self.warnings += [flow_notice(self.name, sentence) for sentence in refused]
-        return bool(first)
 
     def _last_position(self, place: Place) -> PositionRecord | None:
         """The partition's last position: written by this owner's workers, or else by an earlier owner's."""
@@ -338,10 +354,10 @@ class FlowRun:
     def topic_names(self) -> dict[str, str]:
         """Target names, by source name, of the topics of the last refresh that have not failed over.
 
-        The target topic of a failed-over topic does not follow its source.
+        The target topic of a failed-over topic does not follow its source; during a prefill none does.
         """
-        topics, marks = self.view.topics.values(), self.watch.holds.failed_over
-        return {topic.name: topic.target_name for topic in topics if topic.name not in marks}
+        topics, left_out = self.view.topics.values(), {*self.watch.holds.failed_over, *self.prefills.changed}
+        return {topic.name: topic.target_name for topic in topics if topic.name not in left_out}
 
     # --- rounds -------------------------------------------------------------------------------------------
 
@@ -361,7 +377,12 @@ class FlowRun:
         return found
 
     def loads(self) -> list[ShardLoad]:
-        """The shards that have partitions to mirror now, with their weights; held partitions are left out."""
+        """The shards that have partitions to mirror now, with their weights; held partitions are left out.
+
+        Raises:
+            NotAuthorisedError: a right for a prefill is missing.
+        """
+        self._add(self.prefills.take_done())
         self._planned = self.watch.holds
         counts = Counter(partition.shard for partition in self._planned_partitions())
         return [
@@ -373,9 +394,9 @@ class FlowRun:
         return [p for p in self.partitions() if self._planned.of(p.topic_id, p.topic) is None]
 
     @property
-    def holds_moved(self) -> bool:
-        """Whether a topic was paused, resumed, failed over or released since `loads` was called."""
-        return self._planned != self.watch.holds
+    def differs(self) -> bool:
+        """Whether a topic was paused, resumed, failed over, released or prefilled since `loads` was called."""
+        return self._planned != self.watch.holds or self.prefills.is_news
 
     def assignment(
         self, round_number: int, shards: Collection[int], bytes_per_second: float | None = None
@@ -395,6 +416,12 @@ class FlowRun:
             bytes_per_second=bytes_per_second,
             shows_register=self.flow.shows_register,
         )
+
+    @property
+    def worker_rate(self) -> float | None:
+        """The flow's throttle for its workers: what prefills leave of it; None without a throttle."""
+        rate = self.flow.settings.throttle_bytes_per_second
+        return None if rate is None else rate * self.prefills.rest
 
     async def tell(self, command: Command, round_number: int) -> None:
         """Write a command to the workers of the running round into the control topic."""
@@ -461,7 +488,7 @@ class FlowRun:
                 )
             )
             for p in self.partitions()
-        ]
+        ] + [self.watch.holds.shown(position) for position in self.prefills.positions()]
 
     async def goal(self) -> dict[Place, int]:
         """The source's end offset of every partition now, for which ``--until-caught-up`` waits.
@@ -481,7 +508,9 @@ class FlowRun:
         topics, held = self.view.topics.values(), self.watch.holds.of
         goes_on = {topic.topic_id for topic in topics if held(topic.topic_id, topic.name) is None}
         return all(
-            place in self.halted or place[0] not in goes_on or self.frontier(place) >= end
+            place in self.halted
+            or place[0] not in goes_on
+            or (self.frontier(place) >= end and not self.prefills.waits_for(place))
             for place, end in goal.items()
         )
 

@@ -73,7 +73,7 @@ def _first_shares(run: FlowRun, piles: Sequence[Sequence[ShardLoad]]) -> Mapping
         for load in pile:
             if load.flow == run.flow.identity.flow:
                 weights[index] += load.weight
-    rate = run.flow.settings.throttle_bytes_per_second
+    rate = run.worker_rate
     return dict.fromkeys(weights) if rate is None or not weights else first_shares(rate, weights)
 
 
@@ -137,7 +137,7 @@ class Round:
                     self.replan.set()
                 if wanted is None and self.slots.ends_round(self.runs):
                     self._end_for_slots(job)
-                differs = self.replan.is_set() or any(run.holds_moved for run in self.runs)
+                differs = self.replan.is_set() or any(run.differs for run in self.runs)
                 if differs and wanted is None:
                     wanted = Command.REPLAN
                     self._ends_within(self._replan_seconds(tasks), job)

@@ -65,7 +65,7 @@ class Throttling:
         return True
 
     def _shares(self, flow: str, told: Mapping[int, float | None]) -> Shares:
-        rate = self._runs[flow].flow.settings.throttle_bytes_per_second
+        rate = self._runs[flow].worker_rate
         if rate is None:
             return dict.fromkeys(told)
         uses = {task: self._use(flow, task) for task in told}

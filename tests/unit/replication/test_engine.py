@@ -51,6 +51,7 @@ class Run:
 
     def __init__(self, settings):
         self.name, self.answers = settings.name, True
+        self.prefills = SimpleNamespace(is_busy=False)
         self.flow = SimpleNamespace(settings=settings, answers=self._answers)
         self.life = FlowLife()
         self.ownership = SimpleNamespace(again=self._again)

@@ -54,7 +54,8 @@ class FrozenJob:
 class Deaf:
     """A flow whose target refuses its words, or has no topic for them any more."""
 
-    holds_moved = has_slot_news = False
+    differs = has_slot_news = False
+    worker_rate = None
     flow = SimpleNamespace(identity=SimpleNamespace(flow="east->west"))
 
     def may_go_on(self):

@@ -10,10 +10,12 @@ import pytest
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.phases import FlowPhase
+from mmtool.plan.records.holds import Holds
 from mmtool.replication.driver import flow_run
 from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.mm2.takeover import Mm2Takeover
 from mmtool.replication.ownership.flow_life import FlowLife
+from mmtool.replication.same_offsets.prefill import Prefills
 
 AWAY = ConnectionLostError("no broker of the source answers")
 RUNS = OwnedElsewhereError("MirrorMaker 2 runs flow a->b")
@@ -89,6 +91,7 @@ def test_a_flow_whose_target_does_not_take_the_last_word_is_left_all_the_same(mo
     run.life, run.owner, run.shard_count = FlowLife(FlowPhase.RUNNING), "me", 1
     run.standing = SimpleNamespace(shards={0: None}, clear=lambda _: [])
     run.ownership = SimpleNamespace(release=lambda: done("left the lease"))
+    run.prefills = Prefills(None, "me", Holds, [])
     run.watch = SimpleNamespace(stop=lambda: did.append("stopped following"))
     identity = SimpleNamespace(control_topic="control")
     run.flow = SimpleNamespace(identity=identity, close=lambda: done("closed"))

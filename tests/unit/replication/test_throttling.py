@@ -16,6 +16,14 @@ FLOW = "src-tgt"
 ROUND = 3
 
 
+class Run(SimpleNamespace):
+    """A flow without prefills."""
+
+    @property
+    def worker_rate(self):
+        return self.flow.settings.throttle_bytes_per_second
+
+
 class Scene:
     """One flow in two tasks that begin with 300 and 700 bytes per second, and a clock."""
 
@@ -27,7 +35,7 @@ class Scene:
         monkeypatch.setattr(throttling, "write_documents", self._write)
         identity = SimpleNamespace(flow=FLOW, control_topic="control")
         settings = SimpleNamespace(throttle_bytes_per_second=rate)
-        self.run = SimpleNamespace(
+        self.run = Run(
             owner="me",
             flow=SimpleNamespace(identity=identity, settings=settings),
             watch=SimpleNamespace(uses={}),

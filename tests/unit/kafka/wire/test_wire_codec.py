@@ -154,7 +154,8 @@ def test_a_broker_without_a_common_version_is_refused_with_what_to_upgrade(
 APIS = {
     0: "Produce", 1: "Fetch", 2: "ListOffsets", 3: "Metadata", 8: "OffsetCommit", 9: "OffsetFetch",
     10: "FindCoordinator", 12: "Heartbeat", 15: "DescribeGroups", 16: "ListGroups", 17: "SaslHandshake",
-    22: "InitProducerId", 24: "AddPartitionsToTxn", 26: "EndTxn", 27: "WriteTxnMarkers", 29: "DescribeAcls",
+    21: "DeleteRecords", 22: "InitProducerId", 24: "AddPartitionsToTxn", 26: "EndTxn", 27: "WriteTxnMarkers",
+    29: "DescribeAcls",
     30: "CreateAcls", 31: "DeleteAcls", 32: "DescribeConfigs", 35: "DescribeLogDirs", 36: "SaslAuthenticate",
     42: "DeleteGroups", 47: "OffsetDelete", 60: "DescribeCluster", 61: "DescribeProducers", 65: "DescribeTransactions",
     66: "ListTransactions", 69: "ConsumerGroupDescribe",
