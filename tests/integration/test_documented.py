@@ -5,6 +5,7 @@ A page that has fallen behind is mended by ``pytest tests/integration/test_docum
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -22,10 +23,10 @@ from kit.log_edit import edit_log
 from kit.processes import run_mmtool
 from mmtool.lab.artifacts import classpath
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
+from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import java_command
-from mmtool.lab.topics import create_topic
+from mmtool.lab.topics import create_topic, read_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -152,6 +153,25 @@ def test_verify_names_the_record_that_differs(case, shell, shop, typed):
     edit_log(west, "east.orders", 1, broken)
     west.start()
     typed(shell(), case.blocks)
+
+
+@lab("checkpoint")
+def test_a_spark_query_goes_on_from_its_checkpoint_on_the_other_cluster(case, shell, folder, shop, typed):
+    page = case.blocks[0].page
+    (settings,) = re.findall(r"(?ms)^```properties\n(.*?)^```$", page.read_text())
+    lines = dict(line.split(" = ") for line in settings.splitlines())
+    console = shell(**lines, **{"east->west.topics": "payments"})
+    console.environ["JAVA_TOOL_OPTIONS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    for name, text in files_of(page).items():
+        (folder / name).write_text(text)
+    east, how = shop["east"].bootstrap, Transactions("payments-writer", 20, 3)
+    create_topic(east, "payments", 2)
+    for first, block in enumerate(case.blocks):
+        produce(east, Load("payments", 600, 2, 100, transactions=how, first_sequence=600 * first))
+        typed(console, [block])
+    seen = [json.loads(line) for part in (folder / "seen").glob("*.json") for line in part.open()]
+    wanted = [(record.partition, record.offset) for record in read_topic(east, "payments")]
+    assert sorted((one["partition"], one["offset"]) for one in seen) == wanted
 
 
 def broken(records):

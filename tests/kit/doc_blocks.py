@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 SKIPPED = "..."
 """A line of a page that stands for any number of lines."""
 KINDS = ("scene", "lab", "shell", "make")
-LABS = ("demo", "shop", "doctor", "source_away", "different", "mirror_maker", "archive", "secured", "chaos")
+LABS = (
+    "demo",
+    "shop",
+    "doctor",
+    "source_away",
+    "different",
+    "mirror_maker",
+    "archive",
+    "secured",
+    "checkpoint",
+    "chaos",
+)
 """What blocks are run on with real brokers, by tests in ``tests/integration``."""
 OPERATION = re.compile(r"\b\d{8}T\d{6}Z-[0-9a-f]{6}\b")
 
