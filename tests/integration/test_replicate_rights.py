@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 
 from kit.bench import Bench
 from kit.black_hole import BlackHole
+from kit.far_starts import create_far
 from kit.lookups import groups_of
 from mmtool.config import ClusterSettings
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
@@ -117,6 +118,22 @@ def test_a_topic_that_cannot_grow_is_halted_and_the_others_are_mirrored(bench, s
     assert "has 1 partition, 3 are needed" in halted[0]["reason"]
     assert "AUTHORIZATION" in halted[0]["reason"]
     assert end_offsets(bench.fleet["target"].bootstrap, f"source.{stubborn}") == {0: 0}
+
+
+@pytest.mark.parametrize(
+    ("operation", "policy"),
+    [(AclOperation.DELETE, "delete"), (AclOperation.ALTER_CONFIGS, "compact")],
+    ids=["delete", "alter-configs"],
+)
+def test_a_right_that_a_prefill_lacks_is_named_in_one_line(bench, deny, operation, policy):
+    topic, target = f"far{next(_NUMBERS)}", bench.fleet["target"].bootstrap
+    create_far(bench.fleet["source"].bootstrap, topic, {0: 50_000}, policy)
+    deny(ResourceType.TOPIC, f"source.{topic}", operation)
+    answer = bench.catch_up(bench.properties(topic, **{"mmtool.offsets": "same"}))
+    (error,) = [line for line in answer.stderr.splitlines() if line.startswith("error: ")]
+    assert (answer.code, end_offsets(target, f"source.{topic}")) == (9, {0: 0})
+    assert f"denies {operation.name} on topic source.{topic}" in error
+    assert f"grant mmtool's principal {operation.name} on topic source.{topic}" in answer.stderr
 
 
 def test_a_right_that_is_taken_away_halts_its_topic_and_once_it_is_back_records_come_by_themselves(

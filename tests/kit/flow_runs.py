@@ -48,7 +48,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
     flow: Any = SimpleNamespace(settings=settings, source=None, identity=identity)
     vars(run).update(
         flow=flow,
-        prefills=Prefills(flow, "owner-1", Holds, []),
+        prefills=Prefills(flow, "owner-1", Holds, [], []),
         beside=(),
         owner="owner-1",
         warnings=[],

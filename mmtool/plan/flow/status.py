@@ -501,7 +501,7 @@ def _not_yet(facts: FlowFacts) -> str:
 def _has_lost_runs(facts: FlowFacts, topic: TopicFacts, partition: int) -> bool:
     """Whether offset runs are lost: a worker stores a block before a position, and ``flow forget`` deletes both."""
     word = facts.positions.get((topic.topic_id, partition))
-    if word is None or word.state is State.STARTING or word.target_topic not in facts.target_ids:
+    if word is None or word.state == State.STARTING or word.target_topic not in facts.target_ids:
         return False
     return word.downstream_position > 0
 

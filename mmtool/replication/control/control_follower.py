@@ -161,7 +161,7 @@ class ControlFollower:
         self._note_silence(place, position)
         self._note_resumed(place, position)
         why = (position.reason, position.upstream_position)
-        is_begun = position.state is not State.STARTING  # the progress of a prefill is no news
+        is_begun = position.state != State.STARTING  # the progress of a prefill is no news
         if is_begun and position.reason and self._noted.get(place) != why:
             self._noted[place] = why
             how, event = (

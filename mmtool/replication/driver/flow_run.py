@@ -96,8 +96,8 @@ class FlowRun:
         self.halted: dict[Place, str] = {}
         self.watch = ControlFollower(flow, self.owner, self.halted)
         self.warnings: list[str] = []
+        self.prefills = Prefills(flow, self.owner, lambda: self.watch.holds, self.warnings, self.watch.news)
         self._positions: Mapping[tuple[str, int], PositionRecord] = {}
-        self.prefills = Prefills(flow, self.owner, lambda: self.watch.holds, self.watch.news)
         self._predecessor = Mm2Takeover(flow, take_over, self.warnings)
         self._refusals = Refusals(flow, self.owner)
         self._own = OwnTopics()

@@ -68,7 +68,11 @@ class TopicRefresher:
         except asyncio.CancelledError:
             self._at, self._asked = 0.0, asked
             raise
-        if changed or told != [run.view.refused for run in self.runs]:
+        if (
+            changed
+            or told != [run.view.refused for run in self.runs]
+            or any(run.warnings for run in self.runs)
+        ):
             self.warn()
         return changed
 

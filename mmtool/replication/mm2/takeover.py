@@ -267,6 +267,7 @@ class Mm2Takeover:
         If reading MM2's topics is denied, they count as empty.
         """
         here = self.flow.settings
+        written = [up for up in written if not here.keeps_offsets(up.topic)]  # those halt with the reason
         if not written:
             return
         traces: dict[str, Collection[TopicPartition]] = {}

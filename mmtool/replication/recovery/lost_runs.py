@@ -75,4 +75,4 @@ async def lost_runs(
 
 def was_mirrored(position: PositionRecord) -> bool:
     """Whether the target holds records of the partition, as far as its worker has reported."""
-    return position.downstream_position > 0 and position.state is not State.STARTING
+    return position.downstream_position > 0 and position.state != State.STARTING

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.events import Event, Notice
+from mmtool.events import Event, Notice, flow_notice
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.errors import KINDS, Kind
 from mmtool.kafka.remedies import remedy_of_refusal
@@ -101,7 +101,10 @@ class _Work:
         return self.topic, self.partition, MapRecorder.begin(self.block.about, start).take()[0]
 
     def position(self, owner: str, now_ms: int) -> PositionRecord:
-        """The position to show; its downstream position is the end of the target's log."""
+        """The position to show; its downstream position is the end of the target's log.
+
+        It is 0 once the prefill has halted: nothing was mirrored, and no offset run is lost.
+        """
         what = (
             f"prefill: the target's log ends at {self.end:,} of {self.goal:,}"
             if self.is_needed
@@ -109,7 +112,7 @@ class _Work:
         )
         return replace(
             position_by_books(self.block, owner),
-            downstream_position=self.end,
+            downstream_position=0 if self.halted else self.end,
             source_end=self.source_end,
             state=State.HALTED if self.halted else State.STARTING,
             reason=self.halted or what + self.waits,
@@ -128,12 +131,13 @@ class Prefills:
         flow: The flow.
         owner: The id of the owner, for positions.
         holds: Returns what keeps topics from being mirrored; a prefill waits as well.
-        news: Gets sentences for the operator.
+        warnings, news: Get sentences for the operator: about what begins, and what has ended.
     """
 
     flow: FlowContext
     owner: str
     holds: Callable[[], Holds]
+    warnings: list[str]
     news: list[str]
     _works: dict[Place, _Work] = field(default_factory=dict)
     _done: list[Begun] = field(default_factory=list)
@@ -142,7 +146,7 @@ class Prefills:
     _telling: asyncio.Task[None] | None = None
     _slots: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
     _bucket: TokenBucket | None = None
-    _failure: MmtoolError | None = None
+    _failure: Exception | None = None
 
     async def start(self, notes: Iterable[PrefillRecord]) -> None:
         """Begin as a new owner; ``notes`` are of the topics whose policies an earlier one changed."""
@@ -242,7 +246,8 @@ class Prefills:
         )
         if groups:
             cost = await self._cost([work for group in groups for work in group])
-            self.news.append(Notice(f"prefill: {cost}", Event.PREFILL, **cost._asdict()))
+            said = flow_notice(self.flow.settings.name, f"prefill: {cost}", Event.PREFILL, **cost._asdict())
+            self.warnings.append(said)
             self._telling = self._telling or asyncio.create_task(self._tell())
         for group in groups:
             self._works |= {work.place: work for work in group}
@@ -321,20 +326,29 @@ class Prefills:
     # --- under way ----------------------------------------------------------------------------------------
 
     async def _topic(self, group: Sequence[_Work], writers: OffsetWritersRecord) -> None:
-        """Fill the logs of one topic."""
+        """Fill the logs of one topic, however often the target does not answer."""
+        while left := [work for work in group if self.waits_for(work.place)]:
+            try:
+                await self._fill(left, writers)
+            except (ConnectionLostError, UnreachableError) as error:
+                for work in left:
+                    work.waits = f"; waits for {self.flow.target.alias}: {retried(error)}"
+                await asyncio.sleep(_AGAIN_SECONDS)
+            except RefusedError as error:
+                for work in left:
+                    work.halted = HaltReason(f"prefill: {error}", error.remedy)
+            except Exception as error:  # noqa: BLE001  the next plan of a round raises it
+                self._failure = error
+                return
+
+    async def _fill(self, group: Sequence[_Work], writers: OffsetWritersRecord) -> None:
         note = self._notes.get(group[0].topic.target_name)
-        try:
-            if note is not None:
-                await self._alter(note.target_topic, SetConfig(_POLICY, _DELETE))
-            await asyncio.gather(*(self._one(work, writers, note) for work in group if work.is_needed))
-            if note is not None:
-                await self._set_back(note)
-                self._end(group)
-        except NotAuthorisedError as error:
-            self._failure = error
-        except MmtoolError as error:
-            for work in group:
-                work.halted = HaltReason(f"prefill: {error}", error.remedy)
+        if note is not None:
+            await self._alter(note.target_topic, SetConfig(_POLICY, _DELETE))
+        await asyncio.gather(*(self._one(work, writers, note) for work in group if work.is_needed))
+        if note is not None:
+            await self._set_back(note)
+            self._end(group)
 
     async def _one(self, work: _Work, writers: OffsetWritersRecord, note: PrefillRecord | None) -> None:
         """Fill one log, and let its mirror begin unless its topic's policy has to be set back first."""

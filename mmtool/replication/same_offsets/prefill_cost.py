@@ -64,8 +64,8 @@ class Cost(NamedTuple):
         if self.offsets <= flow.prefill_max_offsets:
             return None
         return HaltReason(
-            f"mirrors with mmtool.offsets = same begin above offset 0, and before {self}; mmtool.prefill.max.offsets ="
-            f" {flow.prefill_max_offsets:,} allows less",
+            f"before mirrors with mmtool.offsets = same begin, {self}; that is more than mmtool.prefill.max.offsets ="
+            f" {flow.prefill_max_offsets:,}",
             f"set {flow.name}.mmtool.prefill.max.offsets = {self.offsets} or more, or mmtool.offsets = translated",
         )
 

@@ -91,7 +91,7 @@ def test_a_flow_whose_target_does_not_take_the_last_word_is_left_all_the_same(mo
     run.life, run.owner, run.shard_count = FlowLife(FlowPhase.RUNNING), "me", 1
     run.standing = SimpleNamespace(shards={0: None}, clear=lambda _: [])
     run.ownership = SimpleNamespace(release=lambda: done("left the lease"))
-    run.prefills = Prefills(None, "me", Holds, [])
+    run.prefills = Prefills(None, "me", Holds, [], [])
     run.watch = SimpleNamespace(stop=lambda: did.append("stopped following"))
     identity = SimpleNamespace(control_topic="control")
     run.flow = SimpleNamespace(identity=identity, close=lambda: done("closed"))
