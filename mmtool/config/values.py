@@ -9,6 +9,8 @@ import re
 from datetime import datetime, timedelta
 from typing import Literal
 
+from mmtool.plain_text import did_you_mean, nearest
+
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _TRIMMED = "".join(map(chr, range(0x21)))
 _COMMA = re.compile(r"\s*,\s*")
@@ -97,7 +99,7 @@ def parse_choice(text: str, choices: tuple[str, ...]) -> str:
     """Parse one of several words, in any case."""
     word = text.strip().lower()
     if word not in choices:
-        raise ValueError(" or ".join(choices))
+        raise ValueError(f"{' or '.join(choices)}{did_you_mean([nearest(word, choices)])}")
     return word
 
 

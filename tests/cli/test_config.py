@@ -76,12 +76,25 @@ replication.policy.separator = -
         (RING.replace("c->a", "a->c").replace("replication.policy.class", "mmtool.topic.rename.format").replace(
             "org.apache.kafka.connect.mirror.IdentityReplicationPolicy", "dr.${topic}"), "would both write to"),
         (DASHED + "dc-eu->dc-us.enabled = true\n", "set dc-us.alias = dc_us"),
+        (RING.replace("c->a", "a->c") + "mmtool.origins = local\nc.mmtool.offsets = same\n",
+         "b->c and a->c would both mirror topic orders to one topic of c"),
     ],
-    ids=["a ring of identical names", "names that meet", "names that grow without end"],
+    ids=["a ring of identical names", "names that meet", "names that grow without end", "one topic of two sources"],
 )  # fmt: skip
 def test_check_refuses_what_replicate_would_refuse(text, says, mmtool, written):
     ended = mmtool("config", "check", "-c", written(text))
     assert (ended.code, says in ended.stderr) == (2, True), ended.stderr
+
+
+@pytest.mark.parametrize("scope", ["", "A.", "B.", "A->B."])
+def test_a_wrong_kind_of_offsets_is_an_error_with_the_nearest_one_in_every_scope(scope, mmtool, written):
+    ended = mmtool("config", "check", "-c", written(f"{GOOD}{scope}mmtool.offsets = sam\n"))
+    assert (ended.code, "expected translated or same; did you mean same?" in ended.stdout) == (2, True), ended
+
+
+def test_replicate_refuses_to_take_over_a_flow_with_the_sources_offsets_before_it_connects(mmtool, written):
+    ended = mmtool("replicate", "-c", written(f"{GOOD}mmtool.offsets = same\n"), "--take-over")
+    assert (ended.code, ended.stderr.count("error: --take-over: A->B has mmtool.offsets = same")) == (2, 1)
 
 
 def test_an_alias_with_the_separator_is_fine_one_way(mmtool, written):

@@ -131,6 +131,25 @@ def test_two_source_topics_of_one_name_end_the_start_and_halt_later_ones(cluster
     assert end_offsets(clusters["hub"].bootstrap, "us.east.late") == {0: RECORDS}
 
 
+def test_one_topic_of_two_sources_ends_the_start_where_a_flow_keeps_the_sources_offsets(
+    clusters, write, tmp_path
+):
+    """By the topics that exist: the file's patterns do not show it."""
+    fill(clusters["us"], "both")
+    fill(clusters["us.east"], "both")
+    aliases, flows = {"us": "us", "us.east": "us.east", "hub": "hub"}, ["us->hub", "us.east->hub"]
+    identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    names = ["us->hub.topics = bot.*", "us.east->hub.topics = both.*", identity]
+    path = write(aliases, flows, [*names, "us->hub.mmtool.offsets = same"])
+    assert run_mmtool(tmp_path / "check", "config", "check", "-c", str(path)).code == 0
+    before = topics_of(clusters["hub"].bootstrap)
+    refused = run_mmtool(tmp_path / "run", "replicate", "-c", str(path), "--until-caught-up")
+    assert refused.code == 2, refused
+    assert "topic both of us and topic both of us.east would both be both on hub" in refused.stderr
+    assert "or set mmtool.offsets = translated in both flows" in refused.stderr
+    assert topics_of(clusters["hub"].bootstrap) == before
+
+
 def test_an_alias_with_a_slash_works_from_the_check_to_the_undo_file(clusters, write, tmp_path):
     fill(clusters["hub"], "bills")
     at, group = TopicPartition("bills", 0), "billing"
