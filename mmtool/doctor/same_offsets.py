@@ -68,6 +68,10 @@ def check_same_offsets(flow: ExaminedFlow) -> Iterator[Finding]:
         settings.keeps_names and settings.way_back
     ):  # else the target's own records may be the source's, too
         yield from judge_targets(settings, topics, begun, there)
+    logs = {place: log for place, log in view.source_bounds().items() if place.topic in topics}
+    yield from judge_prefills(
+        settings, {place: log for place, log in logs.items() if place not in begun}, there
+    )
     yield from _judge_holes(flow, topics, begun, max(_SHORTEST_HOLE_SECONDS, _TRIPS * trip_seconds))
 
 
@@ -117,6 +121,29 @@ def judge_targets(
                 f" translated offsets: stop `mmtool replicate`, then `mmtool flow forget`), add {topic} to"
                 f" {settings.name}.topics.exclude, or {_TRANSLATE}",
             )
+
+
+def judge_prefills(
+    settings: FlowSettings, new: Mapping[TopicPartition, Bounds], there: Mapping[TopicPartition, Bounds]
+) -> Iterator[Finding]:
+    """A problem where mirrors that begin far above offset 0 need larger prefills than the flow allows.
+
+    Args:
+        settings: The flow's.
+        new: The logs of source partitions whose mirrors are not begun.
+        there: The logs of the target's partitions.
+    """
+    from mmtool.replication.same_offsets.prefill_cost import FEW, Cost
+
+    ends = {down: log.log_end for down, log in there.items()}
+    left = [
+        begins - ends.get(TopicPartition(settings.remote_topic(place.topic), place.partition), 0)
+        for place, log in new.items()
+        for begins in [log.log_end if settings.start == "latest" else log.log_start]
+    ]
+    cost = Cost.of([offsets for offsets in left if offsets > FEW], settings.replication_factor, settings)
+    if why := cost.why_refused(settings):
+        yield problem(Check.SAME_OFFSETS, settings.source.alias, settings.name, why.cause, why.cure)
 
 
 def _judge_holes(

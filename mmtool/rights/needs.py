@@ -210,7 +210,10 @@ target MIRRORS
   ALTER              ?....  when the source topic gains partitions, no partition is mirrored until the mirror has
       as many
   ALTER_CONFIGS      ?....  changes of the source topic's configuration are not copied  if syncs_configs
-  DELETE ALTER_CONFIGS  ?....  the topic cannot be prefilled up to a log start above 0  if keeps_offsets
+  DELETE             ?....  `mmtool replicate` cannot prefill the topic, and ends if its mirror begins far above offset
+      0  if keeps_offsets
+  ALTER_CONFIGS      ?....  `mmtool replicate` cannot prefill the topic if it is compacted, and ends if its mirror
+      begins far above offset 0  if keeps_offsets
   DESCRIBE_CONFIGS   ??.?.  the topic's configuration is not compared with the source topic's
 target CANARY_MIRROR
   READ               ....!  mirrored canary records cannot be read

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.doctor.same_offsets import judge_apis, judge_first_copy, judge_pace, judge_targets
+from mmtool.doctor.same_offsets import judge_apis, judge_first_copy, judge_pace, judge_prefills, judge_targets
 from mmtool.kafka.logs.hole_sample import HoleSample
 from mmtool.kafka.ports import Bounds
 from mmtool.translation.types import TopicPartition
@@ -40,6 +40,23 @@ def test_only_target_topics_with_records_of_others_are_a_problem(flow):
     found = list(judge_targets(flow(), topics, {TopicPartition("mirror", 0)}, there))
     assert [(one.severity, one.subject) for one in found] == [("problem", "A.foreign")]
     assert "delete topic A.foreign on B" in found[0].remedy
+
+
+@pytest.mark.parametrize(
+    ("start", "most", "is_told"),
+    [("earliest", 1_500_000, False), ("earliest", 1_400_000, True), ("latest", 1_500_000, True)],
+)
+def test_a_prefill_above_the_limit_is_told_with_its_cost(flow, start, most, is_told):
+    new = {
+        PLACE: Bounds(2_000_000, 2_000_100),
+        TopicPartition("orders", 1): Bounds(10_000, 10_001),  # markers
+        TopicPartition("orders", 2): Bounds(0, 5),
+    }
+    there = {TopicPartition("A.orders", 0): Bounds(500_000, 500_000)}
+    settings = flow(f"mmtool.prefill.max.offsets = {most}", f"mmtool.start = {start}")
+    found = list(judge_prefills(settings, new, there))
+    assert [one.severity for one in found] == ["problem"] * is_told
+    assert all("offsets of" in one.message and "prefill.max.offsets = 15" in one.remedy for one in found)
 
 
 @pytest.mark.parametrize(
