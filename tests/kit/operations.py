@@ -15,7 +15,7 @@ from mmtool.plan.records.identity import JOURNAL_TOPIC
 from mmtool.plan.records.journal import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from kit.clusters import FakeFlowState
     from mmtool.errors import MmtoolError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mmtool.failover.report.report import NextStep
     from mmtool.plan.failover.steps import Step
     from mmtool.plan.records.documents import Document
+    from mmtool.translation.types import TopicPartition
 
 
 def lines_of(steps: Sequence[NextStep]) -> str:
@@ -69,11 +70,15 @@ class FakeMarks:
 
     state: FakeFlowState
     failure: MmtoolError | None = None
+    promoted: set[TopicPartition] = field(default_factory=set)
 
     def write(self, marks: Sequence[Document]) -> None:
         if self.failure is not None:
             raise self.failure
         self.state.marked(*marks)
+
+    def promote(self, places: Collection[TopicPartition]) -> None:
+        self.promoted |= set(places)
 
     @property
     def failed_over(self) -> set[str]:

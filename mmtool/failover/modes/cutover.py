@@ -14,8 +14,9 @@ from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.plan.failover.failover_plan import blocking_guards
 from mmtool.plan.failover.guards import Guard
-from mmtool.plan.failover.steps import Mode
+from mmtool.plan.failover.steps import Mode, is_promotion
 from mmtool.plan.groups.facts import ABSENT
+from mmtool.plan.groups.offsets import continued
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 
 if TYPE_CHECKING:
@@ -40,6 +41,15 @@ class MarksPort(Protocol):
 
     def write(self, marks: Sequence[Document]) -> None:
         """Write marks to the control topic; when this returns, all in-sync replicas have them.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: The target does not accept them.
+        """
+
+    def promote(self, places: Collection[TopicPartition]) -> None:
+        """Shut every writer out of mirrors with the source's own offsets that began before, for instance a frozen one.
+
+        One marker in each of these partitions of the target does it: it takes an offset.
 
         Raises:
             UnreachableError, NotAuthorisedError: The target does not accept them.
@@ -179,6 +189,7 @@ class Cutover:
         risks: As in `FailoverPlan`.
         results: The result for each group that was written.
         resumed: The operation was interrupted and may have written some of it before.
+        promotes: As `is_promotion`.
     """
 
     context: OperationContext
@@ -189,12 +200,14 @@ class Cutover:
     results: tuple[Written, ...] = ()
     figures: Figures = field(default_factory=Figures)
     resumed: bool = False
+    promotes: bool = False
     began: float = field(init=False)
 
     @classmethod
     def of(cls, context: OperationContext, plan: FailoverPlan) -> Cutover:
         """A cutover of a plan's groups, whose offsets are not translated yet."""
-        return cls(context, plan.mode, tuple(group.group for group in plan.groups))
+        groups = tuple(group.group for group in plan.groups)
+        return cls(context, plan.mode, groups, promotes=is_promotion(plan.mode, plan.fence))
 
     def __post_init__(self) -> None:
         self.began = self.context.clock.seconds()
@@ -291,6 +304,8 @@ class Cutover:
         away = self.mode is not Mode.FAILBACK
         handed = [plan.group for plan in self.plans if plan.to_write() or not away]
         self.context.marks.write([self._moved(group, moved=away) for group in handed])
+        if self.promotes and (places := continued(self.plans)):
+            self.context.marks.promote(places)
 
     def hold(self, topics: Iterable[str]) -> None:
         """Mark topics of the source as failed over, so that the flow does not mirror them any more."""

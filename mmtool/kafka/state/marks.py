@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.own_log import append_records, make_missing
+from mmtool.kafka.state.state_log import read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.markers import Marker, write_markers
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.records.documents import Document
     from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.translation.types import TopicPartition
 
 BROKERS_OWN_FACTOR = -1
 """The replication factor that stands for the broker's ``default.replication.factor`` (KIP-464)."""
@@ -88,3 +92,14 @@ class KafkaMarks:
     def write(self, marks: Sequence[Document]) -> None:
         """See `write_marks`."""
         write_marks(self._target, self._identity, marks, self._seconds, replication_factor=self._factor)
+
+    def promote(self, places: Collection[TopicPartition]) -> None:
+        """Raise the epoch of the flow's data producer, on record first, then by a marker in each partition."""
+        writers = read_control(self._target, self._identity).offset_writers
+        if writers is None:
+            return
+        writers = replace(writers, epoch=writers.epoch + 1)
+        self.write([writers])
+        wire = blocking_wire(self._target, "marks", "producer", self._seconds)
+        marker = Marker(writers.data_producer, writers.epoch, writers.epoch, places)
+        wire.ask(lambda cluster: write_markers(cluster, marker), "writing the marker of the promotion")

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.wire.codes import DENIED
+from mmtool.errors import NotAuthorisedError, RefusedError
+from mmtool.kafka.wire.cluster import by_leader, retrying
+from mmtool.kafka.wire.codes import DENIED, Code, name_of
 from mmtool.kafka.wire.request import UnsupportedByBrokerError, WireRequest
 from mmtool.kafka.wire.schema import only, row
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
@@ -91,3 +92,31 @@ async def check_markers(cluster: WireCluster) -> None:
         ) from error
     if any(code in DENIED for answer in answers for code in answer.values()):
         raise markers_denied(cluster.alias)
+
+
+async def write_markers(cluster: WireCluster, marker: Marker) -> None:
+    """Write a marker into each of its partitions; where the answer is lost it is written again, and may be there twice.
+
+    Raises:
+        UnreachableError: A leader does not answer, or its in-sync replicas do not.
+        NotAuthorisedError: ALTER on the cluster is denied.
+    """
+    left = set(marker.places)
+
+    async def attempt() -> tuple[int, None]:
+        await cluster.refresh({place.topic for place in left})
+        codes: dict[TopicPartition, int] = dict.fromkeys(left, Code.LEADER_NOT_AVAILABLE)
+        for leader, places in by_leader(cluster, left).items():
+            request = WriteTxnMarkersRequest([marker._replace(places=places)])
+            for answer in await cluster.send(leader, request, purpose="fill"):
+                codes |= answer
+        for place, code in codes.items():
+            if code in DENIED:
+                raise markers_denied(cluster.alias)
+            if code == Code.NONE:
+                left.discard(place)
+        return next((codes[place] for place in sorted(left)), Code.NONE), None
+
+    code, _ = await retrying(attempt, what="writing markers", alias=cluster.alias)
+    if code != Code.NONE:
+        raise RefusedError(f"{cluster.alias} refuses markers: {name_of(code)}", code="refused")

@@ -204,6 +204,7 @@ def _verdict(
         blocks=refusal is not None,
         before=before,
         knowledge=_knowledge(mirrored),
+        same_offsets=mirrored is not None and mirrored.same_offsets,
     )
 
 

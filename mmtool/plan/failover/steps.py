@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToFile, ToTopic
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind
+from mmtool.plan.groups.offsets import continued
 from mmtool.plan.words import Names, counted, few
 
 if TYPE_CHECKING:
@@ -159,8 +160,18 @@ def steps_of(
         sentences = _drilling(names, plans, state)
     else:
         sentences = _going_away(mode, names, plans, state)
+        if is_promotion(mode, fence) and (topics := sorted({place.topic for place in continued(plans)})):
+            sentences[StepName.HAND_OVER] += (
+                f"; write a marker, which takes one offset, to each partition of {few(topics)} there: it shuts out any"
+                " mmtool that was frozen while it mirrored"
+            )
     sentences |= _fencing(names, plans, fence)
     return tuple(Step(name, sentences[name]) for name in order_of(mode, fence.kind))
+
+
+def is_promotion(mode: Mode, fence: Fence) -> bool:
+    """Whether producers go on with the mirrored topics on the target, because none reaches the source any more."""
+    return mode is Mode.EMERGENCY or (mode is Mode.PLANNED and fence.kind is not FenceKind.NONE)
 
 
 def acl_step(mode: Mode) -> StepName:

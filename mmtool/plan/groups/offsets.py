@@ -95,6 +95,11 @@ class PartitionFacts:
     problem: str = ""
 
     @property
+    def same_offsets(self) -> bool:
+        """Whether each mirrored record has its source's offset on the target, through all hops of a chain."""
+        return all(hop.map is not None and hop.map.same_offsets for hop in self.hops)
+
+    @property
     def hops(self) -> tuple[PartitionFacts, ...]:
         """The partition on each hop of a chain, from the source on; without a chain, only this one."""
         return (self,) if self.then is None else (self, *self.then.hops)
@@ -135,6 +140,7 @@ class Verdict:
         detail: Why it is refused, where that is more than the reason's own sentence.
         is_unasked: A cluster did not answer: nothing that happens on the target can change this verdict.
         nearest: Of an unknown group: the most similar name that exists.
+        same_offsets: Each mirrored record has its source's offset on the target.
     """
 
     group: str
@@ -150,6 +156,13 @@ class Verdict:
     detail: str = ""
     is_unasked: bool = False
     nearest: str | None = None
+    same_offsets: bool = False
+
+    @property
+    def is_continued(self) -> bool:
+        """Whether producers that move to the target go on with the source's log there, under its name and offsets."""
+        one_name = self.source is not None and self.target is not None and self.source == self.target
+        return self.same_offsets and one_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +214,12 @@ class GroupPlan:
             if verdict.refusal is None and verdict.answer is not None and place is not None:
                 assert not isinstance(verdict.answer, Refused)
                 yield place, Commit(verdict.answer.offset, verdict.commit.metadata if verdict.commit else "")
+
+
+def continued(plans: Iterable[GroupPlan]) -> list[TopicPartition]:
+    """The partitions of the target in which producers go on with the source's log, see `Verdict.is_continued`."""
+    verdicts = (verdict for plan in plans for verdict in plan.verdicts)
+    return sorted({verdict.target for verdict in verdicts if verdict.is_continued and verdict.target})
 
 
 def unknown_groups(
@@ -259,7 +278,8 @@ def _uncommitted(
     """Yield a verdict for each uncommitted partition of ``topics``; there, consumers use ``auto.offset.reset``."""
     for place, facts in partitions.items():
         if place.topic in topics and place not in group.commits:
-            yield Verdict(group.group, facts.source, facts.end, refusal=Reason.NO_COMMIT)
+            refusal, same = Reason.NO_COMMIT, facts.same_offsets
+            yield Verdict(group.group, facts.source, facts.end, refusal=refusal, same_offsets=same)
 
 
 def _inside(
@@ -292,6 +312,7 @@ def _inside(
         proof=facts.placed[commit.offset].proof if knowledge is Knowledge.RECORDS else NO_PROOF,
         detail=_detail(facts, commit, refusal, rules),
         is_unasked=bool(facts.problems),
+        same_offsets=facts.same_offsets,
     )
 
 

@@ -106,6 +106,7 @@ class VerdictBody(TypedDict, total=False):
         blocks: The refusal keeps the whole group where it is.
         before: The committed offset and its metadata, on the destination.
         knowledge: What the answer is based on.
+        same_offsets: Each mirrored record has its source's offset on the target.
     """
 
     source: tuple[str, int] | None
@@ -116,6 +117,7 @@ class VerdictBody(TypedDict, total=False):
     blocks: bool
     before: tuple[int, str] | None
     knowledge: Knowledge | None
+    same_offsets: bool
 
 
 class GroupBody(TypedDict):
@@ -192,6 +194,7 @@ def _verdict_row(verdict: Verdict) -> VerdictBody:
         "blocks": verdict.blocks,
         "before": None if verdict.before is None else verdict.before.pair,
         "knowledge": verdict.knowledge,
+        "same_offsets": verdict.same_offsets,
     }
     return cast("VerdictBody", {key: value for key, value in row.items() if value})
 
@@ -207,6 +210,7 @@ def _verdict(group: str, row: Mapping[str, Any]) -> Verdict:
         row.get("blocks", False),
         made(Commit, *row["before"]) if "before" in row else None,
         Knowledge(row["knowledge"]) if "knowledge" in row else None,
+        same_offsets=row.get("same_offsets", False),
     )
 
 
