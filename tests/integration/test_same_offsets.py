@@ -11,9 +11,11 @@ from confluent_kafka.admin import AdminClient
 
 from kit.log_cleaner import CompactedTopic, compact
 from kit.mirror_flow import Owner, flow_of
+from mmtool.kafka.state.marks import KafkaMarks
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
 
@@ -181,3 +183,26 @@ def test_a_foreign_record_between_two_owners_halts_its_partition_alone(ends, set
     halted, goes_on = asyncio.run(again())
     assert ("offsets_differ" in halted, str(before[0]) in halted, goes_on) == (True, True, "")
     assert end_offsets(target, flow.remote_topic(topic))[1] == end_offsets(source, topic)[1]
+
+
+def test_a_promotion_shuts_out_an_owner_of_before(ends, settings):
+    """It was frozen, and thaws when applications produce to the target: nothing of it gets in."""
+    flow, topic = settings
+    plain(ends[0], topic)
+
+    async def thaws():
+        owner = await Owner.take(flow)
+        await owner.catch_up()
+        runs = owner.start()
+        await asyncio.sleep(1)
+        places = [TopicPartition(flow.remote_topic(topic), number) for number in range(2)]
+        marks = KafkaMarks(flow.target, owner.run.flow.identity, 1, 30.0)
+        await asyncio.to_thread(marks.promote, places)
+        before = end_offsets(ends[1], flow.remote_topic(topic))
+        await asyncio.to_thread(plain, ends[0], topic, RECORDS)
+        await asyncio.wait([runs], timeout=10)
+        await owner.kill()
+        return before
+
+    before = asyncio.run(thaws())
+    assert end_offsets(ends[1], flow.remote_topic(topic)) == before

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections import Counter
 from dataclasses import dataclass
 
 import pytest
@@ -13,9 +15,9 @@ from kit.processes import row_of, run_mmtool
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = pytest.mark.kafka
 
-PARTITIONS, RECORDS = 2, 300
+PARTITIONS, RECORDS, TAIL = 2, 300, 40
 EXTRA = {
     "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     "heartbeats.replication.enabled": "false",
@@ -54,13 +56,21 @@ class Shared:
     def run(self, *arguments):
         return run_mmtool(self.folder / f"run-{time.monotonic_ns()}", *arguments, "-c", str(self.properties))
 
-    def failover(self, mode, *options):
+    def asked(self, mode, *options):
         ways = ("-s", "source", "-t", "target")
-        answer = self.run(
+        return self.run(
             "failover", mode, *ways, "-g", self.group, *options, "--execute", "--yes", "-o", "json"
         )
+
+    def failover(self, mode, *options):
+        answer = self.asked(mode, *options)
         assert (answer.code, row_of(answer)["state"]) == (0, "completed"), answer.stderr
         return answer
+
+    def translate_home(self):
+        """The remedy of a failback that cannot keep offsets."""
+        with self.properties.open("a") as lines:
+            lines.write("\ntarget->source.mmtool.offsets = translated\n")
 
     def mirror(self):
         answer = self.run("replicate", "--until-caught-up")
@@ -80,8 +90,14 @@ class Shared:
             ]
             shared = both[0].keys() & both[1].keys()
             assert {at: both[0][at] for at in shared} == {at: both[1][at] for at in shared}
-            ends = [end_offsets(self.bootstrap(side), topic) for side in ("source", "target")]
-            assert ends[0] == ends[1]
+        assert self.ends("source") == self.ends("target")
+
+    def ends(self, side):
+        return {
+            f"{topic}-{number}": end
+            for topic in self.topics
+            for number, end in end_offsets(self.bootstrap(side), topic).items()
+        }
 
     def commits(self, side):
         return {
@@ -103,12 +119,13 @@ def shared(bench, tmp_path, topic_name):
     return found
 
 
-def test_twice_there_and_back_every_record_has_one_offset(shared):
+@pytest.mark.parametrize("times", [1, pytest.param(2, marks=pytest.mark.chaos)])
+def test_there_and_back_every_record_has_one_offset(shared, times):
     shared.produce("source")
     seen = shared.read("source", RECORDS // 3)
     shared.mirror()
     shared.check_equal()
-    for _ in range(2):
+    for _ in range(times):
         shared.failover("planned", "--fence", "hook")
         assert shared.commits("target") == shared.commits("source")
         shared.produce("target")
@@ -128,3 +145,25 @@ def test_twice_there_and_back_every_record_has_one_offset(shared):
         for record in read_topic(shared.bootstrap("source"), topic)
     ]
     assert sorted((record.topic, record.partition, record.offset) for record in seen) == sorted(wanted)
+
+
+def test_after_an_emergency_the_failback_says_which_partitions_cannot_keep_their_offsets(shared):
+    shared.produce("source")
+    seen = shared.read("source", RECORDS // 3)
+    shared.mirror()
+    before = shared.ends("source")
+    shared.produce("source", TAIL)  # nobody mirrors it: the cluster is lost
+    grown = {place for place, end in shared.ends("source").items() if end > before[place]}
+    shared.failover("emergency", "--accept-data-loss")
+    seen += shared.read("target")
+    shared.produce("target")
+    seen += shared.read("target", RECORDS // 2)
+    refused = shared.asked("failback")
+    errors = json.loads(refused.stdout)["errors"]
+    assert {error["code"] for error in errors} == {"offsets_differ"}
+    assert {error["message"].split()[0] for error in errors} == grown
+    shared.translate_home()
+    shared.failover("failback", "--diverged-dir", str(shared.folder))
+    seen += shared.read("source")
+    counts = Counter((record.topic, record.key) for record in seen)
+    assert (len(counts), set(counts.values())) == (len(seen), {1})

@@ -83,6 +83,7 @@ class HomeLook:
         topics = tuple(sorted(self.topics))
         control = self._both.flow.clusters.state.control(self._both.flow.identity)
         kept, unread = self.kept(control.moved)
+        back = self._both.back.clusters.settings
         return HomeFacts(
             tuple(self._groups),
             unknown or {},
@@ -95,6 +96,7 @@ class HomeLook:
             kept,
             unread,
             self._state,
+            [topic for topic in topics if one_name and back.keeps_offsets(topic)],
         )
 
 

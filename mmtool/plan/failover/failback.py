@@ -20,7 +20,7 @@ from mmtool.plan.failover.failover_plan import (
     blocking_guards,
     state_guards,
 )
-from mmtool.plan.failover.replay import replay_guards, with_read_before
+from mmtool.plan.failover.replay import place_guards, replay_guards, with_read_before
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, StateLoss, with_lost_state
 from mmtool.plan.groups.offsets import (
@@ -105,6 +105,7 @@ def plan_failback(
     turned = Names(names.target, names.source)  # commits are read away, and written at home
     guards: tuple[Guard, ...] = (
         *(replay_guards(names, facts) if replayed else ()),
+        *place_guards(names, facts),
         *active_guards(facts.groups, turned),
         *state_guards(state, names.source),
         *blocking_guards(found, after_drain=False),

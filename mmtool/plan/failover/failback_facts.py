@@ -33,6 +33,7 @@ class HomeFacts:
         unread: Groups of ``kept`` whose commits cannot be read, with the reason: they may read any of the topics.
         one_name: Topics have the same name on both sides: a topic holds records of both clusters.
         state: The state topics of the Kafka Streams applications among the groups.
+        same: Those of `topics` that the reverse flow mirrors with the offsets that records have on the target.
     """
 
     groups: tuple[GroupFacts, ...]
@@ -46,6 +47,7 @@ class HomeFacts:
     kept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
     state: AppState = NO_STATE
+    same: Collection[str] = ()
 
     @property
     def released(self) -> tuple[str, ...]:

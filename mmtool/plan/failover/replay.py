@@ -1,4 +1,4 @@
-"""Guards of a failback with ``--diverged replay``: whether new records on the target can replace the diverged ones.
+"""Guards of a failback with diverged records: whether new records on the target can replace or join them.
 
 H  what is written to the target is mirrored to the source, or it is not written
 O  a group that returns to the source passes over the old records, or the replay is refused; for a group that had
@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.guards import Guard
+from mmtool.plan.words import counted
 from mmtool.translation.answers import Bounded, Exact
 from mmtool.translation.types import DownstreamOffset
 
@@ -43,6 +44,21 @@ def replay_guards(names: Names, facts: HomeFacts) -> tuple[Guard, ...]:
         *(guard for known, tail in tails for guard in _on_the_way(names, facts, known, tail)),
         *(guard for known, _ in tails for guard in _behind(names, facts, known)),
     )
+
+
+def place_guards(names: Names, facts: HomeFacts) -> Iterator[Guard]:
+    """Yield a guard for each partition in which records of the target cannot have their own offsets on the source."""
+    back = f"{names.target}->{names.source}"
+    for known, tail in _tails(facts):
+        if known.source.topic in facts.same and known.source.topic in facts.held:
+            yield Guard(
+                "offsets_differ",
+                f"{known.source} cannot go on with equal offsets: {counted(tail.records, 'record')} of it on"
+                f" {names.source} (offsets {tail.start} to {tail.end - 1}) never reached {names.target}, where other"
+                " records have these offsets",
+                f"set {back}.mmtool.offsets = translated in the properties file, and run the same command again: groups"
+                " then move with translated offsets",
+            )
 
 
 def _tails(facts: HomeFacts) -> Iterator[tuple[PartitionFacts, DivergedTail]]:
