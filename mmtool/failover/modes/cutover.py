@@ -14,9 +14,8 @@ from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.plan.failover.failover_plan import blocking_guards
 from mmtool.plan.failover.guards import Guard
-from mmtool.plan.failover.steps import Mode, is_promotion
+from mmtool.plan.failover.steps import Mode, continued, is_promotion
 from mmtool.plan.groups.facts import ABSENT
-from mmtool.plan.groups.offsets import continued
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 
 if TYPE_CHECKING:

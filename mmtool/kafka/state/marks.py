@@ -9,7 +9,6 @@ from mmtool.errors import RefusedError
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.own_log import append_records, make_missing
-from mmtool.kafka.state.state_log import read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.markers import Marker, write_markers
 
@@ -95,6 +94,8 @@ class KafkaMarks:
 
     def promote(self, places: Collection[TopicPartition]) -> None:
         """Raise the epoch of the flow's data producer, on record first, then by a marker in each partition."""
+        from mmtool.kafka.state.state_log import read_control
+
         writers = read_control(self._target, self._identity).offset_writers
         if writers is None:
             return

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToFile, ToTopic
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind
-from mmtool.plan.groups.offsets import continued
 from mmtool.plan.words import Names, counted, few
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from mmtool.plan.failover.acl_promotion import Promotion
     from mmtool.plan.groups.offsets import GroupPlan
+    from mmtool.translation.types import TopicPartition
 
 
 MOST_PROVEN = 1_000
@@ -172,6 +172,12 @@ def steps_of(
 def is_promotion(mode: Mode, fence: Fence) -> bool:
     """Whether producers go on with the mirrored topics on the target, because none reaches the source any more."""
     return mode is Mode.EMERGENCY or (mode is Mode.PLANNED and fence.kind is not FenceKind.NONE)
+
+
+def continued(plans: Iterable[GroupPlan]) -> list[TopicPartition]:
+    """The partitions of the target in which producers go on with the source's log, see `Verdict.is_continued`."""
+    verdicts = (verdict for plan in plans for verdict in plan.verdicts)
+    return sorted({verdict.target for verdict in verdicts if verdict.is_continued and verdict.target})
 
 
 def acl_step(mode: Mode) -> StepName:

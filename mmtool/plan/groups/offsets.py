@@ -216,12 +216,6 @@ class GroupPlan:
                 yield place, Commit(verdict.answer.offset, verdict.commit.metadata if verdict.commit else "")
 
 
-def continued(plans: Iterable[GroupPlan]) -> list[TopicPartition]:
-    """The partitions of the target in which producers go on with the source's log, see `Verdict.is_continued`."""
-    verdicts = (verdict for plan in plans for verdict in plan.verdicts)
-    return sorted({verdict.target for verdict in verdicts if verdict.is_continued and verdict.target})
-
-
 def unknown_groups(
     nearest: Mapping[str, str | None], direction: Direction, sides: Sides | None = None
 ) -> list[GroupPlan]:
