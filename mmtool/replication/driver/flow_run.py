@@ -305,6 +305,7 @@ class FlowRun:
 
     async def _begin(self, unknown: list[tuple[MirroredTopic, int]]) -> bool:
         """Make the first blocks of partitions that were never mirrored; returns whether there are any."""
+        await self.prefills.delete_again(self.standing)
         unknown = self.prefills.without(unknown)
         added = self._sizes.added(unknown, self.standing.blocks)
         if not self._predecessor.take_over:  # what MM2 copied goes on record as a whole, or not at all

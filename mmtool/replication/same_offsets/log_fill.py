@@ -172,6 +172,17 @@ class LogFill:
         (part,) = answer.partitions
         return part.error_code, part.base_offset
 
+    async def delete_again(self, start: int) -> None:
+        """Delete what the log holds from its ``start`` to the goal, if that is filler.
+
+        Raises:
+            FillRefusedError, NotAuthorisedError, ConnectionLostError: As `run`.
+        """
+        producer_id = self._producer[0]
+        if await holds_filler(self._cluster, self._place, self._topic_id, start, self._goal, producer_id):
+            self.end = self._goal
+            await self._delete()
+
     async def _delete(self) -> None:
         """Let all replicas' logs begin at the end; of an empty log it shows whether this is allowed."""
         place = self._place

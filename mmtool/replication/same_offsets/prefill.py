@@ -19,8 +19,8 @@ from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.errors import KINDS, Kind
 from mmtool.kafka.remedies import remedy_of_refusal
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.placement import LATEST
-from mmtool.kafka.wire.scan import list_offsets, log_bounds
+from mmtool.kafka.wire.placement import EARLIEST, LATEST
+from mmtool.kafka.wire.scan import ends_now, list_offsets, log_bounds
 from mmtool.plan.records.documents import PrefillRecord, State
 from mmtool.plan.topics.configs import ResetConfig, SetConfig
 from mmtool.plan.topics.facts import HaltReason
@@ -52,6 +52,7 @@ _AT_ONCE = 4
 _AGAIN_SECONDS = 2.0
 _TELL_SECONDS = 2.0
 _HOLD_SECONDS = 1.0
+_ANSWER_SECONDS = 5.0
 _LEAST_SECONDS = 0.01
 _PATIENCE_SECONDS = 10.0
 """Brokers hear late of a changed policy."""
@@ -323,6 +324,30 @@ class Prefills:
                 groups.append([*group, *(_Work(*one, 0, 0, is_needed=False) for one in others)])
         return ready, groups
 
+    async def delete_again(self, standing: OwnedState) -> None:
+        """Delete the filler before mirrors that brokers show again.
+
+        They store log starts once a minute: a crash of all that hold a log brings back what was deleted since. What
+        cannot be deleted now is next time; the log cleaner removes it from compacted topics, as it has no keys.
+        """
+        writers = standing.offset_writers
+        if writers is None:
+            return
+        target = self.flow.target
+        begun = {
+            block.about.downstream: block
+            for block in standing.blocks.values()
+            if block.mirror_start.downstream > 0
+            and self.flow.settings.keeps_offsets(block.about.source_topic)
+        }
+        starts = await ends_now(target, begun, _ANSWER_SECONDS, when=EARLIEST)
+        for down, start in starts.items():
+            goal, topic_id = int(begun[down].mirror_start.downstream), begun[down].about.target_topic_id
+            if start < goal:
+                with suppress(MmtoolError, ConnectionLostError, FillRefusedError):
+                    log = LogFill(target, down, topic_id, goal, writers, asyncio.sleep, 0)
+                    await log.delete_again(start)
+
     # --- under way ----------------------------------------------------------------------------------------
 
     async def _topic(self, group: Sequence[_Work], writers: OffsetWritersRecord) -> None:
@@ -330,6 +355,9 @@ class Prefills:
         while left := [work for work in group if self.waits_for(work.place)]:
             try:
                 await self._fill(left, writers)
+            except NotAuthorisedError as error:
+                self._failure = error
+                return
             except (ConnectionLostError, UnreachableError) as error:
                 for work in left:
                     work.waits = f"; waits for {self.flow.target.alias}: {retried(error)}"
@@ -373,6 +401,8 @@ class Prefills:
                     why = f"prefill: {alias} refuses the empty records, or their deletion: {error}"
                     work.halted = HaltReason(why, remedy_of_refusal(str(error), alias, f"topic {down.topic}"))
                     return
+            except NotAuthorisedError:
+                raise
             except (ConnectionLostError, UnreachableError) as error:
                 work.waits = f"; waits for {self.flow.target.alias}: {retried(error)}"
             finally:

@@ -48,7 +48,7 @@ class Cost(NamedTuple):
         """The cost of moving ends by so many offsets."""
         total, rate = sum(offsets), settings.throttle_bytes_per_second
         slowest = total * _BYTES / (rate * SHARE) if rate is not None else 0.0
-        return cls(len(offsets), total, replicas, max(total / _PER_SECOND, slowest))
+        return cls(len(offsets), total, replicas, max(total / _PER_SECOND, slowest, 1.0))
 
     def __str__(self) -> str:
         """What is done, and what it takes."""
