@@ -12,6 +12,7 @@ from mmtool.lab.cluster import Cluster
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import read_topic
+from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.chaos]
 
@@ -35,6 +36,7 @@ def test_filler_that_a_crashed_broker_shows_again_is_deleted_at_the_next_start(f
         asyncio.run(mirrored(flow))
         target.kill_broker(0)
         target.start_broker(0)
+        wait_until(lambda: len(bounds_of(target.bootstrap, mirror)) == len(FAR), "the logs' leaders", 30)
         assert bounds_of(target.bootstrap, mirror)[0][0] < FAR[0]
         asyncio.run(mirrored(flow))
         assert bounds_of(target.bootstrap, mirror) == bounds_of(source, topic)

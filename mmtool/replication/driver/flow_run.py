@@ -511,9 +511,15 @@ class FlowRun:
         return all(
             place in self.halted
             or place[0] not in goes_on
-            or (self.frontier(place) >= end and not self.prefills.waits_for(place))
+            or (self.frontier(place) >= end and not self._is_prefilled(place))
             for place, end in goal.items()
         )
+
+    def _is_prefilled(self, place: Place) -> bool:
+        """Whether a partition is being prefilled, or was and no worker has reported it."""
+        position = self.watch.positions.get(place)
+        is_told = position is not None and position.state == State.STARTING and not position.executor
+        return self.prefills.waits_for(place) or is_told
 
     def frontier(self, place: Place) -> int:
         """The last frontier known of a partition, 0 before its first."""
