@@ -153,7 +153,7 @@ class WatchedFlow:
                 facts = replace(facts, deleted=self.clusters.source.lacks(facts.unlisted))
             rows = self._rows(facts)
             activities = tuple(activity_of(facts, row) for row in rows)
-            return FlowStatus(facts, rows, groups.result(), activities)
+            return FlowStatus(facts, self._with_offsets(rows), groups.result(), activities)
 
     @property
     def target_side(self) -> TargetSide:
@@ -189,7 +189,10 @@ class WatchedFlow:
             facts = replace(self._facts(flow, {}, members.result()), blocks=blocks)
             rows = tuple(seen_last(one.row, stored.get(one.place)) for one in standings(facts))
             activities = tuple(activity_of(facts, row) for row in rows)
-            return FlowStatus(facts, rows, groups.result(), activities, away)
+            return FlowStatus(facts, self._with_offsets(rows), groups.result(), activities, away)
+
+    def _with_offsets(self, rows: Iterable[PartitionRow]) -> tuple[PartitionRow, ...]:
+        return tuple(row.told_offsets(self.clusters.settings.keeps_offsets) for row in rows)
 
     def _unlisted(self, facts: FlowFacts) -> FlowFacts:
         means = self.clusters.settings.mirrors_topic

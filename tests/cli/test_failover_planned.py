@@ -40,6 +40,7 @@ PARTITION = {
     "written",
     "reason",
     "detail",
+    "offsets",
 }
 
 

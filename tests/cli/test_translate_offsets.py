@@ -31,6 +31,7 @@ KEYS = [
     "written",
     "proof",
     "detail",
+    "offsets",
 ]
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
 

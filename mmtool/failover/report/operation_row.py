@@ -10,6 +10,7 @@ from mmtool.failover.operation.states import OperationState
 from mmtool.failover.report.rows import Exactness, ImportedRow, PlaceRow
 from mmtool.plan.failover.acl_rules import AclRow
 from mmtool.plan.failover.steps import Mode, StepName
+from mmtool.plan.records.documents import OffsetKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -56,6 +57,7 @@ class MovedPartitionRow(PlaceRow, CostsRow):
         written: Whether the new offset is stored; null if it was sent and the result is unknown.
         reason: Why the partition has no new offset, or cannot be restored; empty otherwise.
         detail: The reason as a sentence.
+        offsets: Whether mirrored records have their source's offsets on the target.
         current_offset: Committed now on the destination; in the rehearsal of a rollback. Null without a commit.
         restored_offset: What the rollback commits there; null where it deletes the commit.
     """
@@ -68,6 +70,7 @@ class MovedPartitionRow(PlaceRow, CostsRow):
     written: bool | None
     reason: str
     detail: str
+    offsets: OffsetKind
     current_offset: NotRequired[int | None]
     restored_offset: NotRequired[int | None]
 

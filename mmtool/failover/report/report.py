@@ -33,6 +33,7 @@ from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
 from mmtool.plan.failover.risks import Loss, total_loss
 from mmtool.plan.failover.steps import Mode, topics_of
 from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, are, clock_time, counted, few
 from mmtool.translation.known import UNKNOWN, or_none
 
@@ -236,6 +237,7 @@ def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> MovedPartition
         "written": _is_written(plan.group, place, view),
         "reason": KNOWN_AFTER_DRAIN if waits else verdict.refusal or "",
         "detail": "" if waits else plan.why(verdict),
+        "offsets": OffsetKind.of(verdict.same_offsets),
     }
 
 

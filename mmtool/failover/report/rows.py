@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypeAlias, TypedD
 
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.reset_csv import ResetLine
+from mmtool.plan.records.documents import OffsetKind
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, Skipping
 from mmtool.translation.lockstep import NO_PROOF
 from mmtool.translation.refusals import Reason
@@ -83,6 +84,7 @@ class TranslationRow(PlaceRow):
         written: Whether the new offset is stored; null if that is unknown.
         proof: With --refine: the records next to the offset, read on both clusters; null without proof.
         detail: The reason as a sentence.
+        offsets: Whether mirrored records have their source's offsets on the target.
     """
 
     group: str
@@ -98,6 +100,7 @@ class TranslationRow(PlaceRow):
     written: bool | None
     proof: ProofRow | None
     detail: str
+    offsets: OffsetKind
 
 
 class ImportedRow(TypedDict):
@@ -155,6 +158,7 @@ def _row(plan: GroupPlan, verdict: Verdict, written: WrittenPlaces) -> Translati
         "written": place is not None and written.get((plan.group, place), False),
         "proof": _proof(verdict.proof),
         "detail": plan.why(verdict),
+        "offsets": OffsetKind.of(verdict.same_offsets),
     }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NotRequired, TypedDict
 from mmtool.errors import DifferencesError
 from mmtool.insight.verify.findings import MUTATED, DifferenceRow, Findings, Kind
 from mmtool.plan.failover.half_transactions import HalfTransactionRow
+from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import are, counted, joined, then
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
@@ -46,6 +47,7 @@ class ComparisonRow(TypedDict):
         foreign: Records on the target that the source does not have.
         mapping: Records for which the stored offset runs give a wrong offset on the target.
         reason: One sentence; empty where the verdict says all.
+        offsets: Whether mirrored records have their source's offsets on the target.
         half_mirrored: With --transactions: transactions of which a part is missing on the target.
     """
 
@@ -65,6 +67,7 @@ class ComparisonRow(TypedDict):
     foreign: int
     mapping: int
     reason: str
+    offsets: OffsetKind
     half_mirrored: NotRequired[list[HalfTransactionRow]]
 
 
@@ -84,6 +87,7 @@ class ComparedRow:
         stop: Why the flow mirrors no more records of the partition; empty where it does.
         is_shared: The target's topic also holds records that were produced on the target: the reverse flow mirrors it
             under the same name.
+        offsets: Whether mirrored records have their source's offsets on the target.
     """
 
     source_alias: str
@@ -97,6 +101,7 @@ class ComparedRow:
     cure: str = ""
     is_shared: bool = False
     stop: str = ""
+    offsets: OffsetKind = OffsetKind.TRANSLATED
 
     @property
     def verdict(self) -> Verdict:
@@ -188,6 +193,7 @@ class ComparedRow:
             "foreign": found.count(Kind.FOREIGN),
             "mapping": found.count(Kind.MAPPING),
             "reason": self.reason,
+            "offsets": self.offsets,
         }
 
 

@@ -18,6 +18,7 @@ from mmtool.insight.verify.transactions import read_half_transactions
 from mmtool.insight.verify.transactions_on_target import tell_from_target
 from mmtool.insight.verify.verdicts import ComparedRow, Verdict
 from mmtool.output import warn
+from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import counted, joined, then
 from mmtool.runtime.process import usable_cores
 from mmtool.runtime.threads import Unawaited
@@ -337,6 +338,7 @@ def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) ->
                 stop=stopped.why,
                 is_by_mm2=place in flow.partitions and flow.partitions[place].facts.map is None,
                 is_shared=flow.by_mmtool.shared,
+                offsets=OffsetKind.of(place in flow.partitions and flow.partitions[place].facts.same_offsets),
             )
         )
     return rows

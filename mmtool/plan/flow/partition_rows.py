@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.plan.records.documents import State
+from mmtool.plan.records.documents import OffsetKind, State
 from mmtool.plan.words import joined
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mmtool.plan.records.documents import PositionRecord
 
 HELD = frozenset({State.PAUSED, State.FAILED_OVER})
@@ -33,6 +35,7 @@ class PartitionRow(NamedTuple):
         lag_seconds: For how long the oldest record that is missing on the target has been waiting.
         state: The state of the partition's mirror.
         reason: One sentence; empty where the state needs none.
+        offsets: Whether mirrored records have their source's offsets on the target (``mmtool.offsets``).
     """
 
     source: str
@@ -48,6 +51,12 @@ class PartitionRow(NamedTuple):
     lag_seconds: float | None = None
     state: State = State.HALTED
     reason: str = ""
+    offsets: OffsetKind = OffsetKind.TRANSLATED
+
+    def told_offsets(self, keeps_offsets: Callable[[str], bool]) -> PartitionRow:
+        """The same row, with the offsets that its flow gives to mirrored records of a topic."""
+        is_same = self.topic is not None and keeps_offsets(self.topic)
+        return self._replace(offsets=OffsetKind.of(is_same))
 
     @classmethod
     def of(cls, source: str, target: str, position: PositionRecord, now_ms: int) -> PartitionRow:

@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mmtool.plain_text import duration
+from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import counted
 from mmtool.translation.answers import Bounded, Refused
 from mmtool.translation.refusals import FORWARD, Reason
@@ -56,6 +57,7 @@ class AuditRow:
         target_age_seconds: How long ago the group committed that; None where that is unknown.
         expires_seconds: Seconds until the target may expire that commit, unless it is renewed (KIP-211); None where
             that is unknown, and while the group has members.
+        offsets: Whether mirrored records have their source's offsets on the target.
     """
 
     group: str
@@ -68,6 +70,7 @@ class AuditRow:
     target_offset: int | None = None
     target_age_seconds: float | None = None
     expires_seconds: float | None = None
+    offsets: OffsetKind = OffsetKind.TRANSLATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,7 @@ def audit_group(
                 None if verdict.before is None else verdict.before.offset,
                 ages.age(plan.group, committed),
                 ages.expires(plan.group, committed) if there.idle else None,
+                OffsetKind.of(verdict.same_offsets),
             )
         )
     return rows

@@ -17,6 +17,7 @@ from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.failover.risks import Loss
 from mmtool.plan.flow.partition_rows import seconds_since
 from mmtool.plan.groups.applications import NO_STATE
+from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import clock_time, joined
 from mmtool.translation.known import UNKNOWN, or_none
 from mmtool.translation.refusals import Reason
@@ -59,6 +60,7 @@ class GroupRow(NamedTuple):
         rpo_records_min: As ``rpo_records``, up to the source's last seen end.
         source_seen_at: When that end was seen; None where none was.
         moved: Whether a failover has moved the group to the target, so that no failover is left to be ready for.
+        offsets: Whether mirrored records have their source's offsets on the target.
     """
 
     source: str
@@ -81,6 +83,7 @@ class GroupRow(NamedTuple):
     rpo_records_min: int | None = None
     source_seen_at: datetime | None = None
     moved: bool = False
+    offsets: OffsetKind = OffsetKind.TRANSLATED
 
     @property
     def place(self) -> TopicPartition | None:
@@ -190,6 +193,7 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
         rpo_records_min=loss.least if place else None,
         source_seen_at=None if loss.seen_ms is UNKNOWN else clock_time(loss.seen_ms),
         moved=moved,
+        offsets=OffsetKind.of(verdict.same_offsets),
     )
 
 

@@ -24,6 +24,18 @@ class UnreadableDocumentError(ValueError):
     """A stored value is of another version, or damaged."""
 
 
+class OffsetKind(StrEnum):
+    """The offsets that mirrored records have on the target (``mmtool.offsets``). The value is what users see."""
+
+    TRANSLATED = "translated"
+    SAME = "same"
+
+    @classmethod
+    def of(cls, same: object) -> OffsetKind:
+        """The kind of a mirror, by whether it keeps its source's offsets."""
+        return cls.SAME if same else cls.TRANSLATED
+
+
 class State(StrEnum):
     """The state of a partition's mirror (the contract's words); ``idle`` is derived and never stored."""
 

@@ -129,31 +129,29 @@ def rows_of_run(run: FlowRun, now_ms: int, goal: Mapping[Place, int]) -> list[di
     """
     source, target = run.flow.identity.source_alias, run.flow.identity.target_alias
     known = sorted(run.known_positions(), key=lambda p: (p.topic, p.partition))
-    refused = [
-        PartitionRow(
-            source, target, topic, target_topic=run.flow.settings.remote_topic(topic), reason=reason
-        )._asdict()
-        for topic, reason in sorted(run.view.refused.items())
+    settings = run.flow.settings
+    rows = [
+        *(_row(PartitionRow.of(source, target, at, now_ms), at, goal) for at in known),
+        *(
+            PartitionRow(source, target, topic, target_topic=settings.remote_topic(topic), reason=reason)
+            for topic, reason in sorted(run.view.refused.items())
+        ),
+        *(
+            PartitionRow(
+                source,
+                target,
+                topic,
+                target_topic=settings.remote_topic(topic),
+                lag_records=0,
+                lag_seconds=0.0,
+                state=State.WAITING,
+                reason=reason,
+            )
+            for topic, reason in run.view.deleted.items()
+        ),
+        *(_failed_over(run, topic) for topic in run.view.set_apart),
     ]
-    deleted = [
-        PartitionRow(
-            source,
-            target,
-            topic,
-            target_topic=run.flow.settings.remote_topic(topic),
-            lag_records=0,
-            lag_seconds=0.0,
-            state=State.WAITING,
-            reason=reason,
-        )._asdict()
-        for topic, reason in run.view.deleted.items()
-    ]
-    return (
-        [_row(PartitionRow.of(source, target, at, now_ms), at, goal)._asdict() for at in known]
-        + refused
-        + deleted
-        + [_failed_over(run, topic)._asdict() for topic in run.view.set_apart]
-    )
+    return [row.told_offsets(settings.keeps_offsets)._asdict() for row in rows]
 
 
 def _row(row: PartitionRow, position: PositionRecord, goal: Mapping[Place, int]) -> PartitionRow:

@@ -51,6 +51,7 @@ def test_a_row_has_the_contract_s_keys():
         "lag_seconds",
         "state",
         "reason",
+        "offsets",
     ]
 
 
