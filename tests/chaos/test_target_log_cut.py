@@ -12,8 +12,8 @@ from kit.bench import Bench
 from kit.exactness import stored_maps
 from kit.log_cut import LogCut
 from kit.processes import run_mmtool
-from mmtool.lab.load import Load, produce
-from mmtool.lab.topics import create_topic, read_topic
+from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.lab.wait import wait_until
 from mmtool.replication.driver.halt_retry import FIRST_SECONDS
 
@@ -81,6 +81,50 @@ def test_records_that_a_target_lost_are_told_and_come_again_once(threes, tmp_pat
     assert bench.catch_up(properties).code == 0
     assert values(target, f"source.{topic}") == values(source, topic) + foreign
     assert_exact(bench.flow(properties), source, target, topic)
+
+
+@pytest.mark.parametrize("when", ["between two runs", "and grew again", "while records come"])
+def test_a_mirror_that_keeps_offsets_tells_of_the_cut_and_is_mended_where_no_other_record_took_a_place(
+    threes, tmp_path, when
+):
+    bench, topic = Bench(threes, tmp_path), f"same-cut-{when.replace(' ', '-')}-{os.getpid()}"
+    source, target = threes["source"], threes["target"]
+    properties = bench.properties(topic, **{"replication.factor": "3", "mmtool.offsets": "same"})
+    create_topic(source.bootstrap, topic, 1, 3)
+
+    def write(count, first):
+        how = Transactions(f"{topic}-{first}", 10, 3)
+        produce(source.bootstrap, Load(topic, count, 1, 100, first_sequence=first, transactions=how))
+
+    with LogCut(target, f"source.{topic}") as cut:
+        write(KEPT, 0)
+        assert bench.catch_up(properties).code == 0
+        kept = end_offsets(source.bootstrap, topic)[0]
+        cut.only_one_replica()
+        write(LOST, KEPT)
+        if when == "while records come":
+            with bench.start(properties) as process:
+                process.wait_line("caught_up", PATIENCE_SECONDS)
+                cut.lose_it()
+                write(MORE, KEPT + LOST)
+                process.wait_line(f"was cut at offset {kept}|offsets_differ", PATIENCE_SECONDS)
+        else:
+            assert bench.catch_up(properties).code == 0
+            cut.lose_it()
+            if when == "and grew again":
+                cut.write(LOST + MORE, FOREIGN)
+        cut.heal()
+    stopped = bench.catch_up(properties, "-o", "json")
+    assert stopped.rows[0]["state"] == "halted", stopped.stderr
+    line = ("flow", "rebuild", "-c", str(properties), "--topic", topic, "--execute", "--yes")
+    rebuilt = run_mmtool(tmp_path / "rebuild", *line)
+    again = bench.catch_up(properties, "-o", "json")
+    if when == "and grew again":
+        assert again.rows[0]["state"] == "halted", again.rows
+    else:
+        assert (rebuilt.code, again.code) == (0, 0), (rebuilt.stderr, again.rows)
+        assert read_topic(target.bootstrap, f"source.{topic}") == read_topic(source.bootstrap, topic)
+        assert end_offsets(target.bootstrap, f"source.{topic}") == end_offsets(source.bootstrap, topic)
 
 
 def assert_exact(flow, source, target, topic):

@@ -116,6 +116,8 @@ async def derive_partition(
     if not len(runs):
         return Derived(about, before, refusal=Reason.AMBIGUOUS)
     recorder = _recorder(about, runs, gaps_between(source, runs))
+    if flow.settings.keeps_offsets(about.source_topic):
+        recorder.same_offsets = all(int(run.upstream_start) == run.downstream_start for run in runs)
     recorder.passed(next_record(source, runs.upstream_end, UpstreamOffset(bounds[1])))
     now_ms = int(time.time() * 1000)
     seen = [SeenOffset(UpstreamOffset(at), now_ms) for at in reversed(bounds)]
