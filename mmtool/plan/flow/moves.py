@@ -123,7 +123,8 @@ def plan_seek(facts: PartitionFacts, to: UpstreamOffset | Unknown) -> Move:
 
     A move forward is recorded as a gap in the offset runs. A move backward deletes the offset runs, because one
     ascending map cannot hold records twice, and the mirror starts again; so it does where the target's log ends
-    before the end that was stored as verified.
+    before the end that was stored as verified. A mirror that keeps the source's offsets cannot hold records twice at
+    all: it only moves forward.
 
     Args:
         facts: The partition on both sides.
@@ -161,6 +162,8 @@ def _from(
     if whole and position >= before:
         action = Action.SKIP if position > before else Action.KEEP
         return Move(facts, action, before, position, end, skipped=unread, reason=clamped)
+    if known.same_offsets:
+        return Move(facts, Action.REFUSE, before, before, reason=Reason.WOULD_REWIND)
     again = known.runs.records - known.runs.records_below(position)
     return Move(facts, Action.REPEAT, before, position, target.log_end, unread, again, clamped)
 

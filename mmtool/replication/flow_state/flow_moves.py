@@ -112,6 +112,7 @@ class Rehearsal:
 _MEANING = {
     Reason.BEYOND_SOURCE_END: "the offset is after the end of the source's log",
     Reason.PARTITION_MISSING: MISSING,
+    Reason.WOULD_REWIND: "its records keep the source's offsets, so a record is mirrored once",
 }
 """Why a partition cannot be moved, by the reason; there are no others."""
 
@@ -138,6 +139,11 @@ def refusal_of(moves: Collection[Move], flow: str) -> RefusedError | None:
 def _way_on(reason: Reason, flow: str) -> str:
     if reason is Reason.BEYOND_SOURCE_END:
         return "name an offset up to the end of the source's log, which kafka-get-offsets.sh shows"
+    if reason is Reason.WOULD_REWIND:
+        return (
+            "name an offset at or after the mirror's position; to mirror the topic again, delete it on the target and"
+            f" run `mmtool flow forget {flow} --topic TOPIC --execute`"
+        )
     return f"name only the other partitions, with --topic or --csv; {forget_missing(flow)}"
 
 

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from mmtool.kafka.batches import at_holes
+from mmtool.plain_text import duration
 from mmtool.replication.pump.batch_prep import DeadLetter, Fill
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
@@ -130,8 +131,9 @@ class SameOffsetsMirror(PartitionMirror):
             if last.left > MOST_FILLED:
                 self._unsent.pop()
                 self.halt_behind(
-                    f"the source has no record at the {last.left} offsets before {self._end}, and mmtool writes at most"
-                    f" {MOST_FILLED} markers in a row: mirror this topic with mmtool.offsets = translated"
+                    f"the source has no record at the {last.left} offsets before {self._end}, for which mmtool would"
+                    f" write markers for about {duration(last.left / FILLED_AT_ONCE)}: it writes at most {MOST_FILLED}"
+                    " in a row; mirror this topic with mmtool.offsets = translated"
                 )
                 return
         self._catch_up()

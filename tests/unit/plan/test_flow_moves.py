@@ -89,6 +89,16 @@ def test_forward_back_and_where_it_stands_are_told_apart():
     ]
 
 
+def test_a_mirror_that_keeps_offsets_moves_forward_alone():
+    made = facts()
+    kept = replace(made, map=replace(made.map, tail=replace(made.map.tail, same_offsets=True)))
+    moves = [seek(kept, to) for to in (150, 50)]
+    assert [(m.action, m.reason) for m in moves] == [
+        (Action.SKIP, ""),
+        (Action.REFUSE, Reason.WOULD_REWIND),
+    ]
+
+
 def test_a_target_that_lost_its_tail_begins_anew_wherever_the_mirror_goes_on():
     move = seek(facts(target_end=80), 150)
     assert (move.action, move.skipped, move.downstream) == (Action.REPEAT, 50, 80)

@@ -200,6 +200,17 @@ def test_a_mirror_that_kept_them_is_continued_with_the_numbers_that_the_leader_e
     assert (mirror.next_to_send().sequence, mirror.reason) == (4, "")
 
 
+def test_what_an_operator_skipped_is_filled():
+    recorder = MapRecorder.resume(mirrored(0, 0, 4, frontier=4, same=True))
+    recorder.skip_to(UpstreamOffset(9))
+    mirror, log = same_mirror(stored=True, block=recorder.take()[-1]), FakeLog(end=4)
+    mirror.begin(DownstreamOffset(4), 4, is_empty=True)
+    mirror.offer(fetched(data(9, 2), end=11), 0)
+    log.writers.clear()
+    settle(mirror, log)
+    assert (log.end, mirror.frontier, mirror.reason) == (11, 11, "")
+
+
 def test_more_holes_in_a_row_than_markers_are_written_halt_the_partition_behind_what_it_has():
     mirror, log = same_mirror(), FakeLog()
     mirror.begin(DownstreamOffset(0), 0, is_empty=True)
