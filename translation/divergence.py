@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
 from mmtool.translation.errors import InvariantError
-from mmtool.translation.pair import equal_offsets, began_too_late, read_again, unbooked
+from mmtool.translation.pair import began_too_late, equal_offsets, read_again, unbooked
 from mmtool.translation.refusals import Reason
 from mmtool.translation.sync_map import translate_back_by_syncs
 from mmtool.translation.translate import translate, translate_back
@@ -211,14 +211,21 @@ def go_home_in_pair(
     """
     if back is None:
         return Refused(Reason.NEVER_RAN)
-    here, there = UpstreamOffset(commit), _as_target(home)
-    answer = translate(back, here, target=there, source=_as_source(away))
+    there = _as_target(home)
+    answer = translate(back, UpstreamOffset(commit), target=there, source=_as_source(away))
     if isinstance(answer, Refused):
         return answer
     if flow is None:
         return Refused(Reason.NEVER_RAN) if tail.records else _accounted(answer, tail)
     if not tail.records and commit in equal_offsets(back, flow, there, _as_source(away)):
         return _accounted(Exact(commit), tail)
+    return _among_both(flow, back, tail, commit, home)
+
+
+def _among_both(
+    flow: PartitionMap, back: PartitionMap, tail: DivergedTail, commit: DownstreamOffset, home: SourceLog
+) -> HomewardAnswer:
+    here = UpstreamOffset(commit)
     came_from_home = _first_from_home(flow, back, tail, commit, home)
     if isinstance(came_from_home, Refused):
         return came_from_home
