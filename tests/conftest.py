@@ -14,7 +14,7 @@ import pytest
 from hypothesis import settings
 
 from kit.file_scheduling import FileScheduling
-from kit.processes import Answer
+from kit.processes import LAST_STARTED, Answer, last_lines
 from kit.without_spark import without_spark
 from mmtool.commands.app import main
 from mmtool.lab.fleet import Fleet
@@ -125,6 +125,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed and _CLUSTERS in item.config.stash:
         logs = [str(log) for cluster in item.config.stash[_CLUSTERS] for log in cluster.logs]
         report.sections.append(("broker logs", "\n".join(logs)))
+        report.sections += [(str(path), last_lines(path)) for path in LAST_STARTED if path.exists()]
     return report
 
 

@@ -7,6 +7,7 @@ whole key): then a block is never durable before the one that it names as the on
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.translation.blocks import (
@@ -163,6 +164,27 @@ class MapRecorder:
         if log_end > self._target_verified_end:
             self._target_verified_end = log_end
             self._changed = True
+
+    def cut(self, at: DownstreamOffset, log_end: DownstreamOffset) -> bool:
+        """Go back to where a mirror that keeps the source's offsets was cut; False where that is in a sealed block.
+
+        Args:
+            at: The offset behind the last record that is left, which the source's record has as well.
+            log_end: Of the target, where at most markers follow.
+        """
+        if not self.same_offsets or at < self._block_start or self._sealed:
+            return False
+        kept = [
+            replace(run, count=min(run.count, at - run.upstream_start))
+            for run in self._builder.snapshot()
+            if run.upstream_start < at
+        ]
+        self._builder = RunBuilder(kept)
+        self._gaps = tuple(gap for gap in self._gaps if gap.end <= at)
+        self._downstream_end = kept[-1].downstream_end if kept else at
+        self._frontier, self._target_verified_end = UpstreamOffset(at), log_end
+        self._leader_epoch, self._changed = UNKNOWN, True
+        return True
 
     def claimed(self, writer: WriterState) -> None:
         """Set the producer state with which the next batch will be written."""

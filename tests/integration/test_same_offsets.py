@@ -6,20 +6,15 @@ import asyncio
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka import TopicPartition as LibraryPartition
-from confluent_kafka.admin import AdminClient
 
-from kit.log_cleaner import CompactedTopic, compact
 from kit.mirror_flow import Owner, flow_of
+from kit.same_offsets import KINDS, RECORDS, check_same, compacted, mirror, plain, transactional
 from mmtool.kafka.state.marks import KafkaMarks
-from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.lab.topics import end_offsets
 from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
-
-RECORDS, BEGINS_AT = 1_200, 300
 
 
 @pytest.fixture
@@ -34,64 +29,7 @@ def settings(fleet, tmp_path, topic_name):
     return flow_of(fleet, tmp_path, "source", "target", topic, **{"mmtool.offsets": "same"}), topic
 
 
-def plain(bootstrap, topic, first=0):
-    if first == 0:
-        create_topic(bootstrap, topic, 2)
-    produce(bootstrap, Load(topic, RECORDS, 2, 100, first_sequence=first))
-
-
-def transactional(bootstrap, topic, first=0):
-    """Transactions of twenty records, every third one aborted."""
-    if first == 0:
-        create_topic(bootstrap, topic, 2)
-    how = Transactions(f"{topic}-writer", 20, 3)
-    produce(bootstrap, Load(topic, RECORDS, 2, 100, transactions=how, first_sequence=first))
-
-
-def compacted(bootstrap, topic, first=0):
-    """Holes in batches and between them, which the log cleaner made."""
-    log = CompactedTopic(topic, _waves=8 if first else 0)
-    if not first:
-        log.create(bootstrap)
-    log.write(bootstrap, 8)
-    compact(bootstrap, topic)
-
-
-def cut_at_its_start(bootstrap, topic, first=0):
-    """A log that begins above 0."""
-    plain(bootstrap, topic, first)
-    if not first:
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-        for deleted in admin.delete_records(
-            [LibraryPartition(topic, n, BEGINS_AT) for n in range(2)]
-        ).values():
-            deleted.result(30)
-
-
-KINDS = pytest.mark.parametrize("write", [plain, transactional, compacted, cut_at_its_start])
-
-
-def check_same(ends, settings, topic, cleaned_to=None):
-    """All records, their offsets, and the ends of both logs.
-
-    Below ``cleaned_to`` the cleaner has taken more from the source since it was mirrored.
-    """
-    source, target = ends
-    mirror, cleaned_to = settings.remote_topic(topic), cleaned_to or {}
-    wanted = read_topic(source, topic)
-    for isolation in ("read_committed", "read_uncommitted"):
-        found = read_topic(target, mirror, isolation=isolation)
-        kept = set(wanted)
-        beside = {record for record in found if record.offset < cleaned_to.get(record.partition, 0)} - kept
-        assert [record for record in found if record not in beside] == wanted, isolation
-    assert len(wanted) > 0
-    assert end_offsets(target, mirror) == end_offsets(source, topic)
-
-
-async def mirror(settings):
-    owner = await Owner.take(settings)
-    await owner.catch_up()
-    await owner.close()
+ALL_KINDS = pytest.mark.parametrize("write", KINDS)
 
 
 async def taken_over(flow):
@@ -107,7 +45,7 @@ async def taken_over(flow):
     raise AssertionError("no owner could go on")
 
 
-@KINDS
+@ALL_KINDS
 def test_every_record_has_its_sources_offset(ends, settings, write):
     flow, topic = settings
     write(ends[0], topic)

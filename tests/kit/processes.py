@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,9 @@ cluster; the process that forks Python workers; a Python worker, in which the pu
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 120.0
 
+
+LAST_STARTED: deque[Path] = deque(maxlen=3)
+"""What the last processes write to stderr: where a test fails, it may say why."""
 
 TIMED = re.compile(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ ", re.MULTILINE)
 
@@ -64,6 +68,11 @@ class Answer:
         return untimed(self.stderr).splitlines()
 
 
+def last_lines(path: Path, count: int = 12) -> str:
+    """The end of a file."""
+    return "\n".join(path.read_text(errors="replace").splitlines()[-count:])
+
+
 def row_of(answer: Answer) -> dict[str, Any]:
     """The only row of a document."""
     (row,) = answer.rows
@@ -90,6 +99,7 @@ class MmtoolProcess:
     def __init__(self, directory: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> None:
         (directory / "mmtool").mkdir(parents=True, exist_ok=True)
         self._stdout, self._stderr = directory / "stdout", directory / "stderr"
+        LAST_STARTED.append(self._stderr)
         self.started_at = time.monotonic()
         with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
             env = {**os.environ, **(environ or {})}

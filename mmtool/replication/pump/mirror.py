@@ -315,10 +315,13 @@ class PartitionMirror:
         if mark is None or mark != self.mark or self.state == State.HALTED:
             return
         if log_end < self._recorder.target_verified_end:
-            verified, flow = self._recorder.target_verified_end, self.assignment.flow_options
-            self.halt(target_cut(self.open_block.about, log_end, verified, flow), for_good=True)
+            self._was_cut(log_end)
         else:
             self._checked(log_end)
+
+    def _was_cut(self, log_end: DownstreamOffset) -> None:
+        verified, flow = self._recorder.target_verified_end, self.assignment.flow_options
+        self.halt(target_cut(self.open_block.about, log_end, verified, flow), for_good=True)
 
     def _checked(self, log_end: DownstreamOffset) -> None:
         if self.foreign is None:

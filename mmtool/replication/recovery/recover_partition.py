@@ -162,7 +162,10 @@ async def resume(
     flow = flow_options(source.cluster.alias, target.alias)
     mirror = MirrorLog(target, about, target_topic_id, bounds, ours, flow)
     if log_end < stored_end:
-        raise DivergedError(target_cut(about, await mirror.cut_at(log_end), stored_end, flow))
+        at = await mirror.cut_at(log_end)
+        if same and recorder.cut(at, log_end):
+            return Resumed(recorder, [])
+        raise DivergedError(target_cut(about, at, stored_end, flow))
     tail, others = await mirror.behind(block.tail)
     if log_start > stored_end and not _is_whole(block, tail, unbooked):
         deleted = (

@@ -178,6 +178,9 @@ class SameOffsetsMirror(PartitionMirror):
     def settled(self) -> bool:
         return super().settled and not self._is_filling
 
+    def _was_cut(self, log_end: DownstreamOffset) -> None:
+        raise InDoubtError(f"{self.name}: the target's log ends at {log_end}, before {self.downstream_end}")
+
     def _checked(self, log_end: DownstreamOffset) -> None:
         if log_end != self.downstream_end and (self._unsent or not self.writers.shared):
             self._differ(self.frontier, log_end)

@@ -15,6 +15,7 @@ from mmtool.plan.records.documents import State
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.same_offsets.places import FILLED_AT_ONCE, MOST_FILLED
 from mmtool.replication.spark.assignment import OffsetWriters
+from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
@@ -209,6 +210,30 @@ def test_what_an_operator_skipped_is_filled():
     log.writers.clear()
     settle(mirror, log)
     assert (log.end, mirror.frontier, mirror.reason) == (11, 11, "")
+
+
+@given(first=PIECES, second=PIECES, cut=st.integers(0, 40))
+def test_a_mirror_whose_log_was_cut_goes_on_from_there(first, second, cut):
+    """The new leader has a part of the log: what is lost is mirrored again, to the same offsets."""
+    source, log = Source().grow(first), FakeLog()
+    mirror = same_mirror()
+    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror.offer(fetched(*source.batches, end=source.end), 0)
+    settle(mirror, log)
+    recorder = MapRecorder.resume(mirror.take_blocks()[-1])
+    ends = [at for at in range(log.end + 1) if at == 0 or at - 1 in log.records or at == log.end]
+    at = max(end for end in ends if end <= cut)
+    left = max((offset + 1 for offset in log.records if offset < at), default=0)
+    assert recorder.cut(DownstreamOffset(left), DownstreamOffset(at))
+    log = FakeLog({offset: record for offset, record in log.records.items() if offset < at}, end=at)
+    again = same_mirror(stored=True, block=decode_block(encode_block(recorder.take()[-1])))
+    again.begin(DownstreamOffset(at), 0, is_empty=True)
+    source.grow(second)
+    again.offer(fetched(*source.batches, end=source.end), 0)
+    settle(again, log)
+    assert again.reason == ""
+    assert sorted(log.records) == [offset for offset in source.offsets if offset < log.end]
+    assert log.end == again.frontier
 
 
 def test_more_holes_in_a_row_than_markers_are_written_halt_the_partition_behind_what_it_has():
