@@ -121,12 +121,14 @@ class ForkedRounds:
         with _forked(self._daemon) as worker:
             try:
                 pid = worker.recv()
-                worker.send(work)
             except (EOFError, OSError) as error:
                 raise ConnectionResetError("the daemon that forks workers is gone") from error
             with self._lock:
                 self._workers.add(pid)
+                if self._cancelled.is_set():  # while it was forked
+                    os.kill(pid, signal.SIGKILL)
             try:
+                worker.send(work)
                 result, failure = worker.recv()
             except (EOFError, OSError):
                 result, failure = None, "WorkerError: a worker died"

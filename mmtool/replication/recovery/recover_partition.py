@@ -163,7 +163,7 @@ async def resume(
     mirror = MirrorLog(target, about, target_topic_id, bounds, ours, flow)
     if log_end < stored_end:
         at = await mirror.cut_at(log_end)
-        if same and recorder.cut(at, log_end):
+        if same and about.source_topic != about.target_topic and recorder.cut(at, log_end):
             return Resumed(recorder, [])
         raise DivergedError(target_cut(about, at, stored_end, flow))
     tail, others = await mirror.behind(block.tail)

@@ -37,9 +37,8 @@ class SameOffsetsMirror(PartitionMirror):
         assert assignment.same is not None
         self.writers = assignment.same
         self.downstream_end = assignment.block.tail.target_verified_end
-        self._end = UpstreamOffset(
-            self.downstream_end
-        )  # of the target's log once all that is queued is written
+        # of the target's log, once all that is queued is written
+        self._end = UpstreamOffset(self.downstream_end)
         self._is_filling = self._is_closed = False
         self.begun, self.waits = False, True
 
@@ -179,6 +178,9 @@ class SameOffsetsMirror(PartitionMirror):
         return super().settled and not self._is_filling
 
     def _was_cut(self, log_end: DownstreamOffset) -> None:
+        if self.writers.shared:  # the other direction's records do not come again
+            super()._was_cut(log_end)
+            return
         raise InDoubtError(f"{self.name}: the target's log ends at {log_end}, before {self.downstream_end}")
 
     def _checked(self, log_end: DownstreamOffset) -> None:

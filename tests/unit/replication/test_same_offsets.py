@@ -332,6 +332,13 @@ def test_while_nothing_is_queued_producers_of_the_target_may_go_on():
     assert (sorted(log.records), mirror.reason) == ([6], "")
 
 
+def test_a_cut_log_that_holds_both_directions_records_halts():
+    mirror = shared_mirror(stored=True, block=mirrored(0, 0, 4, frontier=4, same=True))
+    mirror.begin(DownstreamOffset(4), 4, is_empty=False)
+    mirror.looked(mirror.mark, DownstreamOffset(2))
+    assert (mirror.state, "was cut at offset 2" in mirror.reason) == (State.HALTED, True)
+
+
 def test_a_refused_batch_lets_no_marker_take_its_place():
     mirror = same_mirror()
     mirror.begin(DownstreamOffset(0), 0, is_empty=True)
