@@ -57,6 +57,7 @@ def test_every_record_has_its_sources_offset(ends, settings, write):
     check_same(ends, flow, topic, before if write is compacted else None)
 
 
+@pytest.mark.chaos
 def test_owners_that_are_killed_leave_no_record_twice_and_no_marker_too_many(ends, settings):
     flow, topic = settings
     transactional(ends[0], topic)
@@ -74,6 +75,7 @@ def test_owners_that_are_killed_leave_no_record_twice_and_no_marker_too_many(end
     check_same(ends, flow, topic)
 
 
+@pytest.mark.chaos
 def test_an_owner_that_does_not_know_that_it_was_replaced_appends_nothing_more(ends, settings):
     """It goes on while the next one reads the log, until its offset runs are refused; only one gets its records in."""
     flow, topic = settings
@@ -138,7 +140,7 @@ def test_a_promotion_shuts_out_an_owner_of_before(ends, settings):
         await asyncio.to_thread(marks.promote, places)
         before = end_offsets(ends[1], flow.remote_topic(topic))
         await asyncio.to_thread(plain, ends[0], topic, RECORDS)
-        await asyncio.wait([runs], timeout=10)
+        await asyncio.wait([runs], timeout=5)
         await owner.kill()
         return before
 

@@ -147,6 +147,7 @@ def test_there_and_back_every_record_has_one_offset(shared, times):
     assert sorted((record.topic, record.partition, record.offset) for record in seen) == sorted(wanted)
 
 
+@pytest.mark.chaos
 def test_after_an_emergency_the_failback_says_which_partitions_cannot_keep_their_offsets(shared):
     shared.produce("source")
     seen = shared.read("source", RECORDS // 3)

@@ -37,6 +37,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         return begun
 
     settings = SimpleNamespace(
+        keeps_offsets=lambda _: False,
         refresh_topics=True,
         begins_again=False,
         name="a->b",
