@@ -77,15 +77,15 @@ async def claim_and_recover(
     standing = OwnedState(_assignments(claims), blocks, offset_writers=writers)
     if in_doubt:
         await resume_all(flow, standing, claims, ours, in_doubt, count, unbooked)
-    closed = {
-        place: block
-        for place, block in blocks.items()
-        if shard_of(*place, count)
-        not in in_doubt  # a mirror that keeps offsets is recovered if its log is shorter
-        and not flow.settings.keeps_offsets(block.about.source_topic)
-    }
+    closed = {place: block for place, block in blocks.items() if shard_of(*place, count) not in in_doubt}
+    shorter = set[int]()
     for place, reason in (await _cut(flow, closed)).items():
-        standing.halt(place, reason)
+        if flow.settings.keeps_offsets(closed[place].about.source_topic):
+            shorter.add(shard_of(*place, count))
+        else:
+            standing.halt(place, reason)
+    if shorter:  # they may go on from there, which only their logs tell
+        await resume_all(flow, standing, claims, ours, shorter, count, {})
     await _put_on_record(flow, claims, owner)
     return standing
 
