@@ -149,8 +149,7 @@ async def resume(
         ours: Every producer id under which the partition was ever mirrored: records under them are counted.
         unbooked: Records after the stored ones by the target leader's producer state, read before fencing. Used only
             where the target has deleted the beginning of the tail.
-        same: Whether the mirror has the source's own offsets: each record and each marker is then at its place, or the
-            partition halts.
+        same: Whether the mirror has the source's own offsets: it halts where a record is not at its place.
 
     Raises:
         DivergedError: the two logs do not agree, or too much of one of them was deleted.
