@@ -84,7 +84,11 @@ def _is_same(partition: PartitionMap, commit: int, log_start: int) -> bool:
 
     What lies below that start is deleted there: runs then tell whether the group had read it.
     """
-    return partition.same_offsets and commit >= max(log_start, partition.mirror_start.upstream)
+    return partition.same_offsets and commit >= _same_from(partition, log_start)
+
+
+def _same_from(partition: PartitionMap, log_start: int) -> int:
+    return max(log_start, partition.mirror_start.upstream)
 
 
 def _nothing_before(partition: PartitionMap, target: TargetLog, source: SourceLog | Unknown) -> bool:
@@ -214,9 +218,7 @@ def translate_many(
     end = max(partition.tail.downstream_end.position, target.log_start)
     offsets = np.where(found, records, end)
     if partition.same_offsets:
-        offsets = np.where(
-            commits >= max(target.log_start, partition.mirror_start.upstream), commits, offsets
-        )
+        offsets = np.where(commits >= _same_from(partition, target.log_start), commits, offsets)
     return Columns.of(offsets, _hits(partition, commits, offsets, target, source))
 
 
@@ -236,7 +238,7 @@ def _hits(
             yield Reason.NOT_MIRRORED, (commits >= gap.start) & (commits < gap.end)
     before = commits < partition.known_from
     if partition.same_offsets:
-        before &= commits < max(target.log_start, partition.mirror_start.upstream)
+        before &= commits < _same_from(partition, target.log_start)
     if not partition.complete:
         yield Reason.TARGET_LOG_START_PASSED, before
     elif not _nothing_before(partition, target, source):

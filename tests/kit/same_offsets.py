@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from confluent_kafka import TopicPartition as LibraryPartition
@@ -13,7 +14,7 @@ from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from mmtool.config import FlowSettings
 
@@ -82,3 +83,16 @@ async def mirror(settings: FlowSettings) -> None:
     owner = await Owner.take(settings)
     await owner.catch_up()
     await owner.close()
+
+
+def check_growing(
+    ends: tuple[str, str], settings: FlowSettings, topic: str, write: Callable[..., None]
+) -> None:
+    """Mirror a topic that ``write`` made, and once more when it has grown, with the check of all records each time."""
+    write(ends[0], topic)
+    asyncio.run(mirror(settings))
+    check_same(ends, settings, topic)
+    before = end_offsets(ends[0], topic)
+    write(ends[0], topic, RECORDS)
+    asyncio.run(mirror(settings))
+    check_same(ends, settings, topic, before if write is compacted else None)

@@ -126,9 +126,8 @@ class Fills:
             if mirror.assignment.stored or place in starts:
                 self._unbegun.discard(place)
                 is_empty = starts.get(place) in (None, ends[place])
-                mirror.begin(
-                    DownstreamOffset(ends[place]), _next_number(mirror, producers), is_empty=is_empty
-                )
+                number = next_number(producers, mirror.writers.data_producer, mirror.writers.epoch)
+                mirror.begin(DownstreamOffset(ends[place]), number, is_empty=is_empty)
                 self._wake(mirror)
         return sorted(ends.keys() - told.keys())
 
@@ -190,10 +189,9 @@ class Fills:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
 
-def _next_number(mirror: SameOffsetsMirror, producers: Iterable[ProducerState]) -> int:
-    """The sequence number that a leader expects; 0, and any other, where it remembers none of this epoch."""
+def next_number(producers: Iterable[ProducerState], producer_id: int, epoch: int) -> int:
+    """The sequence number that a leader expects; 0, and any other, where it remembers none of the epoch."""
     for one in producers:
-        is_ours = (one.producer_id, one.epoch) == (mirror.writers.data_producer, mirror.writers.epoch)
-        if is_ours and one.last_sequence >= 0:
+        if (one.producer_id, one.epoch) == (producer_id, epoch) and one.last_sequence >= 0:
             return (one.last_sequence + 1) % SEQUENCES
     return 0

@@ -14,7 +14,7 @@ from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.placement import EARLIEST, DeleteRecordsRequest
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.kafka.wire.scan import list_offsets, read_range
-from mmtool.replication.same_offsets.fills import replicated_ends
+from mmtool.replication.same_offsets.fills import next_number, replicated_ends
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.known import UNKNOWN
 
@@ -151,8 +151,7 @@ class LogFill:
             cluster, place, self._topic_id, start, end, self._producer[0]
         ):
             raise ForeignLogError
-        last = [p.last_sequence for p in producers if (p.producer_id, p.epoch) == self._producer]
-        self.end, self._sequence = end, (max(last, default=-1) + 1) % SEQUENCES
+        self.end, self._sequence = end, next_number(producers, *self._producer)
         await self._delete()
 
     async def _batch(self) -> ReadyBatch:
