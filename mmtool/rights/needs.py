@@ -264,7 +264,7 @@ target WHOLE
   DESCRIBE_CONFIGS   ???..  {_BROKERS}
   ALTER              ..?..  `--promote-acls` is refused
   ALTER              ?....  topic ACLs of the source are not copied to the target  if syncs_acls
-  ALTER              !....  mmtool cannot write the markers of mirrors with the source's offsets; brokers before Kafka
+  ALTER              !.!..  mmtool cannot write the markers of mirrors with the source's offsets; brokers before Kafka
       3.8 want CLUSTER_ACTION instead. The holder of ALTER on the cluster can also create ACLs  if keeps_offsets
   IDEMPOTENT_WRITE   ?....  brokers before Kafka 2.8 refuse mirrored records
 """

@@ -432,7 +432,7 @@ def _booked(facts: FlowFacts, block: Block, end: int | None) -> PartitionStatus:
         about.partition,
         about.target_topic,
         tail.upstream_frontier,
-        tail.downstream_end.position,
+        tail.position,
         mine.records if mine else 0,
         mine.mirrored_bytes if mine else 0,
         lag,

@@ -147,8 +147,8 @@ class FlowPump:
         self._budget.add(-count)
         self.reader.has_room()
 
-    def _wake(self, mirror: PartitionMirror) -> None:
-        self.writer.wake(mirror)
+    def _wake(self, *mirrors: PartitionMirror) -> None:
+        self.writer.wake(*mirrors)
 
     def _failed(self, error: BaseException) -> None:
         if not self.failure.done():

@@ -84,21 +84,26 @@ class TargetWriter:
     def _leader(self, mirror: PartitionMirror) -> int | None:
         return self._cluster.leader(mirror.assignment.target_topic, mirror.assignment.partition)
 
-    def wake(self, mirror: PartitionMirror) -> None:
-        """Queue ``mirror`` for its leader, if it has a batch to send now."""
+    def wake(self, *mirrors: PartitionMirror) -> None:
+        """Queue each mirror that has a batch to send now for its leader: batches of several go in one request."""
+        for node in {node for mirror in mirrors if (node := self._queued_for(mirror)) is not None}:
+            self._pump(node)
+
+    def _queued_for(self, mirror: PartitionMirror) -> int | None:
+        """The leader in whose queue ``mirror`` was put; None where it has nothing to send now, or writes a fill."""
         fills = mirror.fillable and not self._draining
         if mirror.queued or self._closed or mirror in self._waiting or not (fills or self._goes(mirror)):
-            return
+            return None
         leader = self._leader(mirror)
         if leader is None:
             self._later(mirror)
-            return
+            return None
         if fills:
             self._fill(mirror)
-            return
+            return None
         mirror.queued = True
         self._queues[leader].append(mirror)
-        self._pump(leader)
+        return leader
 
     def _goes(self, mirror: PartitionMirror) -> bool:
         """Whether a batch of ``mirror`` is to be sent now.

@@ -70,7 +70,7 @@ class Fills:
     Args:
         cluster: The target.
         mirrors: All mirrors of the task's flow; those that translate offsets are passed over.
-        wake: Called for a mirror whose next batch may be sent.
+        wake: Called with the mirrors whose next batches may be sent.
         failed: Called once with the error after which the worker must stop.
 
     A. One request to a leader at a time, with the fills of many partitions; a mirror has nothing else in flight.
@@ -82,7 +82,7 @@ class Fills:
         self,
         cluster: WireCluster,
         mirrors: Iterable[PartitionMirror],
-        wake: Callable[[PartitionMirror], None],
+        wake: Callable[..., None],
         failed: Callable[[BaseException], None],
     ) -> None:
         self._cluster = cluster
@@ -146,10 +146,10 @@ class Fills:
         try:
             while waiting:
                 await self._send(leader, dict(waiting))
-                for place in [place for place, fill in waiting.items() if not fill.left]:
-                    mirror = self._mirrors[place]
-                    mirror.filled(waiting.pop(place))
-                    self._wake(mirror)
+                written = [place for place, fill in waiting.items() if not fill.left]
+                for place in written:
+                    self._mirrors[place].filled(waiting.pop(place))
+                self._wake(*(self._mirrors[place] for place in written))
         except Exception as error:  # noqa: BLE001  whatever it is, the pump cannot go on
             self._failed(error)
 

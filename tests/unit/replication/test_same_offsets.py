@@ -12,6 +12,7 @@ from kit.batches import COMMIT, PlainRecord, batch_of, data, marker
 from kit.mirror import FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
+from mmtool.replication.control.control_follower import position_by_books
 from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.same_offsets.places import FILLED_AT_ONCE, MOST_FILLED
 from mmtool.replication.spark.assignment import OffsetWriters
@@ -99,6 +100,10 @@ def test_every_record_gets_its_sources_offset_whatever_lies_between(first, secon
     assert all(log.records[at].value == b"v%d" % at for at in known)
     assert (mirror.downstream_end, mirror.frontier) == (log.end, log.end)
     assert log.end >= max(known, default=-1) + 1
+    booked = [position_by_books(block) for block in mirror.take_blocks()][-1:]
+    assert [(one.upstream_position, one.downstream_position) for one in booked] == [(log.end, log.end)] * len(
+        booked
+    )
 
 
 def test_nothing_is_sent_while_a_fill_is_written_and_no_fill_before_all_is_acknowledged():
