@@ -30,7 +30,7 @@ _REAL = {"fleet": pytest.mark.kafka, "java_regex": pytest.mark.java}
 _FIRST = "test_verify_interrupted.py"
 """It takes longest, on clusters of its own."""
 _LATE = ("test_documented.py", "test_clean_install.py", "test_ci_example.py", "test_house_wheel.py")
-_WITH_SPARK = ("spark", "promise", "chaos")
+_WITH_SPARK = ("spark", "chaos")
 _HERE = Path(__file__).parent
 _MEMORY = "/dev/shm"  # noqa: S108  a folder of its own is made in it
 _counter = itertools.count(1)
@@ -112,7 +112,7 @@ def mmtool(capsys: pytest.CaptureFixture[str]) -> Callable[..., Answer]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Rounds are forked, without Spark, in tests on brokers that are neither about Spark nor promises."""
+    """Rounds are forked, without Spark, in tests on brokers that are not marked with ``spark``; not in chaos."""
     if item.get_closest_marker("kafka") and not any(map(item.get_closest_marker, _WITH_SPARK)):
         with without_spark():
             return (yield)

@@ -177,6 +177,11 @@ class Tail:
         end = self.downstream_end.position
         return end if self.checked_to is UNKNOWN else max(end, self.checked_to)
 
+    @property
+    def position(self) -> DownstreamOffset:
+        """The mirror's position on the target: behind its last record, or with the source's offsets behind its fills."""
+        return self.target_verified_end if self.same_offsets else self.downstream_end.position
+
 
 @dataclass(frozen=True, slots=True)
 class Block:

@@ -69,11 +69,11 @@ def _build(tree: Path, dist: Path) -> Path:
 
 
 def _installed(wheel: Path, constraints: Path, venv: Path) -> Path:
-    """The Python of an environment with the wheel and what it needs, and without pip."""
+    """The Python of an environment with the wheel and what it needs, without pip; nothing is run in it."""
     _run(_PYTHON, "-m", "venv", "--without-pip", venv)
     python = venv / "bin" / "python"
     pip = [_PYTHON, "-m", "pip", "--python", python, "--disable-pip-version-check", "--quiet"]
-    _run(*pip, "install", "-c", constraints, f"{wheel}[{EXTRAS}]")
+    _run(*pip, "install", "--no-compile", "-c", constraints, f"{wheel}[{EXTRAS}]")
     return python
 
 

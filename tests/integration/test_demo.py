@@ -43,6 +43,7 @@ def start(tmp_path, scratch, *options, **environ):
     )
 
 
+@pytest.mark.chaos  # the tutorial in test_documented.py is a tour as well
 def test_the_tour_proves_that_nothing_is_skipped_and_nothing_read_again(tmp_path, scratch, measured):
     with start(tmp_path, scratch, "-o", "json") as demo:
         answer = demo.wait(SECONDS)

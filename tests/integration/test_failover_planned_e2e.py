@@ -12,13 +12,11 @@ from dataclasses import dataclass
 
 import pytest
 
-from kit.added_partitions import ADDED, growing_hook
 from kit.consumers import consume
-from kit.lab_admin import delete_records
-from kit.lookups import groups_of
-from kit.processes import error_of, run_mmtool
+from kit.lookups import committed, groups_of
+from kit.processes import partitions_of, run_mmtool
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
+from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
@@ -31,10 +29,6 @@ GROUPS = {"fresh": 0, "slow": 137, "quick": 555, "done": None}
 
 def read(bootstrap, group, topics, at_most=None):
     return [(record.key, record.value) for record in consume(bootstrap, group, topics, at_most)]
-
-
-def committed(bootstrap, group):
-    return {tuple(at): commit.offset for at, commit in groups_of(bootstrap).commits([group])[group].items()}
 
 
 @dataclass
@@ -77,14 +71,9 @@ def moved(bench, tmp_path_factory):
     return Moved(topics, groups, before, properties, rehearsal, answer)
 
 
-def partitions(answer):
-    (row,) = answer.rows
-    return [partition for group in row["groups"] for partition in group["partitions"]]
-
-
 def test_the_rehearsal_of_a_flow_that_never_ran_is_executable_and_changes_nothing(moved):
     assert (moved.rehearsal.code, moved.rehearsal.rows[0]["state"]) == (0, "planned"), moved.rehearsal.stderr
-    reasons = Counter(partition["reason"] for partition in partitions(moved.rehearsal))
+    reasons = Counter(partition["reason"] for partition in partitions_of(moved.rehearsal))
     assert set(reasons) <= {"known after drain", "no_commit"}
 
 
@@ -94,7 +83,7 @@ def test_it_completes_and_proves_that_nothing_is_lost_or_read_again(moved):
     assert (row["state"], row["point_of_no_return_passed"]) == ("completed", True)
     assert (row["rpo_records"], row["reread_records"], row["diverged_records"]) == (0, 0, 0)
     assert all(
-        p["exactness"] == "exact" for p in partitions(moved.answer) if p["upstream_offset"] is not None
+        p["exactness"] == "exact" for p in partitions_of(moved.answer) if p["upstream_offset"] is not None
     )
 
 
@@ -201,87 +190,3 @@ def _named(moved):
 def _left(offsets, row, commit):
     """How many records of a partition are still to be read from there."""
     return sum(p == row["partition"] and offset >= commit for p, offset in offsets[row["topic"]])
-
-
-def test_who_is_behind_what_the_source_has_deleted_reads_it_on_the_target(bench, tmp_path):
-    """Retention has passed a slow group, and not the mirror: what it has not read is there and nowhere else."""
-    source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
-    topic = f"behind-{time.monotonic_ns()}"
-    create_topic(source, topic, 1)
-    produce(source, Load(topic, 60, 1, 100, keys="sequence"))
-    written = [(record.key, record.value) for record in read_topic(source, topic)]
-    assert groups_of(source).alter(topic, {TopicPartition(topic, 0): Commit(10)}) == {}
-    properties = bench.properties(topic)
-    assert bench.catch_up(properties).code == 0
-    delete_records(source, topic, 30)
-    line = ["failover", "planned", "-c", str(properties), "-g", topic, "--execute", "--yes", "-o", "json"]
-    answer = run_mmtool(tmp_path / "planned", *line)
-    (there,) = partitions(answer)
-    assert (answer.code, there["exactness"], there["downstream_offset"]) == (0, "exact", 10), answer.stderr
-    assert read(target, topic, [f"source.{topic}"]) == written[10:]
-
-
-def test_an_emergency_that_is_rolled_back_leaves_nothing_to_one_that_was_failed_back(bench, tmp_path):
-    """Emergency, failback, emergency, rollback: no topic is failed over, in whoever's name."""
-    source = bench.fleet["source"].bootstrap
-    topic = f"twice-{time.monotonic_ns()}"
-    create_topic(source, topic, 1)
-    produce(source, Load(topic, 60, 1, 100, keys="sequence"))
-    assert groups_of(source).alter(topic, {TopicPartition(topic, 0): Commit(10)}) == {}
-    properties = bench.properties(topic)
-    assert bench.catch_up(properties).code == 0
-    given, done = ["-c", str(properties), "-o", "json"], []
-
-    def run(*words):
-        answer = run_mmtool(tmp_path / f"run-{len(done)}", "failover", *words, *given)
-        assert answer.code == 0, answer.stderr
-        done.append(answer)
-        return answer.rows
-
-    def is_held():  # other files hold topics of the same clusters
-        return topic in [row["topic"] for row in run("release")]
-
-    move = ("-g", topic, "--execute", "--yes")
-    run("emergency", "--accept-data-loss", *move)
-    assert is_held()
-    run("failback", *move)
-    (second,) = run("emergency", "--accept-data-loss", *move)
-    run("rollback", second["operation_id"], "--execute", "--yes")
-    assert not is_held()
-
-
-def test_partitions_that_are_added_while_it_runs_are_mirrored_first_or_end_it(bench, tmp_path):
-    """Beside a `replicate` that looks for new partitions seldom; the second one is added behind the drain."""
-    source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
-    topic = f"added-{time.monotonic_ns()}"
-    create_topic(source, topic, 1)
-    produce(source, Load(topic, 60, 1, 100, keys="sequence"))
-    hooks = {
-        "check_groups": growing_hook(tmp_path / "early", source, topic, 1),
-        "validate": growing_hook(tmp_path / "late", source, topic, 2),
-    }
-    seldom = {"refresh.topics.interval.seconds": "8"}
-
-    def run(name, *words, path):
-        return run_mmtool(
-            tmp_path / name, "failover", *words, "-c", str(path), "--execute", "--yes", "-o", "json"
-        )
-
-    def planned(step, *more):
-        group = f"{topic}-{step}"
-        assert groups_of(source).alter(group, {TopicPartition(topic, 0): Commit(10)}) == {}
-        path = bench.properties(topic, **seldom, **{f"mmtool.hook.{step}": hooks[step]})
-        return run(step, "planned", "-g", group, *more, path=path)
-
-    with bench.start(bench.properties(topic, **seldom)):
-        mirrored = planned("check_groups", "--fence", "watch", "--fence-watch", "1s")
-        assert (mirrored.code, mirrored.rows[0]["rpo_records"]) == (0, 0), mirrored.stderr
-        assert [p["partition"] for p in partitions(mirrored)] == [0, 1]
-        assert end_offsets(target, f"source.{topic}") == {0: 60, 1: ADDED}
-        ended = planned("validate")
-        assert (ended.code, error_of(ended)["code"]) == (3, "partitions_added"), ended.stderr
-        assert committed(target, f"{topic}-validate") == {}
-        path = bench.properties(topic, **seldom)
-        resumed = run("resumed", "resume", ended.rows[0]["operation_id"], path=path)
-        assert (resumed.code, [p["partition"] for p in partitions(resumed)]) == (0, [0, 1, 2]), resumed.stderr
-        assert end_offsets(target, f"source.{topic}")[2] == ADDED

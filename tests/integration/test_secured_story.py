@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from kit.lookups import groups_of
+from kit.lookups import committed, groups_of
 from kit.processes import run_mmtool
 from kit.secure_pairs import logins, secure_pair
 from mmtool.kafka.tokens.source import OauthCallback
@@ -52,11 +52,6 @@ def mirrored(pair):
     return sum(end_offsets(bootstrap, name).values()) if name in topics_of(bootstrap) else 0
 
 
-def committed(pair):
-    commits = groups_of(pair.bench.fleet["target"].bootstrap).commits([GROUP])[GROUP]
-    return {(place.topic, place.partition): commit.offset for place, commit in commits.items()}
-
-
 @pytest.fixture
 def token_clients(monkeypatch):
     """The clients of librdkafka that began here with a token: each sleeps a second for it."""
@@ -79,7 +74,9 @@ def test_every_command_of_a_failover_runs_as_the_least_privileged_user(pair, mmt
         ended = replicate.stop()
     failed = [f"{' '.join(words)}: {one.code}\n{one.stderr}" for words, one in said.items() if one.code]
     assert not failed, "\n".join(failed)
-    assert committed(pair) == {(f"source.{TOPIC}", number): 20 for number in (0, 1)}
+    assert committed(pair.bench.fleet["target"].bootstrap, GROUP) == {
+        (f"source.{TOPIC}", number): 20 for number in (0, 1)
+    }
     refused = [line for answer in (*said.values(), ended) for line in answer.said if DENIED.search(line)]
     assert (ended.code, refused) == (143, [])
     assert len(token_clients) <= 3 * len(STORY)

@@ -17,12 +17,13 @@ from confluent_kafka.admin import (
 from kit.bench import Bench
 from kit.exactness import flow_identity
 from kit.processes import MmtoolProcess
+from kit.without_spark import without_spark
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 RECORDS, PARTITIONS = 4_500_000, 3
 SMALL = 2_000
@@ -45,7 +46,8 @@ def bench(tmp_path_factory):
 @pytest.fixture(scope="module")
 def large(bench):
     """A topic that takes several waves of tasks."""
-    return mirrored(bench, "large", RECORDS, PARTITIONS)
+    with without_spark():
+        return mirrored(bench, "large", RECORDS, PARTITIONS)
 
 
 def mirrored(bench, topic, records, partitions=1):
@@ -79,6 +81,7 @@ def deny(cluster, topic, operation):
         done.result(20)
 
 
+@pytest.mark.spark
 def test_a_run_that_was_killed_leaves_no_process_and_the_next_one_goes_on(bench, large):
     with verify(bench, large) as process:
         process.wait_line("compared .* records, .* Spark tasks left", 120)
@@ -91,6 +94,7 @@ def test_a_run_that_was_killed_leaves_no_process_and_the_next_one_goes_on(bench,
     assert 0 < compared < RECORDS
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
 def test_an_interrupted_run_ends_at_once_and_leaves_no_process(bench, large, signum, code):
     with verify(bench, large) as process:
@@ -133,6 +137,7 @@ def test_points_are_kept_in_a_file_by_a_user_who_may_not_write_the_control_topic
     assert (second.code, [row["records_compared"] for row in second.rows]) == (0, [0]), second.stderr
 
 
+@pytest.mark.spark
 @pytest.mark.parametrize("how", ["pause_broker", pytest.param("kill_broker", marks=pytest.mark.chaos)])
 def test_a_cluster_that_goes_away_meanwhile_ends_the_run_in_bounded_time(bench, large, how, measured):
     target = bench.fleet["target"]

@@ -30,6 +30,12 @@ def groups_of(bootstrap: str) -> KafkaGroups:
     return KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers=bootstrap), _SECONDS)
 
 
+def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:
+    """A group's offsets on the cluster at an address, by topic and partition."""
+    commits = groups_of(bootstrap).commits([group])[group]
+    return {(place.topic, place.partition): commit.offset for place, commit in commits.items()}
+
+
 def flow_now(flow: FlowSettings, topics: Collection[str] = ()) -> FlowNow:
     """A flow whose clusters have answered."""
     here, there = (KafkaCluster(side, _SECONDS) for side in (flow.source, flow.target))

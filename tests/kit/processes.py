@@ -85,6 +85,12 @@ def error_of(answer: Answer) -> dict[str, Any]:
     return dict(error)
 
 
+def partitions_of(answer: Answer) -> list[Any]:
+    """The partitions of all groups of the only operation that a failover has answered with."""
+    (row,) = answer.rows
+    return [partition for group in row["groups"] for partition in group["partitions"]]
+
+
 class MmtoolProcess:
     """One running ``mmtool`` with everything that it starts, in a session of its own.
 
