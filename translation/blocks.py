@@ -179,7 +179,7 @@ class Tail:
 
     @property
     def position(self) -> DownstreamOffset:
-        """The mirror's position on the target: behind its last record, or with the source's offsets behind its fills."""
+        """The mirror's position on the target: behind its last record; with the source's offsets, behind its fills."""
         return self.target_verified_end if self.same_offsets else self.downstream_end.position
 
 

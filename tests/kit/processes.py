@@ -87,8 +87,8 @@ def error_of(answer: Answer) -> dict[str, Any]:
 
 def partitions_of(answer: Answer) -> list[Any]:
     """The partitions of all groups of the only operation that a failover has answered with."""
-    (row,) = answer.rows
-    return [partition for group in row["groups"] for partition in group["partitions"]]
+    groups = row_of(answer)["groups"]
+    return [partition for group in groups for partition in group["partitions"]]
 
 
 class MmtoolProcess:
