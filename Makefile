@@ -127,5 +127,5 @@ clean:
 	$(PIP) install --no-compile -c constraints.txt setuptools
 	$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.[dev]'
 	@echo "$(CURDIR)/tests" > $$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')/kit.pth
-	-@$(BIN)/python -m compileall -qq -j 0 .venv/lib mmtool commands translation tests > /dev/null
+	-@$(BIN)/python -m compileall -qq -j 0 mmtool commands translation tests/kit > /dev/null
 	@touch $@

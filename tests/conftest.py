@@ -37,7 +37,7 @@ _counter = itertools.count(1)
 
 
 settings.register_profile("quick", max_examples=5, deadline=None)
-settings.register_profile("standard", max_examples=60, deadline=None)
+settings.register_profile("standard", max_examples=40, deadline=None)
 settings.register_profile("deep", max_examples=500, deadline=None)
 settings.load_profile("standard")
 

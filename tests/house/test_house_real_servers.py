@@ -22,7 +22,6 @@ WITH_SPARK = {
     "test_secrets.py": "no secret in what Spark writes or shows",
     "test_secured_story.py": "a login, from Spark's workers as well",
     "test_spark_secrets.py": "no secret in what Spark writes or shows",
-    "test_spark_worker_lost.py": "workers that Spark replaces",
     "test_spark_workers.py": "how Spark starts workers",
     "test_verify_interrupted.py": "Ctrl-C while Spark's tasks compare",
 }

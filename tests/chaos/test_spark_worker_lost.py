@@ -14,7 +14,7 @@ from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.wait import wait_until
 from mmtool.runtime.files import state_root
 
-pytestmark = [pytest.mark.kafka, pytest.mark.spark]
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 
 _MOVES_AGAIN_SECONDS = 20.0
 _START_SECONDS = 60.0
@@ -97,7 +97,6 @@ def _control(stage):
     return read_control(stage.flow.target, flow_identity(fleet["source"], fleet["target"]))
 
 
-@pytest.mark.chaos
 def test_a_flow_starts_with_the_slots_that_are_there_and_is_spread_when_those_that_were_asked_for_come(
     fleet, tmp_path, cluster, mmtool
 ):
@@ -117,7 +116,6 @@ def test_a_flow_starts_with_the_slots_that_are_there_and_is_spread_when_those_th
         assert process.stop().code == _TERMINATED
 
 
-@pytest.mark.chaos
 def test_spark_that_allocates_executors_dynamically_is_asked_for_those_that_a_round_wants(
     fleet, tmp_path, cluster
 ):
