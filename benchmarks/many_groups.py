@@ -13,7 +13,7 @@ from busy import Others
 from kit.lookups import flow_facts, groups_of
 from kit.processes import Answer, run_mmtool
 from mmtool.config import load_settings
-from mmtool.failover.operation.local_copy import local_copy
+from mmtool.failover.operation.journal import local_copy
 from mmtool.insight.flow_now import connect
 from mmtool.insight.translation import look, translate_groups
 from mmtool.lab.load import Load, Transactions, produce

@@ -84,7 +84,7 @@ def check_file(path: Path, source: str | None = None, target: str | None = None)
     Raises:
         ConfigError: There is no such file, or it cannot be read.
     """
-    from mmtool.config.exposure import exposed_files
+    from mmtool.config.live import exposed_files
     from mmtool.config.load import read_file
     from mmtool.config.report import InvalidConfigError
     from mmtool.replication.ownership.limits import refuse_conflicts

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmtool.commands._known_names import remember_settings
+from mmtool.commands._completion import remember_settings
 from mmtool.errors import UsageError
 from mmtool.events import flow_fields
 from mmtool.output import bind, hide, warn
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from mmtool.insight.status import WatchedFlow
     from mmtool.kafka.admin.details import ClusterDetailsPort
     from mmtool.metrics.families import Level
-    from mmtool.plan.groups.facts import GroupSelection
-    from mmtool.plan.groups.units import ChosenUnit
+    from mmtool.plan.groups.facts import ChosenUnit, GroupSelection
     from mmtool.replication.driver.service import Observe
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -133,8 +132,8 @@ def watched_flows(
     from mmtool.commands._options import DEFAULT_TIMEOUT
     from mmtool.insight.flow_now import FIRST_ANSWER, connect
     from mmtool.insight.status import WatchedFlow
-    from mmtool.kafka.mm2.topics import Mm2Topics
-    from mmtool.kafka.state.flow_watch import KafkaFlowWatch
+    from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+    from mmtool.kafka.state.flow_state import KafkaFlowWatch
 
     patience = timeout or DEFAULT_TIMEOUT
 
@@ -157,7 +156,7 @@ def examined(
     """
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.insight.flow_now import connect
-    from mmtool.kafka.state.flow_watch import KafkaFlowWatch
+    from mmtool.kafka.state.flow_state import KafkaFlowWatch
 
     settings, seconds = loaded(config), timeout.total_seconds()
     chosen = settings.select(source, target)
@@ -215,8 +214,7 @@ def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> Sm
     from mmtool.insight.flow_now import connect
     from mmtool.insight.smoke_flow import Deadline, SmokeFlow
     from mmtool.kafka.logs.canary import KafkaCanary
-    from mmtool.kafka.state.flow_state import FollowedFlowState
-    from mmtool.kafka.state.flow_watch import KafkaFlowWatch
+    from mmtool.kafka.state.flow_state import FollowedFlowState, KafkaFlowWatch
 
     patience = min(timeout, _SMOKE_REQUEST)
     seconds = patience.total_seconds()
@@ -275,7 +273,7 @@ def unit_of(settings: FlowSettings, name: str | None) -> ChosenUnit | None:
     Raises:
         UsageError: No such unit.
     """
-    from mmtool.plan.groups.units import ChosenUnit
+    from mmtool.plan.groups.facts import ChosenUnit
 
     if name is None:
         return None
@@ -373,7 +371,7 @@ def _position(text: str) -> Start | int:
 
 def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
     from mmtool.failover.commits.exchange import content_of, lines_in
-    from mmtool.plan.groups.reset_csv import parse_reset_csv
+    from mmtool.plan.groups.imports import parse_reset_csv
 
     try:
         return parse_reset_csv(lines_in(path, content_of(path)))

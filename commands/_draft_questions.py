@@ -1,21 +1,227 @@
-"""The questions of `mmtool init`, and the properties file that their answers describe."""
+"""The questions and options of `mmtool init`, and the properties file that their answers describe."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
-from mmtool.commands._consent import has_terminal
-from mmtool.commands._questions import Answers, Question
-from mmtool.errors import UsageError
+import typer
+
+from mmtool.commands._consent import has_terminal, read_answer
+from mmtool.commands._options import config_option, timeout_option
+from mmtool.errors import RefusedError, UsageError
 from mmtool.output import talk
+from mmtool.output.console import write_err
+from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from pathlib import Path
 
     from mmtool.config.draft import Draft, DraftCluster, Login, Store
     from mmtool.config.placeholders import Placeholder
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One value that a command needs.
+
+    Attributes:
+        option: The option that gives it, as ``--topics``.
+        text: The question, without a question mark.
+        check: Returns the value as it is used; raises ValueError with the reason for a value that cannot be.
+        default: Used where nothing is given; None where there is none.
+        optional: Nothing is a valid answer.
+    """
+
+    option: str
+    text: str
+    check: Callable[[str], str]
+    default: str | None = None
+    optional: bool = False
+
+
+@dataclass(slots=True)
+class Answers:
+    """The values of a command's questions, in the order in which they are asked.
+
+    Attributes:
+        given: The options of the command line that answer questions, by name.
+        asks: Whether the operator is asked for what is not given.
+    """
+
+    given: Mapping[str, str]
+    asks: bool
+    _used: set[str] = field(default_factory=set)
+
+    def of(self, question: Question) -> str | None:
+        """The answer; None where an optional one is left out.
+
+        Raises:
+            UsageError: The option's value cannot be used, or nothing gives a value that is needed.
+            RefusedError: The terminal was closed.
+        """
+        self._used.add(question.option)
+        text = self.given.get(question.option)
+        if text is not None:
+            return self._checked(question, text)
+        if self.asks:
+            return _asked(question)
+        if question.default is None and not question.optional:
+            raise UsageError(
+                f"{question.option} is missing: {question.text}", remedy=f"add {question.option}"
+            )
+        return question.default
+
+    def needed(self, question: Question) -> str:
+        """The answer of a question that is not optional; raises as `of`."""
+        answer = self.of(question)
+        assert answer is not None  # only an optional question goes without
+        return answer
+
+    def refuse_unused(self, otherwise: str) -> None:
+        """Refuse options that no question asked for, since they would be ignored; ``otherwise`` completes the remedy.
+
+        Raises:
+            UsageError: There is one.
+        """
+        unused = [name for name in self.given if name not in self._used]
+        if unused:
+            names = ", ".join(unused)
+            raise UsageError(
+                f"{names} {'has' if len(unused) == 1 else 'have'} no effect with the other options",
+                remedy=f"leave out {names}, or {otherwise}",
+            )
+
+    @staticmethod
+    def _checked(question: Question, text: str) -> str:
+        try:
+            return question.check(text)
+        except ValueError as error:
+            raise UsageError(f"{question.option}: {error}", remedy=f"correct {question.option}") from None
+
+
+def _asked(question: Question) -> str | None:
+    """Ask until the answer can be used. A refused answer is not repeated: it may be a secret."""
+    hint = "" if question.default is None else f" [{question.default}]"
+    while True:
+        write_err(f"{printable(question.text + hint)}: ")
+        line = read_answer()
+        if not line:
+            write_err("\n")
+            raise RefusedError(
+                "the input ended before the last question: nothing was written", code="declined"
+            )
+        text = line.strip()
+        if not text and (question.optional or question.default is not None):
+            return question.default
+        try:
+            return question.check(text)
+        except ValueError as error:
+            talk(str(error))
+
+
+Timeout = Annotated[timedelta, timeout_option("8s")]
+NEW_FILE = Path("mm2.properties")
+NewConfig = Annotated[Path | None, config_option(f"The file to write.  [default: {NEW_FILE}]")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
+NoProbe = Annotated[
+    bool,
+    typer.Option("--no-probe", help="Connect to no cluster; without this option mmtool connects to both."),
+]
+Yes = Annotated[
+    bool,
+    typer.Option(
+        "--yes",
+        help="Ask no questions: the aliases and bootstrap servers of both clusters must be given; other options have"
+        " their defaults.",
+    ),
+]
+Topics = Annotated[
+    str | None, typer.Option("--topics", metavar="REGEX,REGEX", help="Topics to mirror.  [default: .*]")
+]
+Groups = Annotated[
+    str | None,
+    typer.Option("--groups", metavar="REGEX,REGEX", help="Consumer groups to translate.  [default: .*]"),
+]
+TopicNames = Annotated[
+    str | None,
+    typer.Option(
+        "--topic-names",
+        metavar="prefixed|same",
+        help="Topic names on the target: prefixed with the source's alias (east.orders), or the same as on the source."
+        "  [default: prefixed]",
+    ),
+]
+
+
+def _side(side: str, name: str, metavar: str, what: str, *short: str) -> Any:
+    option = f"--{side}-{name}" if name else f"--{side}"
+    return typer.Option(*short, option, metavar=metavar, help=what, rich_help_panel=f"The {side} cluster")
+
+
+_SOURCE_ALIAS = (
+    "Alias that the file gives the cluster, for example east; unless --topic-names is same, the cluster's topics are"
+    " named ALIAS.TOPIC on the target."
+)
+_TARGET_ALIAS = "Alias that the file gives the cluster, for example west."
+_SERVERS = "Bootstrap servers."
+_PROTOCOL = "Security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.  [default: PLAINTEXT]"
+_MECHANISM = (
+    "With SASL_PLAINTEXT or SASL_SSL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM."
+    "  [default: SCRAM-SHA-512]"
+)
+_USER = "With a mechanism other than AWS_MSK_IAM: user name; with OAUTHBEARER, client id."
+_PLACES = "env:NAME, file:PATH:KEY or directory:PATH:FILE"
+_FROM = (
+    f"Where the password (OAUTHBEARER: client secret) is: {_PLACES}; never the password itself."
+    "  [default: env:ALIAS_PASSWORD]"
+)
+_ENDPOINT = "With OAUTHBEARER: the token endpoint's URL."
+_TRUST = "With SSL or SASL_SSL: JKS, PKCS12 or PEM file with trusted certificates. Default: the system's."
+_TRUST_FROM = (
+    f"With a JKS or PKCS12 trust store: where its password is ({_PLACES})."
+    "  [default: env:ALIAS_TRUSTSTORE_PASSWORD]"
+)
+_KEYS = "With SSL, not SASL_SSL: JKS, PKCS12 or PEM file with mmtool's key and certificate."
+_KEYS_FROM = (
+    f"With a JKS or PKCS12 key store: where its password is ({_PLACES})."
+    "  [default: env:ALIAS_KEYSTORE_PASSWORD]"
+)
+
+Source = Annotated[str | None, _side("source", "", "ALIAS", _SOURCE_ALIAS, "-s")]
+SourceServers = Annotated[str | None, _side("source", "servers", "HOST:PORT,...", _SERVERS)]
+SourceProtocol = Annotated[str | None, _side("source", "protocol", "WORD", _PROTOCOL)]
+SourceMechanism = Annotated[str | None, _side("source", "mechanism", "WORD", _MECHANISM)]
+SourceUser = Annotated[str | None, _side("source", "user", "NAME", _USER)]
+SourcePasswordFrom = Annotated[str | None, _side("source", "password-from", "PLACE", _FROM)]
+SourceTokenEndpoint = Annotated[str | None, _side("source", "token-endpoint", "URL", _ENDPOINT)]
+SourceTruststore = Annotated[str | None, _side("source", "truststore", "FILE", _TRUST)]
+SourceTruststorePasswordFrom = Annotated[
+    str | None, _side("source", "truststore-password-from", "PLACE", _TRUST_FROM)
+]
+SourceKeystore = Annotated[str | None, _side("source", "keystore", "FILE", _KEYS)]
+SourceKeystorePasswordFrom = Annotated[
+    str | None, _side("source", "keystore-password-from", "PLACE", _KEYS_FROM)
+]
+Target = Annotated[str | None, _side("target", "", "ALIAS", _TARGET_ALIAS, "-t")]
+TargetServers = Annotated[str | None, _side("target", "servers", "HOST:PORT,...", _SERVERS)]
+TargetProtocol = Annotated[str | None, _side("target", "protocol", "WORD", _PROTOCOL)]
+TargetMechanism = Annotated[str | None, _side("target", "mechanism", "WORD", _MECHANISM)]
+TargetUser = Annotated[str | None, _side("target", "user", "NAME", _USER)]
+TargetPasswordFrom = Annotated[str | None, _side("target", "password-from", "PLACE", _FROM)]
+TargetTokenEndpoint = Annotated[str | None, _side("target", "token-endpoint", "URL", _ENDPOINT)]
+TargetTruststore = Annotated[str | None, _side("target", "truststore", "FILE", _TRUST)]
+TargetTruststorePasswordFrom = Annotated[
+    str | None, _side("target", "truststore-password-from", "PLACE", _TRUST_FROM)
+]
+TargetKeystore = Annotated[str | None, _side("target", "keystore", "FILE", _KEYS)]
+TargetKeystorePasswordFrom = Annotated[
+    str | None, _side("target", "keystore-password-from", "PLACE", _KEYS_FROM)
+]
+
 
 _SIDES = {"source": "the cluster to mirror from", "target": "the cluster to mirror to"}
 _EXAMPLES = {"source": "east", "target": "west"}
@@ -187,7 +393,7 @@ def _filled(text: str) -> str:
 
 
 def _servers(text: str) -> str:
-    from mmtool.config.servers import parse_servers
+    from mmtool.config.values import parse_servers
 
     try:
         return _filled(parse_servers(text).text)

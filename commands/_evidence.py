@@ -61,13 +61,13 @@ class Page:
         Raises:
             UsageError: The file cannot be written.
         """
-        from mmtool.output.output_file import claim
+        from mmtool.output.documents import claim
 
         claim(self.path, "--html")
 
     def write(self, evidence: Evidence) -> MmtoolError | None:
         """Write the page; returns why that failed."""
-        from mmtool.evidence.file import write_page
+        from mmtool.evidence.page import write_page
 
         try:
             write_page(self.path, evidence, self.signer, switches.replaced)

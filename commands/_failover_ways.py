@@ -1,4 +1,4 @@
-"""``mmtool failover list|show|resume|cancel|rollback``: list recorded operations, and continue or end one."""
+"""``mmtool failover list|show|resume|cancel|rollback|release``: recorded operations, and how to continue them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from mmtool.commands import _divergence as divergence
 from mmtool.commands import _evidence as evidence
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
-from mmtool.commands._connections import loaded
+from mmtool.commands._completion import remember_operations
+from mmtool.commands._connections import loaded, one_flow
 from mmtool.commands._consent import consent
-from mmtool.commands._known_names import remember_operations
 from mmtool.commands._next import given, say_ways_on
 from mmtool.errors import UnreachableError, with_remedy
 from mmtool.output import Column, OutputFormat, Result, finish, talk
@@ -24,10 +24,54 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
+    from mmtool.failover.modes.release import Release
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.recovery import RollbackPlan
     from mmtool.failover.operation.states import Event
     from mmtool.failover.service.lookup import FlowOperation
+
+
+RELEASED = (Column("topic"), Column("operation_id"), Column("state"), Column("reason"))
+
+
+def release(
+    *,
+    config: options.Config = None,
+    source: options.Source = None,
+    target: options.Target = None,
+    topic: options.ReleasedTopic = None,
+    execute: options.Execute = False,
+    yes: options.Yes = False,
+    output: options.Output = OutputFormat.TABLE,
+    timeout: options.Timeout = options.DEFAULT_TIMEOUT,
+) -> None:
+    """Let `mmtool replicate` mirror failed-over topics again; without --topic, all of them.
+
+    Use it where groups stay on the target after an emergency failover: a failback releases their topics by itself.
+    """
+    from mmtool.failover.service.rollback import release_topics
+
+    def agreed(found: Release) -> bool:
+        def shown() -> Result:
+            return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
+
+        if not execute or not found.marks:
+            finish(shown(), output, None)
+            talk(
+                f"nothing was changed; add --execute to {found.question}"
+                if found.marks
+                else f"no topic of {found.identity.name} has failed over: there is nothing to release"
+            )
+            return False
+        consent(found.question, yes=yes, about=shown)
+        return True
+
+    done = release_topics(one_flow(config, source, target), tuple(topic or ()), timeout, agreed)
+    if done is None:
+        return
+    finish(Result("failover release", done.rows(released=True), RELEASED, applied=True), output, None)
+    talk("a running `mmtool replicate` mirrors the released topics again within seconds")
+
 
 OperationId = Annotated[
     str,
@@ -64,7 +108,7 @@ def list_(
     """List the failovers, failbacks and drills that were started with --execute, the oldest first."""
     from mmtool.failover.report.report import recorded_row
     from mmtool.failover.service.lookup import find_operations
-    from mmtool.insight.per_cluster import worst
+    from mmtool.insight.flow_now import worst
     from mmtool.plan.words import few
 
     settings = loaded(config)

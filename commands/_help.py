@@ -1,27 +1,103 @@
-"""Plain-text help for every command, and the base classes that add the common switches.
-
-Help is plain text in one style: loading rich's renderer would double the start-up time, and plain text reads
-the same at any width, in a pager and in a ticket.
-"""
+"""Plain-text help for every command, with examples, common switches, and the nearest name of a mistyped one."""
 
 from __future__ import annotations
 
 import re
 import signal
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from mmtool.commands._examples import examples_of
-from mmtool.commands._nearest import suggested_commands
-from mmtool.commands._option_pairs import check_pairs
-from mmtool.commands._options import COMMON, Debug, LogFormatOption, NoColor, Quiet, Verbose
+from mmtool.commands._options import COMMON, Debug, LogFormatOption, NoColor, Quiet, Verbose, check_pairs
 from mmtool.errors import RefusedError, StoppedError, UsageError
 from mmtool.output import LogFormat, write
 from mmtool.output.console import switches
-from mmtool.plain_text import did_you_mean
+from mmtool.plain_text import did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+
+_OPERATION = "20260131T120000Z-5eed01"
+_EXAMPLES = (
+    "replicate -c mm2.properties --until-caught-up",
+    "translate-offsets -c mm2.properties -g app",
+    "groups audit -c mm2.properties --all-groups",
+    "groups sync -c mm2.properties --all-groups",
+    "groups export -c mm2.properties -g app",
+    "groups import offsets.csv -c mm2.properties -g app",
+    "failover planned -c mm2.properties -g app --out plan.json",
+    "failover emergency -c mm2.properties --all-groups",
+    "failover failback -c mm2.properties --all-groups",
+    "failover drill -c mm2.properties --all-groups",
+    "failover list -c mm2.properties",
+    f"failover show {_OPERATION} -c mm2.properties",
+    f"failover resume {_OPERATION} -c mm2.properties",
+    f"failover cancel {_OPERATION} -c mm2.properties",
+    f"failover rollback {_OPERATION} -c mm2.properties",
+    "failover release -c mm2.properties --topic orders",
+    "flow seek -c mm2.properties --topic orders --to 2026-01-31T12:00:00Z",
+    "flow forget -c mm2.properties --topic orders",
+    "flow rebuild -c mm2.properties --topic orders",
+    "flow pause -c mm2.properties --topic orders",
+    "flow resume -c mm2.properties --topic orders",
+    "status -c mm2.properties --groups",
+    "verify -c mm2.properties --topic orders",
+    "evidence verify drill.html --key ann.pub",
+    "doctor -c mm2.properties",
+    "init -s east --source-servers east-1:9092 -t west --target-servers west-1:9092",
+    "config check -c mm2.properties",
+    "config show -c mm2.properties",
+    "config import --strimzi mirror-maker-2.yaml",
+    "acls -c mm2.properties --for replicate --format kafka-acls --principal User:mmtool",
+    "metrics -c mm2.properties --port 9404",
+    "demo --keep",
+    "lab up --clusters east,west",
+    "lab down --keep-data",
+    "lab status",
+    "smoke -c mm2.properties --timeout 1m",
+)
+
+
+def examples_of(command: str) -> list[str]:
+    """The example of a command, or those of a group's commands, by its words without ``mmtool``; may be empty."""
+    return [line for line in _EXAMPLES if f"{line} ".startswith(f"{command} ")]
+
+
+def suggested_commands(group: Any, path: str, word: str) -> list[str]:
+    """The commands that may be meant, as they are typed: the nearest of the group, or those of this name elsewhere.
+
+    Args:
+        group: The group that has no such command.
+        path: How the group is called, as ``mmtool failover``.
+        word: What was typed.
+    """
+    elsewhere = [one for one, _ in _every_command(group, path) if one.split()[-1] == word.lower()]
+    verb = nearest(word, group.commands)
+    return elsewhere or ([] if verb is None else [f"{path} {verb}"])
+
+
+def with_options_last(command: Any, arguments: Iterable[str], option: str) -> list[str] | None:
+    """The words of a command line with the options behind the command; None where the command lacks the option."""
+    names, others = [], []
+    for word in arguments:
+        if word in getattr(command, "commands", ()):
+            command = command.commands[word]
+            names.append(word)
+        else:
+            others.append(word)
+    has_option = any(option in parameter.opts for parameter in command.params)
+    return [*names, *others] if has_option else None
+
+
+def _every_command(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Every command below a group, as it is typed, groups before their verbs."""
+    commands: Mapping[str, Any] = getattr(group, "commands", {})
+    for name in commands:
+        yield f"{path} {name}", commands[name]
+        yield from _every_command(commands[name], f"{path} {name}")
 
 
 class _Helpful:

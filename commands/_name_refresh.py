@@ -13,7 +13,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from mmtool.commands._known_names import keep_operations, remember_file
+from mmtool.commands._completion import keep_operations, remember_file
 from mmtool.errors import MmtoolError
 from mmtool.runtime import known_names as cache
 

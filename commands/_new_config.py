@@ -1,15 +1,27 @@
-"""The end of a command that wrote a new properties file: what is missing in it, and what to do with it."""
+"""The services of `mmtool init` and `mmtool config import`: write a properties file, and say what it lacks."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypedDict
 
-from mmtool.errors import CheckFailedError
-from mmtool.plain_text import shell_line
+from mmtool.errors import CheckFailedError, ConfigError, MmtoolError, UsageError, with_remedy
+from mmtool.output import Column, OutputFormat, Problem, Result, hide, talk
+from mmtool.plain_text import Lines, shell_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from datetime import timedelta
     from pathlib import Path
+
+    from mmtool.commands._config_check import CheckedFile
+    from mmtool.config import Settings
+    from mmtool.config.draft import Draft, DraftCluster
+    from mmtool.config.report import Finding
+    from mmtool.config.scopes import Side
+    from mmtool.doctor.examination import Answer
+    from mmtool.importers.service import Imported
+    from mmtool.runtime.files import NewFile
 
 
 def not_usable_yet(path: Path, message: str, do: str) -> CheckFailedError:
@@ -42,4 +54,303 @@ def tell_next_steps(path: Path, ways: Sequence[tuple[str, Sequence[str]]]) -> No
             NextStep("check clusters, rights and topics", command("doctor")),
             *(NextStep(sentence, command("replicate", *options)) for sentence, options in ways),
         ]
+    )
+
+
+_MOST_REPLICAS = 3
+
+
+class FirstContactRow(TypedDict):
+    """One cluster in `mmtool init`.
+
+    Attributes:
+        cluster: The alias.
+        side: Of the flow.
+        bootstrap_servers: As the file has them.
+        state: `answers`, `not_asked`, or the code of the error, such as `unreachable` or `not_authorised`.
+        cluster_id: As its brokers report it; null where it is not known.
+        brokers: How many are alive; null where it is not known.
+        message: Why the cluster did not answer; empty where it did, or was not asked.
+        file: The file that was written.
+    """
+
+    cluster: str
+    side: Literal["source", "target"]
+    bootstrap_servers: str
+    state: str
+    cluster_id: str | None
+    brokers: int | None
+    message: str
+    file: str
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenFile:
+    """A file that was written.
+
+    Attributes:
+        rows: One for each cluster.
+        warnings: Clusters that did not answer, and what the check of the file found.
+        error: Why no command can use the file yet; None where it can be used.
+    """
+
+    rows: list[FirstContactRow]
+    warnings: tuple[str, ...]
+    error: CheckFailedError | None
+
+
+def write_first_file(file: NewFile, draft: Draft, timeout: timedelta | None) -> WrittenFile:
+    """Check the draft, ask its clusters, and write the file with what they answered.
+
+    Args:
+        file: Gets the text.
+        draft: As the operator answered.
+        timeout: Of one request; None: no cluster is asked.
+
+    Raises:
+        UsageError: The file could not be used; nothing is written.
+    """
+    checked = _check(file, draft)
+    answers: Mapping[str, Answer | MmtoolError] = {}
+    if timeout is not None and checked.settings is not None:
+        answers = _ask(checked.settings, timeout)
+        draft = _completed(draft, answers)
+        checked = _check(file, draft)
+    file.publish()
+    talk(f"{file.path} was written")
+    away = [with_remedy(answer) for answer in answers.values() if isinstance(answer, MmtoolError)]
+    if checked.good_for and not away:
+        talk(f"{file.path} {checked.good_for}")
+    found = [finding.sentence for finding in checked.findings if finding.severity == "warning"]
+    rows = [_row(file.path, side, cluster, answers) for side, cluster in draft.sides.items()]
+    return WrittenFile(rows, (*away, *found, *checked.exposed), _unusable(file.path, checked))
+
+
+def _check(file: NewFile, draft: Draft) -> CheckedFile:
+    """What `mmtool config check` says. Its errors may only be about secrets and stores that are not in place yet.
+
+    Raises:
+        UsageError: There is another error.
+    """
+    from mmtool.commands._config_check import check_file
+    from mmtool.config.draft import text_of
+
+    file.write(text_of(draft).encode())
+    checked = check_file(file.draft)
+    checked = replace(checked, findings=tuple(_named(finding, file) for finding in checked.findings))
+    wrong = [f for f in checked.errors if f.key not in draft.outside_keys]
+    if wrong:
+        raise UsageError(
+            Lines.of(f"`{f.key}`{f.message}" if f.key else f.message for f in wrong),
+            remedy="correct the options or answers; nothing was written",
+        )
+    if checked.refusal is not None:
+        raise checked.refusal
+    return checked
+
+
+def _named(finding: Finding, file: NewFile) -> Finding:
+    """The finding with the name that the file gets."""
+    return replace(finding, path=file.path, message=finding.message.replace(str(file.draft), str(file.path)))
+
+
+def _ask(settings: Settings, timeout: timedelta) -> Mapping[str, Answer | MmtoolError]:
+    from mmtool.commands._connections import examined_clusters
+    from mmtool.doctor.examination import ask_each
+
+    for secret in settings.secrets():
+        hide(secret)
+    talk(f"connecting to {' and '.join(settings.clusters)}")
+    return ask_each(examined_clusters(settings, settings.flows, timeout.total_seconds()))
+
+
+def _completed(draft: Draft, answers: Mapping[str, Answer | MmtoolError]) -> Draft:
+    """The draft with the clusters' ids, and with a replication factor that both can have.
+
+    Raises:
+        ConfigError: Both aliases lead to one cluster.
+    """
+    known = {alias: answer for alias, answer in answers.items() if not isinstance(answer, MmtoolError)}
+    source, target = (
+        replace(cluster, cluster_id=known[cluster.alias].cluster_id) if cluster.alias in known else cluster
+        for cluster in draft.sides.values()
+    )
+    if source.cluster_id is not None and source.cluster_id == target.cluster_id:
+        raise ConfigError(
+            f"{source.alias} and {target.alias} are the same cluster, {source.cluster_id}; nothing was written",
+            remedy="give each alias the bootstrap servers of its own cluster",
+        )
+    brokers = [answer.brokers for answer in known.values()]
+    replicas = min(_MOST_REPLICAS, *brokers) if len(known) == len(draft.sides) else None
+    return replace(draft, source=source, target=target, replicas=replicas)
+
+
+def _row(
+    path: Path, side: Side, cluster: DraftCluster, answers: Mapping[str, Answer | MmtoolError]
+) -> FirstContactRow:
+    answer = answers.get(cluster.alias)
+    state, message = "not_asked", ""
+    brokers: int | None = None
+    if isinstance(answer, MmtoolError):
+        state, message = answer.code, answer.message
+    elif answer is not None:
+        state, brokers = "answers", answer.brokers
+    return {
+        "cluster": cluster.alias,
+        "side": side,
+        "bootstrap_servers": cluster.servers,
+        "state": state,
+        "cluster_id": cluster.cluster_id,
+        "brokers": brokers,
+        "message": message,
+        "file": str(path),
+    }
+
+
+def _unusable(path: Path, checked: CheckedFile) -> CheckFailedError | None:
+    """The error that says what has to be in place before a command can use the file."""
+    if not checked.errors:
+        return None
+    return not_usable_yet(
+        path,
+        Lines.of(finding.sentence for finding in checked.errors),
+        "set the variables and provide the files that the error names",
+    )
+
+
+_NOTES = (Column("kind"), Column("path"), Column("message", note=True))
+WAYS = (("continue where MirrorMaker 2 stops; stop MirrorMaker 2 when mmtool asks for it", ("--take-over",)),)
+"""What is done next with the file: a sentence, and the options of `mmtool replicate`."""
+
+
+class ImportRow(TypedDict):
+    """One note about an import, or one finding of the written file's check.
+
+    Attributes:
+        kind: A setting of the input that needs a decision, that the connectors disagree on, that is a secret, or that
+            was left out of the properties file; or the severity of a finding about that file.
+        path: The setting in the input, or file, line and key of a finding.
+        message: The reason, or what to do.
+    """
+
+    kind: Literal["attention", "differs", "secret", "left_out", "error", "warning"]
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """What is imported.
+
+    Attributes:
+        files: In the order given.
+        is_strimzi: Strimzi's resources; otherwise JSON of connectors.
+    """
+
+    files: tuple[Path, ...]
+    is_strimzi: bool
+
+    def imported(self, secrets_dir: str, *, keep_secrets: bool) -> Imported:
+        """The properties file of these files.
+
+        Raises:
+            UsageError: A file cannot be read or imported.
+        """
+        from mmtool.importers.service import import_connectors, import_strimzi
+
+        read = import_strimzi if self.is_strimzi else import_connectors
+        return read(self.files, secrets_dir, keep_secrets=keep_secrets)
+
+
+def input_of(strimzi: list[Path] | None, connect: list[Path] | None, more: list[Path] | None) -> Input:
+    """The files that the options name.
+
+    Raises:
+        UsageError: Neither of the options is given.
+    """
+    if not strimzi and not connect:
+        raise UsageError(
+            "neither --strimzi nor --connect is given: there is nothing to import",
+            remedy="name the input: mmtool config import --strimzi FILE.yaml, or --connect FILE.json",
+        )
+    return Input((*(strimzi or connect or ()), *(more or ())), bool(strimzi))
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenImport:
+    """A file that was written.
+
+    Attributes:
+        rows: What is not in the file and what needs a decision; then what the check of the file found.
+        warnings: The urgent ones as sentences, for a document.
+        exposed: A sentence for each file with secrets that others may read.
+        problems: Each error of the check, for a document.
+        error: That no command can use the file yet; None where it can be used.
+    """
+
+    rows: list[ImportRow]
+    warnings: tuple[str, ...]
+    exposed: tuple[str, ...]
+    problems: tuple[Problem, ...]
+    error: CheckFailedError | None
+
+    def result(self, output: OutputFormat) -> Result:
+        """The table says it all on stdout; a document has its warnings and errors where scripts look for them."""
+        if output is OutputFormat.TABLE:
+            return Result("config import", self.rows, _NOTES, warnings=self.exposed, applied=True)
+        warnings = (*self.warnings, *self.exposed)
+        return Result(
+            "config import", self.rows, _NOTES, warnings=warnings, errors=self.problems, applied=True
+        )
+
+
+def write_import(file: NewFile, imported: Imported) -> WrittenImport:
+    """Write the file and check it, as `mmtool config check` does.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    from mmtool.commands._config_check import check_file
+    from mmtool.importers.core.connect import NoteKind
+
+    file.write(imported.text.encode("ascii", "backslashreplace"))
+    file.publish()
+    talk(f"{file.path} was written")
+    checked = check_file(file.path)
+    if checked.good_for:
+        talk(f"{file.path} {checked.good_for}")
+    rows = [ImportRow(kind=note.kind.value, path=note.path, message=note.message) for note in imported.notes]
+    urgent = (NoteKind.ATTENTION, NoteKind.DIFFERS)
+    warnings = [f"{note.path}: {note.message}" for note in imported.notes if note.kind in urgent]
+    warnings += [finding.sentence for finding in checked.findings if finding.severity == "warning"]
+    problems = [Problem("config", finding.sentence) for finding in checked.errors]
+    if checked.refusal is not None:
+        problems.append(Problem.of(checked.refusal))
+        rows.append(ImportRow(kind="error", path=str(file.path), message=with_remedy(checked.refusal)))
+    return WrittenImport(
+        [*rows, *_findings(checked)],
+        tuple(warnings),
+        checked.exposed,
+        tuple(problems),
+        _not_importable(file.path, len(problems)),
+    )
+
+
+def _findings(checked: CheckedFile) -> Iterator[ImportRow]:
+    for finding in checked.findings:
+        place = (finding.path, finding.line, finding.key)
+        path = ":".join(str(part) for part in place if part is not None)
+        yield ImportRow(kind=finding.severity, path=path, message=finding.text)
+
+
+def _not_importable(path: Path, problems: int) -> CheckFailedError | None:
+    """The error that says that something has to be in place before a command can use the file."""
+    from mmtool.plan.words import counted
+
+    if not problems:
+        return None
+    return not_usable_yet(
+        path,
+        f"{path} was written and cannot be used yet: {counted(problems, 'error')}",
+        "provide the secrets and correct the keys that the table names",
     )

@@ -1,15 +1,18 @@
-"""The list of next commands at the end of a command's output, one command per line."""
+"""The end of a command's output: the next commands, one a line, and how to restore the previous offsets."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from mmtool.output import talk
+from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from mmtool.config import FlowSettings
+    from mmtool.failover.commits.move import Moved
     from mmtool.failover.report.report import NextStep
 
 
@@ -33,3 +36,13 @@ def say_next(items: Sequence[NextStep], title: str = "Next:") -> None:
 def say_ways_on(items: Sequence[NextStep]) -> None:
     """The same for commands of which an operator chooses one."""
     say_next(items, "Next:" if len(items) == 1 else "Next, one of:")
+
+
+def say_undo(ended: Moved, flow: FlowSettings, config: Path | None) -> None:
+    """The command that puts back what was replaced; nothing where nothing was."""
+    if ended.undo is None:
+        return
+    file = [] if config is None else ["-c", str(config)]
+    words = ["mmtool", "groups", "import", *file, "-s", flow.source.alias, "-t", flow.target.alias]
+    talk("to restore the previous offsets:")
+    talk(f"   {shell_line([*words, str(ended.undo), '--execute'])}")

@@ -12,7 +12,7 @@ from mmtool.commands._consent import consent
 from mmtool.commands._next import say_next, say_ways_on
 from mmtool.errors import CheckFailedError, MmtoolError
 from mmtool.output import Column, OutputFormat, Result, finish, human, talk
-from mmtool.output import group_rows as of
+from mmtool.output import layout as of
 from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from mmtool.commands._evidence import Page
     from mmtool.config import FlowSettings
+    from mmtool.failover.modes.cutover import Ended
     from mmtool.failover.modes.emergency import EmergencyRehearsal
-    from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.report.rows import Row
@@ -213,7 +213,7 @@ def write_page(
     """
     if page is None:
         return None
-    from mmtool.evidence.environment import environment
+    from mmtool.evidence.document import environment
     from mmtool.evidence.operation import operation_evidence
     from mmtool.output.render import with_file
 

@@ -10,7 +10,7 @@ import typer
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands._connections import require_selector, selection
-from mmtool.commands._option_pairs import is_given
+from mmtool.commands._options import is_given
 from mmtool.errors import UsageError
 from mmtool.output import finish, talk
 from mmtool.plain_text import shell_line
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.failover.modes.rehearsal import SavableRehearsal
-    from mmtool.plan.groups.facts import GroupSelection
-    from mmtool.plan.groups.units import ChosenUnit
+    from mmtool.plan.groups.facts import ChosenUnit, GroupSelection
     from mmtool.plan.runbook.plan_file import SavedPlan
 
 Out = Annotated[

@@ -12,7 +12,7 @@ from mmtool.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mmtool.plan.failover.principal_map import PrincipalMap
+    from mmtool.plan.failover.acl_promotion import PrincipalMap
     from mmtool.plan.runbook.plan_file import SavedPlan
 
 _PROMOTES, _MAP = "promote-acls", "principal-map"
@@ -56,7 +56,7 @@ def asked(said: Mapping[str, str]) -> PrincipalMap | None:
     Raises:
         UsageError: The file cannot be read, or a line of it is wrong.
     """
-    from mmtool.plan.failover.principal_map import SAME_NAMES, read_principal_map
+    from mmtool.plan.failover.acl_promotion import SAME_NAMES, read_principal_map
     from mmtool.runtime.files import did_you_mean_file
 
     if _PROMOTES not in said:

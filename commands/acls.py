@@ -77,7 +77,7 @@ def acls(
 
     from mmtool.commands._connections import loaded
     from mmtool.rights.render import kafka_acls, strimzi
-    from mmtool.rights.requirements import rights_of_flows
+    from mmtool.rights.scope import rights_of_flows
 
     if format_ in {Format.KAFKA_ACLS, Format.STRIMZI}:
         user = _checked(principal, format_, output)

@@ -16,8 +16,7 @@ from typer.core import TyperCommand
 
 from mmtool import __version__
 from mmtool.commands._completion import VARIABLE, quietly
-from mmtool.commands._help import MmtoolGroup, write_options
-from mmtool.commands._nearest import with_options_last
+from mmtool.commands._help import MmtoolGroup, with_options_last, write_options
 from mmtool.commands._options import LOG_FORMAT_VARIABLE
 from mmtool.commands._registry import CommandTable, Entry
 from mmtool.errors import UsageError

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from mmtool.commands._init_options import NEW_FILE, Force, NewConfig
+from mmtool.commands._draft_questions import NEW_FILE, Force, NewConfig
 from mmtool.commands._options import Config, OnlySource, OnlyTarget, Output
 from mmtool.output import Column, OutputFormat, Result, emit, finish, talk
 
@@ -116,8 +116,7 @@ def import_(
     comments in the file. Exit code 0: the file can be used. 7: it was written, and something is missing, such as a
     secret.
     """
-    from mmtool.commands._import_file import WAYS, input_of, write_import
-    from mmtool.commands._new_config import tell_next_steps
+    from mmtool.commands._new_config import WAYS, input_of, tell_next_steps, write_import
     from mmtool.runtime.files import new_file
 
     path = config or NEW_FILE

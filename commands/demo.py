@@ -59,7 +59,7 @@ def demo(*, keep: Keep = False, state_dir: StateDir = None, output: Output = Out
 
 def _play(stage: AbstractContextManager[Stage], logs: Path, output: OutputFormat) -> None:
     from mmtool.lab.demo_story import STEPS, tour
-    from mmtool.output.steps import Steps
+    from mmtool.output.progress import Steps
 
     with Steps(STEPS) as steps:
         done = tour(stage, logs, steps)

@@ -48,7 +48,7 @@ def doctor(
     import os
 
     from mmtool.commands._connections import examined
-    from mmtool.config.exposure import exposed_files
+    from mmtool.config.live import exposed_files
     from mmtool.config.load import config_path
     from mmtool.doctor.checks import CLUSTER_CHECKS, FLOW_CHECKS
     from mmtool.doctor.examination import examine

@@ -12,13 +12,13 @@ import typer
 
 from mmtool.commands import _divergence as divergence
 from mmtool.commands import _evidence as evidence
+from mmtool.commands import _failover_ways as releases
 from mmtool.commands import _failover_ways as ways
 from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands import _plan_files as plans
 from mmtool.commands import _promotion as promotions
-from mmtool.commands import _release as releases
 from mmtool.commands._connections import (
     loaded,
     one_flow,
@@ -311,9 +311,8 @@ def drill(
     with -g, --groups, --unit or --all-groups.
     """
     from mmtool.failover.modes import drill as service
-    from mmtool.failover.service.drill_run import run_drill
-    from mmtool.failover.service.group_move import GroupMove
-    from mmtool.plan.failover.drill_gate import Limits
+    from mmtool.failover.service.group_move import GroupMove, run_drill
+    from mmtool.plan.failover.drill import Limits
 
     page = evidence.asked_for(html, sign)
     limits = Limits(None if max_rto is None else max_rto.total_seconds(), max_reread)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
+from mmtool.commands._completion import remember_rows
 from mmtool.commands._connections import loaded, one_flow, selection
 from mmtool.commands._consent import consent
-from mmtool.commands._known_names import remember_rows
-from mmtool.commands._undo import say_undo
+from mmtool.commands._next import say_undo
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, human, stdout_is_tty, talk, warn, watch, write
-from mmtool.output import group_rows as of
+from mmtool.output import layout as of
 from mmtool.plain_text import Lines
 
 if TYPE_CHECKING:
@@ -170,8 +170,7 @@ def audit(
     from time import time
 
     from mmtool.insight.audit import audit as run
-    from mmtool.insight.flow_now import connect
-    from mmtool.insight.per_cluster import ask_each, worst
+    from mmtool.insight.flow_now import ask_each, connect, worst
 
     chosen, now_ms = selection(group, groups, all_groups=all_groups), int(time() * 1000)
     flows = [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]
@@ -288,7 +287,7 @@ def export(
     from mmtool.failover.report.rows import reset_lines
     from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look_along
-    from mmtool.plan.groups.reset_csv import write_reset_csv
+    from mmtool.plan.groups.imports import write_reset_csv
 
     chosen = selection(group, groups, all_groups=all_groups)
     query = None if from_ is None else _checkpoint_of(*from_, chosen, format_)
@@ -358,8 +357,8 @@ def import_(
     FILE may also be an undo file, which mmtool writes when it commits offsets: then --execute restores the previous
     offsets, and deletes commits that did not exist before.
     """
+    from mmtool.failover.commits.apply import is_undo, read_undo
     from mmtool.failover.commits.exchange import check_import, content_of, import_rows, read_reset_file
-    from mmtool.failover.commits.undo_files import is_undo, read_undo
     from mmtool.insight.flow_now import connect
 
     if group == "":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from mmtool.commands import _init_options as options
+from mmtool.commands import _draft_questions as options
 from mmtool.commands._options import Output
 from mmtool.output import Column, OutputFormat, Result, finish
 
@@ -65,8 +65,7 @@ def init(
     """
     given = {f"--{name.replace('_', '-')}": value for name, value in locals().items()}
     from mmtool.commands._draft_questions import draft_of
-    from mmtool.commands._first_file import write_first_file
-    from mmtool.commands._new_config import tell_next_steps
+    from mmtool.commands._new_config import tell_next_steps, write_first_file
     from mmtool.runtime.files import new_file
 
     path = config or options.NEW_FILE

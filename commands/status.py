@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.commands._known_names import remember_rows
+from mmtool.commands._completion import remember_rows
 from mmtool.output import Column, OutputFormat, Result, finish, human, rows_that_fit, stdout_is_tty, watch
-from mmtool.output import group_rows as of
+from mmtool.output import layout as of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.insight.group_status import GroupsStatus
     from mmtool.insight.status import Status, WatchedFlow
-    from mmtool.insight.trend import Trends
+    from mmtool.insight.status_report import Trends
     from mmtool.plan.groups.facts import GroupSelection
 
 Watch = Annotated[
@@ -157,8 +157,7 @@ def _show_flows(
     max_lag_seconds: float | None,
 ) -> None:
     from mmtool.insight.status import look_at_all
-    from mmtool.insight.status_report import gate
-    from mmtool.insight.trend import Trends
+    from mmtool.insight.status_report import Trends, gate
 
     found, trends = look_at_all(flows), Trends()
     remember_rows(config, (row._asdict() for row in found.rows))
@@ -196,19 +195,19 @@ def _show_groups(
 def _of_groups(
     found: GroupsStatus, errors: tuple[MmtoolError, ...], *, output: OutputFormat, per_group: bool
 ) -> Result:
-    from mmtool.insight.group_report import headline, on_screen
+    from mmtool.insight.status_report import groups_headline, groups_on_screen
 
     rows: Sequence[Mapping[str, object]] = [row._asdict() for row in found.rows]
     left_out = ""
     if output is OutputFormat.TABLE and stdout_is_tty():
-        rows, left_out = on_screen(found.rows, rows_that_fit(len(found.flows)), per_group=per_group)
+        rows, left_out = groups_on_screen(found.rows, rows_that_fit(len(found.flows)), per_group=per_group)
     return Result(
         "status",
         rows,
         _GROUP_COLUMNS,
         warnings=found.warnings,
         errors=errors,
-        headlines=[headline(flow) for flow in found.flows],
+        headlines=[groups_headline(flow) for flow in found.flows],
         summary=left_out,
         per_group=per_group,
     )

@@ -11,7 +11,7 @@ from mmtool.commands import _options as options
 from mmtool.commands._columns import by_cluster
 from mmtool.commands._connections import loaded, require_selector, selection, unit_of
 from mmtool.commands._consent import consent
-from mmtool.commands._undo import say_undo
+from mmtool.commands._next import say_undo
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk, warn
 

@@ -120,7 +120,7 @@ class _Clock:
 
     def evidence(self, found: Verification, asked: Options, flows: Sequence[FlowClusters]) -> Evidence:
         from mmtool.evidence.comparison import Run, comparison_evidence
-        from mmtool.evidence.environment import environment
+        from mmtool.evidence.document import environment
         from mmtool.runtime.process import operator
 
         run = Run(operator(), self._began_ms, _now_ms(), self._said)

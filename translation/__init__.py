@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.insight.offset_map import load_offset_map
     from mmtool.insight.offset_udf import translate_offsets_udf
-    from mmtool.translation.answers import Answer, Bounded, Exact, Refused
+    from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused
     from mmtool.translation.columns import Answers
     from mmtool.translation.offset_map import OffsetMap
-    from mmtool.translation.refusals import Reason
     from mmtool.translation.types import TopicPartition
 
 __all__ = [
@@ -50,7 +49,7 @@ _HOMES = {
     "Exact": "mmtool.translation.answers",
     "MmtoolError": "mmtool.errors",
     "OffsetMap": "mmtool.translation.offset_map",
-    "Reason": "mmtool.translation.refusals",
+    "Reason": "mmtool.translation.answers",
     "Refused": "mmtool.translation.answers",
     "TopicPartition": "mmtool.translation.types",
     "load_offset_map": "mmtool.insight.offset_map",

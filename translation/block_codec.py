@@ -30,9 +30,8 @@ from mmtool.translation.blocks import (
     WriterState,
 )
 from mmtool.translation.errors import InvariantError, UnreadableStateError
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.runs import Offsets, RunMap
-from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, ClusterId, DownstreamOffset, TopicId, Unknown, UpstreamOffset
 from mmtool.translation.varints import decode_columns, encode_column, put_varint, take_varint
 
 if TYPE_CHECKING:

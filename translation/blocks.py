@@ -12,13 +12,11 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from mmtool.translation.errors import UnreadableStateError
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 if TYPE_CHECKING:
-    from mmtool.translation.known import Unknown
     from mmtool.translation.runs import RunMap
-    from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, UpstreamOffset
+    from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, Unknown, UpstreamOffset
 
 MAX_RUNS: Final = 4096
 """Runs in a sealed block: about 12 to 20 KB."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mmtool.translation.answers import Answer, Bounded, Exact, Refused
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

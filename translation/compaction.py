@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mmtool.translation.derive import AmbiguousError, derive
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.runs import RunBuilder
-from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,18 +1,38 @@
-"""Decode Kafka Connect's stored offsets of MirrorMaker 2: ``mm2-offsets.<source>.internal``, bytes -> values.
-
-Schemaless JSON (Connect's ``OffsetStorageWriter``). Key: ``[connector, {"cluster": alias, "partition": n, "topic":
-name}]`` with the topic's name on the source; value: ``{"offset": n}``, the last *record* that was replicated.
-"""
+"""Decode what other programs have written as JSON: Kafka Connect's stored offsets of MirrorMaker 2."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from mmtool.translation.json_text import parse_json
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.mm2_records import MalformedRecord
-from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown, UpstreamOffset
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def parse_json(text: str | bytes, made_of: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
+    """The value of a JSON text, in UTF-8 where it is bytes.
+
+    Args:
+        text: The JSON.
+        made_of: Makes an object of its keys and values, of which some may have one key; None: the last one counts.
+
+    Raises:
+        ValueError: It is no JSON, nested too deeply, or has half a surrogate pair, which no text can hold.
+    """
+    if isinstance(text, bytes):
+        text = text.decode("utf-8-sig")
+    try:
+        value = json.loads(text, object_pairs_hook=made_of)
+        if "\\ud" in text or "\\uD" in text:
+            json.dumps(value, ensure_ascii=False).encode()
+    except RecursionError as error:
+        raise ValueError("JSON that is nested too deeply") from error
+    return value
+
 
 CONNECTOR: Final = "MirrorSourceConnector"
 """The name that dedicated MirrorMaker 2 gives to the connector that copies records.

@@ -17,10 +17,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.pair import began_too_late, equal_offsets, read_again, unbooked
-from mmtool.translation.refusals import Reason
 from mmtool.translation.sync_map import translate_back_by_syncs
 from mmtool.translation.translate import translate, translate_back
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset

@@ -21,10 +21,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.translation.answers import Answer, Bounded, Exact, Refused
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.refusals import Reason
-from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused
+from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

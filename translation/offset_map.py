@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from mmtool.translation.answers import Reason
 from mmtool.translation.columns import Answers, Columns
 from mmtool.translation.pair import translate_in_pair_many
-from mmtool.translation.refusals import Reason
 from mmtool.translation.translate import translate_many
 from mmtool.translation.types import TopicPartition
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from mmtool.translation.answers import Answer, Refused, SourceLog, TargetLog
-    from mmtool.translation.known import Unknown
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.runs import Offsets
+    from mmtool.translation.types import Unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mmtool.translation.answers import Answer, Bounded, Exact, Refused
+from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused
 from mmtool.translation.columns import Columns
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.refusals import Reason
 from mmtool.translation.translate import translate, translate_many
-from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from mmtool.translation.answers import SourceLog, TargetLog

@@ -39,12 +39,12 @@ from mmtool.translation.answers import (
     Bounded,
     Exact,
     Knowledge,
+    Reason,
     Refused,
     SourceLog,
     TargetLog,
 )
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.refusals import Reason
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -1,13 +1,4 @@
-"""Translate committed offsets across a mirror, exactly. Rules and edge cases: docs/concepts/translation.md.
-
-M  monotone: a later commit never gets an earlier answer
-N  never skips: each surviving record at or after the commit is at or after the answer
-R  no re-read: no record below the commit is at or after an exact answer
-X  exact inside a run: the record at the commit is the record at the answer
-I  inverse: translating forward, then back, gives the first offset, for each surviving record
-S  stable: later mirroring never changes an answer that names a record, and moves an answer at the
-   end over markers only
-"""
+"""Translate committed offsets across a mirror, exactly; and where a group continues if an answer is needed anyway."""
 
 from __future__ import annotations
 
@@ -15,11 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mmtool.translation.answers import Answer, Bounded, Exact, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused, Skipping, SourceLog, TargetLog
 from mmtool.translation.columns import Columns
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.refusals import Reason
-from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -245,3 +234,92 @@ def _hits(
         yield Reason.NOT_MIRRORED, before
     yield Reason.TARGET_LOG_START_PASSED, offsets < target.log_start
     yield Reason.BEYOND_MIRROR, offsets > target.log_end
+
+
+def clamp_ahead(partition: PartitionMap, commit: UpstreamOffset, *, target: TargetLog) -> Bounded | Refused:
+    """The end of the mirror, for a commit that is ``beyond_mirror`` when the source is lost.
+
+    The group has read records that never arrived, or that arrived in the last second and are not in the map
+    yet; only the latter are read again, so there are at most as many as the target holds past the map's end,
+    and at most as many as the group has read past the frontier.
+
+    Returns:
+        `Bounded`, a downstream offset, or `Refused` (beyond_mirror) when the target's log ends before it.
+    """
+    end = max(partition.tail.downstream_end.position, target.log_start)
+    if end > target.log_end:
+        return Refused(Reason.BEYOND_MIRROR)
+    ahead = max(0, commit - partition.upstream_frontier)
+    return Bounded(end, min(ahead, target.log_end - end))
+
+
+def clamp_skipping(
+    partition: PartitionMap, commit: UpstreamOffset, *, target: TargetLog
+) -> Skipping | Refused:
+    """The first available record at or after a commit that is refused, for ``--allow-skip``.
+
+    For ``target_log_start_passed`` and ``not_mirrored``.
+
+    Returns:
+        `Skipping`, a downstream offset, with the number of records that are skipped (an upper bound where only their
+        offsets are known); `Refused` (beyond_mirror) when the commit is past the frontier, or the target's log ends
+        before the answer.
+    """
+    if commit > partition.upstream_frontier:
+        return Refused(Reason.BEYOND_MIRROR)
+    record = partition.runs.find_forward(commit)
+    answer = partition.tail.downstream_end.position if record is None else record
+    clamped = max(answer, target.log_start)
+    if clamped > target.log_end:
+        return Refused(Reason.BEYOND_MIRROR)
+    deleted = partition.runs.records_below_downstream(target.log_start) - partition.runs.records_below(commit)
+    gap = partition.gap_at(commit)
+    never = 0 if gap is None else gap.end - commit
+    return Skipping(clamped, max(0, deleted) + max(0, partition.known_from - commit) + never)
+
+
+def clamp_checkpoint(
+    partition: PartitionMap | None,
+    commit: UpstreamOffset,
+    checkpoint: DownstreamOffset,
+    *,
+    target: TargetLog,
+) -> Bounded | Skipping:
+    """Where a group continues on the target, if only its checkpoint gives an offset there.
+
+    Records that the target has deleted after the checkpoint are skipped, except mirrored records below the commit: the
+    group has read those. The others were mirrored and unread, or written on the target; the map does not say which of
+    the latter the group has read on the source, so each of their offsets counts.
+
+    Args:
+        partition: The partition's map; None when the flow has stored nothing for it.
+        commit: Next offset to read on the source, as the checkpoint has it.
+        checkpoint: The checkpoint's offset on the target.
+        target: The target log's bounds, read *after* the map was read.
+
+    Returns:
+        The checkpoint's offset, or that of the first available record: `Skipping` with an upper bound of the records
+        that are skipped, or `Bounded` where there are none.
+    """
+    offset = min(max(checkpoint, target.log_start), target.log_end)
+    skipped = max(0, target.log_start - checkpoint)
+    if partition is not None:
+        skipped += _passed_over(partition, commit) - _read(partition, commit, checkpoint, target.log_start)
+    return Skipping(offset, skipped) if skipped else Bounded(offset, target.log_end - offset)
+
+
+def _read(
+    partition: PartitionMap, commit: UpstreamOffset, start: DownstreamOffset, end: DownstreamOffset
+) -> int:
+    """How many mirrored records between two offsets of the target are below the commit."""
+    runs = partition.runs
+    below = min(runs.records_below(commit), runs.records_below_downstream(end))
+    return max(0, below - runs.records_below_downstream(start))
+
+
+def _passed_over(partition: PartitionMap, commit: UpstreamOffset) -> int:
+    """How many offsets from the commit on were skipped by choice, although the source held their records."""
+    gap = partition.gap_at(commit)
+    if gap is None or deleted_below(gap.end, partition, UNKNOWN):
+        return 0
+    return gap.end - commit

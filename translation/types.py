@@ -1,8 +1,27 @@
-"""Types that all packages share. Upstream and downstream offsets are different types for the type checker."""
+"""Types that all packages share: upstream and downstream offsets, which are different types, and ``UNKNOWN``."""
 
 from __future__ import annotations
 
-from typing import NamedTuple, NewType
+from enum import Enum
+from typing import Final, NamedTuple, NewType, TypeVar
+
+_T = TypeVar("_T")
+
+
+class Unknown(Enum):
+    """The type of `UNKNOWN`; write ``int | Unknown`` for a number that may be unknown."""
+
+    UNKNOWN = "unknown"
+
+
+UNKNOWN: Final = Unknown.UNKNOWN
+"""Not known. Compare with ``is``: type checkers narrow on it."""
+
+
+def or_none(value: _T | Unknown) -> _T | None:
+    """The value as JSON rows and optional fields have it: None where it is unknown."""
+    return None if value is UNKNOWN else value
+
 
 UpstreamOffset = NewType("UpstreamOffset", int)
 """An offset in the source cluster's log."""

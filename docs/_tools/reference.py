@@ -34,7 +34,7 @@ from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.runbook.plan_file import Origin
 from mmtool.plan.runbook.runbook import render
 from mmtool.rights.needs import NEEDS, Purpose
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,8 +1,4 @@
-"""Cluster aliases: which of them name a flow's topics, and which are no valid part of a topic name.
-
-The file's aliases name clusters, mmtool's internal topics and MM2's worker topics. MM2's ``source.cluster.alias`` and
-``target.cluster.alias`` name everything else, and may be overridden (`MirrorMakerConfig.connectorBaseConfig`).
-"""
+"""Cluster aliases and MirrorMaker 2's names: aliases that topics are named by, groups and topics of its workers."""
 
 from __future__ import annotations
 
@@ -11,13 +7,7 @@ from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
 from mmtool.config.values import java_trim, parse_list
-from mmtool.translation.names import (
-    HEARTBEATS_TOPIC,
-    DefaultPolicy,
-    IdentityPolicy,
-    TopicAliases,
-    topic_part,
-)
+from mmtool.translation.names import HEARTBEATS_TOPIC, DefaultPolicy, IdentityPolicy, TopicAliases, topic_part
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -26,6 +16,7 @@ if TYPE_CHECKING:
     from mmtool.config.report import Report
     from mmtool.config.scopes import Scopes, Side
     from mmtool.config.settings import FlowSettings
+
 
 ALIAS_KEYS = ("source.cluster.alias", "target.cluster.alias")
 """Override the file's aliases in topic names, globally or under ``S->T.``; ``ALIAS.alias`` does so for one cluster."""
@@ -217,3 +208,36 @@ def may_meet(one: FlowSettings, other: FlowSettings) -> bool:
     """
     may_share = one.keeps_names and other.keeps_names and one.offsets == other.offsets == "translated"
     return one.target.alias == other.target.alias and not may_share
+
+
+STRIMZI_GROUP = "mirrormaker2-cluster"
+"""The default group of the Connect workers that Strimzi's operator runs for a KafkaMirrorMaker2 resource."""
+
+STRIMZI_POSITIONS = "mirrormaker2-cluster-offsets"
+"""The default topic in which Strimzi's Connect workers store source positions."""
+
+
+def positions_topics(flow: FlowSettings) -> list[str]:
+    """Topics on the target in which Connect may store MM2's positions of a flow; the likeliest first.
+
+    The name from the properties file, dedicated MM2's (whose dots follow no separator: MirrorMakerConfig), and
+    Strimzi's.
+    """
+    own = [] if flow.mm2_offsets_topic is None else [flow.mm2_offsets_topic]
+    return list(dict.fromkeys([*own, positions_topic(flow.source.alias), STRIMZI_POSITIONS]))
+
+
+def positions_topic(source_alias: str) -> str:
+    """The topic in which dedicated MM2 stores a source's positions by default."""
+    return f"mm2-offsets.{topic_part(source_alias)}.internal"
+
+
+def workers_groups(flow: FlowSettings) -> list[str]:
+    """Groups on the target that MM2's workers of a flow may be members of; the likeliest first.
+
+    The name from the properties file, dedicated MM2's (`MirrorMakerConfig.workerConfig`), the same by the target's
+    alias, since the file at the other site may give this source that alias, and Strimzi's.
+    """
+    own = [] if flow.mm2_group is None else [flow.mm2_group]
+    names = [f"{flow.source.alias}-mm2", f"{flow.target.alias}-mm2", STRIMZI_GROUP]
+    return list(dict.fromkeys([*own, *names]))

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import javaproperties
 
-from mmtool.config.jaas import MSK_MODULE, OAUTH_MODULE, PLAIN_MODULE, SCRAM_MODULE, jaas_text
 from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS
 from mmtool.config.placeholders import provider_declarations
+from mmtool.config.sasl import MSK_MODULE, OAUTH_MODULE, PLAIN_MODULE, SCRAM_MODULE, jaas_text
 from mmtool.config.token_logins import ENDPOINT, HANDLER, KAFKA_HANDLERS, MSK_CLIENT_HANDLER
 
 if TYPE_CHECKING:

@@ -1,20 +1,144 @@
-"""A properties file, and the files that it names, that are read again when they change while a command runs."""
+"""A properties file, and the files that it names, that are read again when they change; and who may read them."""
 
 from __future__ import annotations
 
+import os
+import stat
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
+from mmtool.config.placeholders import (
+    Resolver,
+    UnresolvedError,
+    files_named_in,
+    holds_secret,
+    only_placeholders,
+)
+from mmtool.config.properties import read_properties
 from mmtool.config.read_files import ReadFiles, is_read_once, stamps_of
+from mmtool.config.sasl import is_secret_option, parse_jaas
+from mmtool.plain_text import shell_word
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterator, Mapping
 
     from mmtool.config.read_files import Stamp
     from mmtool.config.settings import FlowSettings
     from mmtool.errors import MmtoolError
+
+
+_KEY_FILES = ("ssl.keystore.location", "ssl.key.location")
+_JAAS = "sasl.jaas.config"
+_TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a key's name
+_TOKEN_FILE = "oauth.access.token.location"  # noqa: S105  likewise
+_MOUNTED = ("/run/secrets/", "/var/run/secrets/")
+"""Where container runtimes mount secrets; the mode of such a file is the mount's, and only the container sees it."""
+
+
+def exposed_files(path: Path, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """A sentence, with the command that mends it, for each file with secrets that others may read.
+
+    The files are the properties file, key stores and private keys, and those that placeholders of secrets name.
+    Trust stores and certificates hold no secret. A file of a Kubernetes or container secret is left out.
+
+    Args:
+        path: The properties file.
+        environ: For placeholders in paths.
+
+    Raises:
+        ConfigError: The properties file cannot be read.
+    """
+    found = {one: _readers(one) for one in _files_with_secrets(path, environ)}
+    return tuple(
+        f"{one} holds a secret, and {who} may read it: {_mend(one)}" for one, who in found.items() if who
+    )
+
+
+def _mend(path: Path) -> str:
+    """How to let only mmtool read a file: another user's file would be closed to mmtool, too, by its mode alone."""
+    command = f"`chmod 600 {shell_word(str(path))}`"
+    with suppress(OSError):
+        if os.getuid() not in {0, path.stat().st_uid}:
+            return f"as root, make the user of mmtool the owner of the file, then {command}"
+    return command
+
+
+def _files_with_secrets(path: Path, environ: Mapping[str, str]) -> Iterator[Path]:
+    entries = read_properties(path).entries
+    resolver = Resolver.declared_in({key: entry.raw for key, entry in entries.items()}, environ)
+    secret = {key: one for key, one in entries.items() if holds_secret(key)}
+    if any(_holds_secret(key, entry.raw) for key, entry in secret.items()):
+        yield path
+    for entry in secret.values():
+        yield from files_named_in(entry.raw, resolver)
+    for key, entry in entries.items():
+        with suppress(UnresolvedError):
+            if key.endswith(_KEY_FILES):
+                yield Path(resolver.resolve(entry.raw).strip())
+            elif key.endswith((_TOKEN_ENDPOINT, _JAAS)):
+                yield from _token_files(key, resolver.resolve(entry.raw).strip())
+
+
+def _holds_secret(key: str, raw: str) -> bool:
+    """Whether a value that may be a secret is one: of a login's options only some are, and no placeholder is."""
+    if not key.endswith(_JAAS) or only_placeholders(raw):
+        return not only_placeholders(raw)
+    try:
+        options = parse_jaas(raw).options
+    except ValueError:
+        return True
+    return any(is_secret_option(name) and not only_placeholders(text) for name, text in options.items())
+
+
+def _token_files(key: str, value: str) -> Iterator[Path]:
+    """Yield the files with bearer tokens that a value names."""
+    if key.endswith(_TOKEN_ENDPOINT) and value.startswith("file:"):
+        yield Path(unquote(urlsplit(value).path))
+    with suppress(ValueError):
+        if key.endswith(_JAAS) and (location := parse_jaas(value).options.get(_TOKEN_FILE)):
+            yield Path(location)
+
+
+def _readers(path: Path) -> str:
+    """Who may read a file beside its owner and root, in words; empty for nobody, and where that is unknown."""
+    try:
+        real, found = path.resolve(), path.stat()
+    except (OSError, ValueError, RuntimeError):
+        return ""
+    if os.name != "posix" or not stat.S_ISREG(found.st_mode) or _is_mounted(real):
+        return ""
+    if found.st_mode & stat.S_IROTH:
+        return "every user of this host"
+    return _group(found) if found.st_mode & stat.S_IRGRP else ""
+
+
+def _is_mounted(real: Path) -> bool:
+    """Whether a file is one of a mounted secret; Kubernetes keeps these in folders such as ``..2026_01_31``."""
+    dotted = any(part.startswith("..") for part in real.parts)
+    return dotted or str(real).startswith(_MOUNTED)
+
+
+def _group(found: os.stat_result) -> str:
+    """The group that may read a file of this user; another user's file may be readable for this user's sake.
+
+    Files of root are those: ``root:mmtool 0640`` is how a service gets its configuration. A group with the name of the
+    owner is private by the convention of Linux distributions.
+    """
+    import grp
+    import pwd
+
+    if found.st_uid == 0 or found.st_uid != os.getuid():
+        return ""
+    try:
+        group, owner = grp.getgrgid(found.st_gid).gr_name, pwd.getpwuid(found.st_uid).pw_name
+    except KeyError:
+        return f"group {found.st_gid}"
+    return "" if group == owner else f"group {group}"
+
 
 _LOOKS_AT_MOST = 5
 

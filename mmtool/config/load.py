@@ -11,16 +11,21 @@ from mmtool.config.advice import advise, has_meaning
 from mmtool.config.aliases import check_aliases, warn_of_left_out, warn_of_meeting, warn_of_shared_syncs
 from mmtool.config.flows import FlowReader, extras
 from mmtool.config.keys import CLUSTER_ID
-from mmtool.config.placeholders import Resolver, UnresolvedError
+from mmtool.config.placeholders import (
+    Resolver,
+    UnresolvedError,
+    holds_comment,
+    holds_pem,
+    unsubstituted,
+    variable_in_secret,
+)
 from mmtool.config.properties import PropertiesFile, read_properties
 from mmtool.config.read_files import ReadFiles
 from mmtool.config.report import Report
 from mmtool.config.scopes import ROLES, Clients, Scopes, Side, part_of_key, sibling
 from mmtool.config.security import PROTOCOLS, read_security
-from mmtool.config.servers import parse_servers
 from mmtool.config.settings import ClusterSettings, FlowSettings, Settings
-from mmtool.config.templates import holds_comment, holds_pem, unsubstituted, variable_in_secret
-from mmtool.config.values import java_parse_boolean, parse_list
+from mmtool.config.values import java_parse_boolean, parse_list, parse_servers
 from mmtool.errors import ConfigError
 from mmtool.keystores import one_jvm
 from mmtool.plain_text import shell_line

@@ -1,7 +1,8 @@
-"""Translate ``security.protocol``, ``ssl.*`` and ``sasl.*`` from Java's form to one for both Python clients."""
+"""Translate ``security.protocol`` and ``ssl.*`` from Java's form to one for both Python clients; restore PEM."""
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 
 from pydantic import SecretStr
 
-from mmtool.config.pem import pem_document
 from mmtool.config.sasl import SaslReader
 from mmtool.config.scopes import filled, scope_of, sibling
 from mmtool.config.settings import OAuthLogin, Pem, Protocol, Security
@@ -34,6 +34,45 @@ if TYPE_CHECKING:
     from mmtool.config.report import Report
     from mmtool.config.scopes import Properties
     from mmtool.config.settings import Sasl
+
+
+_BLOCK = re.compile(r"-{5}BEGIN ([A-Z0-9 ]+)-{5}([^-]*+(?:-(?!----)[^-]*+)*+)-{5}END \1-{5}")
+_HEADERS = re.compile(r"\s*(Proc-Type:\s*4,ENCRYPTED)\s+(DEK-Info:\s*[A-Z0-9-]+,[0-9A-Fa-f]+)\s+")
+_SPACE = re.compile(r"(?:\s|\\[rn])+")
+_LINE = 64
+
+
+def pem_document(text: str) -> str:
+    """The PEM blocks of a text, in lines as OpenSSL reads them; text between the blocks is left out.
+
+    Args:
+        text: A file's content, or a value; a backslash and an ``n`` that reached it as two characters are a line
+            break as well.
+
+    Raises:
+        ValueError: The text has no PEM block.
+    """
+    blocks = [_block(match.group(1), match.group(2)) for match in _BLOCK.finditer(_spaced(text))]
+    if not blocks:
+        raise ValueError("PEM text, which begins with -----BEGIN ...-----")
+    return "".join(blocks)
+
+
+def _spaced(text: str) -> str:
+    """The text with the words of its headers and footers separated by one blank."""
+    return re.sub(r"-{5}(?:BEGIN|END)[^-]*-{5}", lambda match: _SPACE.sub(" ", match.group()), text)
+
+
+def _lines(content: str) -> list[str]:
+    return [content[at : at + _LINE] for at in range(0, len(content), _LINE)]
+
+
+def _block(label: str, body: str) -> str:
+    found = _HEADERS.match(_SPACE.sub(" ", body))
+    headers = [*found.groups(), ""] if found else []
+    content = _SPACE.sub("", _SPACE.sub(" ", body)[found.end() :] if found else body)
+    return "\n".join([f"-----BEGIN {label}-----", *headers, *_lines(content), f"-----END {label}-----", ""])
+
 
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 _NAMED_AT_MOST = 3
@@ -115,7 +154,7 @@ class _Reader:
         except StoreError as error:
             self.report.refused(location, str(error))
             return None
-        return Pem(origin=location.raw.strip(), text=_lines(text))
+        return Pem(origin=location.raw.strip(), text=_secret_lines(text))
 
     def _client_identity(self) -> _Identity:
         """The client's certificate chain, its private key, and the password of an encrypted key."""
@@ -199,8 +238,8 @@ class _Reader:
             return {"certificate": None, "key": None, "key_password": None}
         origin = location.raw.strip()
         return {
-            "certificate": Pem(origin=origin, text=_lines(found.chain)),
-            "key": Pem(origin=origin, text=_lines(found.key)),
+            "certificate": Pem(origin=origin, text=_secret_lines(found.chain)),
+            "key": Pem(origin=origin, text=_secret_lines(found.key)),
             "key_password": key_password if found.is_encrypted else None,
         }
 
@@ -265,7 +304,7 @@ def _key_place(entry: Entry, key: Pem) -> str:
     return f"add it, or name its file in {sibling(entry, 'ssl.key.location')}"
 
 
-def _lines(text: str) -> SecretStr:
+def _secret_lines(text: str) -> SecretStr:
     """The PEM text of a store, in lines as OpenSSL reads them; text without a PEM block stays as it is."""
     with suppress(ValueError):
         return SecretStr(pem_document(text))

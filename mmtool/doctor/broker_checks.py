@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.doctor.entrances import release_of
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.doctor.flow_scope import identity_of, mirrored_topics, mm2_topics, own_topics
-from mmtool.doctor.releases import release_of
 from mmtool.doctor.spark import SparkFacts, judge_spark, master_addresses, memory_bytes, unreachable_addresses
 from mmtool.errors import UsageError
 from mmtool.java import java_binary
@@ -16,8 +16,7 @@ from mmtool.output.human import size
 from mmtool.plan.topics.configs import MIN_ISR
 from mmtool.plan.words import counted, few, have, joined
 from mmtool.runtime.process import usable_cores
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

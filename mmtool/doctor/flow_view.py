@@ -215,7 +215,7 @@ class FlowView:
     # --- MirrorMaker 2 ------------------------------------------------------------------------------------
 
     def _traces(self) -> Mm2Traces:
-        from mmtool.kafka.mm2.topics import Mm2Topics
+        from mmtool.kafka.mm2.mirror_maker import Mm2Topics
 
         positions: dict[TopicPartition, int] = {}
         stored, hidden = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.config.mm2_names import workers_groups
+from mmtool.config.aliases import workers_groups
 from mmtool.doctor.finding import Check, Finding, problem, warning
 from mmtool.doctor.flow_view import now_ms
 from mmtool.insight.applications import app_state

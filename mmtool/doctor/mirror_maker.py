@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.config.aliases import workers_groups
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.config.load import read_file
-from mmtool.config.mm2_names import workers_groups
 from mmtool.config.names import NameFilter
 from mmtool.config.scopes import part_of_key
 from mmtool.config.values import parse_list

@@ -13,12 +13,12 @@ from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.doctor.flow_scope import identity_of, mirrored_topics, mm2_topics, own_topics, synced_groups
 from mmtool.errors import MmtoolError
-from mmtool.kafka.wire.rights import Operation
+from mmtool.kafka.wire.acls import Operation
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.words import counted, few
 from mmtool.rights.needs import Kind, ResourceType, needs_on
 from mmtool.rights.render import grant_command, resource_option
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
     from mmtool.kafka.admin.details import ClusterDetailsPort, TopicDetails
-    from mmtool.kafka.wire.rights import Rights
+    from mmtool.kafka.wire.acls import Rights
     from mmtool.rights.needs import Need, Side
 
 

@@ -133,7 +133,7 @@ def judge_prefills(
         new: The logs of source partitions whose mirrors are not begun.
         there: The logs of the target's partitions.
     """
-    from mmtool.replication.same_offsets.prefill_cost import FEW, Cost
+    from mmtool.replication.same_offsets.refusals import FEW, Cost
 
     ends = {down: log.log_end for down, log in there.items()}
     left = [

@@ -10,8 +10,8 @@ from mmtool.plan.topics.facts import check_filters_and_rights, meeting, name_pro
 from mmtool.plan.words import counted, few, named_topics
 from mmtool.replication.ownership.limits import refuse_growth, refuse_meeting, refuse_repetition
 from mmtool.replication.ownership.name_changes import refuse_changed_names
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.names import DefaultPolicy
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

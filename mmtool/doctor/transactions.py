@@ -9,9 +9,9 @@ from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.retention import span_words
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin.fences import KafkaFences
-from mmtool.kafka.logs.oldest import first_missing_times
+from mmtool.kafka.logs.log_bounds import first_missing_times
 from mmtool.kafka.ports import FirstMissing
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.flow_view import FlowView
     from mmtool.kafka.ports import FencePort
-    from mmtool.plan.failover.acl_fence import OpenTransaction
+    from mmtool.plan.failover.fence_plan import OpenTransaction
     from mmtool.translation.types import TopicPartition
 
 _IDLE_MS = 10_000

@@ -1,21 +1,23 @@
-"""The JSON that an evidence page embeds: one schema for operations, drills and comparisons.
-
-A document consists of JSON values only. Its canonical form is what is signed: keys sorted, ASCII, no blanks, and the
-characters of HTML markup as JSON escapes, so that it can be embedded in a page unchanged.
-"""
+"""The JSON that an evidence page embeds, with the host and the versions that it was made with."""
 
 from __future__ import annotations
 
 import json
+import platform
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypedDict
 
+from mmtool import __version__
 from mmtool.output.redaction import NOTHING, redacted
+from mmtool.runtime.process import operator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from mmtool.config import FlowSettings
 
 
 FORMAT: Literal["mmtool-evidence"] = "mmtool-evidence"
@@ -227,3 +229,35 @@ def rows_hash(rows: Iterable[Mapping[str, Any]]) -> Hash:
         "jq -cS .data RESULT.json | sha256sum, where RESULT.json is what the command that wrote this page printed with"
         " -o json",
     )
+
+
+_LIBRARIES = (("confluent_kafka", "confluent-kafka"), ("aiokafka", "aiokafka"), ("pyspark", "pyspark"))
+
+
+def environment(flows: Iterable[FlowSettings]) -> tuple[Fact, ...]:
+    """Facts about this process and host, and the clusters' bootstrap servers as configured."""
+    return (*_host(), *_clusters(flows))
+
+
+def _host() -> Iterator[Fact]:
+    yield Fact("written_by", "page written by", operator())
+    yield Fact("mmtool", "mmtool", __version__)
+    yield Fact("python", "Python", platform.python_version())
+    for key, name in _LIBRARIES:
+        yield Fact(key, name, _version(name))
+    yield Fact("platform", "operating system", platform.platform())
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _clusters(flows: Iterable[FlowSettings]) -> Iterator[Fact]:
+    places = {
+        cluster.alias: cluster.bootstrap_servers for flow in flows for cluster in (flow.source, flow.target)
+    }
+    for alias, servers in places.items():
+        yield Fact(f"bootstrap_servers_{alias}", f"bootstrap.servers of {alias}", servers)

@@ -10,13 +10,12 @@ from mmtool.evidence.document import Evidence, Fact, Hash, Kind, Moment, Tone, V
 from mmtool.failover.operation.states import OperationState
 from mmtool.output.values import plain_row
 from mmtool.plan.failover.divergence import Replay
-from mmtool.plan.failover.drill import shadowed
-from mmtool.plan.failover.drill_report import drill_figures
+from mmtool.plan.failover.drill import drill_figures, shadowed
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 from mmtool.plan.records.journal import Kind as EntryKind
 from mmtool.plan.words import counted, few, moment
-from mmtool.translation.known import or_none
+from mmtool.translation.types import or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

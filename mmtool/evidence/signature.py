@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
 from mmtool.runtime.files import did_you_mean_file
-from mmtool.translation.json_text import parse_json
+from mmtool.translation.connect_offsets import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path

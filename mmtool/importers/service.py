@@ -18,7 +18,7 @@ from mmtool.importers.core.strimzi import strimzi_deployment
 from mmtool.importers.core.yaml_documents import yaml_documents
 from mmtool.plain_text import printable
 from mmtool.runtime.files import did_you_mean_file
-from mmtool.translation.json_text import parse_json
+from mmtool.translation.connect_offsets import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

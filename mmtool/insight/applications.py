@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import partition_facts
 from mmtool.plan.groups.applications import AppState, StateLoss, StateTopic, internal_topics, is_application
-from mmtool.plan.groups.commit_metadata import is_of_streams
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.groups.outside_offsets import is_of_streams
 from mmtool.plan.words import AGAIN
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -26,7 +26,7 @@ from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
 from mmtool.plan.groups.outside_offsets import sink_warnings
 from mmtool.plan.records.marks import RemovedRecord
 from mmtool.plan.words import counted, named_topics
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError, UsageError
 from mmtool.plan.groups.offsets import Direction
 from mmtool.runtime.threads import Unawaited
-from mmtool.translation.refusals import Sides
+from mmtool.translation.answers import Sides
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, SyncedPort
@@ -21,6 +22,47 @@ if TYPE_CHECKING:
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicId
+
+
+F = TypeVar("F")
+T = TypeVar("T")
+
+
+class FlowFailures(NamedTuple):
+    """The flows without an answer.
+
+    Attributes:
+        warnings: Of flows that have nothing to report, while others have.
+        errors: Why the others did not answer.
+    """
+
+    warnings: tuple[str, ...]
+    errors: tuple[MmtoolError, ...]
+
+
+def ask_each(flows: Sequence[F], ask: Callable[[F], T]) -> tuple[tuple[T, ...], FlowFailures]:
+    """Every flow's answer, asked at the same time; flows without an answer are in the `FlowFailures`."""
+
+    def one(flow: F) -> T | MmtoolError:
+        try:
+            return ask(flow)
+        except MmtoolError as error:
+            return error
+
+    with ThreadPoolExecutor(len(flows)) as pool:
+        found = list(pool.map(one, flows))
+    known = tuple(answer for answer in found if not isinstance(answer, MmtoolError))
+    errors = [error for error in found if isinstance(error, MmtoolError)]
+    # the way back of an active/passive pair matches no topic, and --topic may be of one flow only
+    empty = [error for error in errors if known and error.code == UsageError.code]
+    return known, FlowFailures(
+        tuple(error.message for error in empty), tuple(error for error in errors if error not in empty)
+    )
+
+
+def worst(errors: Iterable[MmtoolError]) -> MmtoolError | None:
+    """The error that ends the command: an unreachable cluster before others; None where there is no error."""
+    return min(errors, key=lambda error: not isinstance(error, UnreachableError), default=None)
 
 
 FIRST_ANSWER = timedelta(seconds=3)
@@ -57,7 +99,7 @@ def connect(
         first: The time limit of a cluster's first answer, where a lost cluster is an answer too; else ``timeout``.
     """
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
-    from mmtool.kafka.mm2.topics import Mm2Topics
+    from mmtool.kafka.mm2.mirror_maker import Mm2Topics
     from mmtool.kafka.state.flow_state import KafkaFlowState, way_back_state
 
     seconds, probe_seconds = timeout.total_seconds(), None if first is None else first.total_seconds()

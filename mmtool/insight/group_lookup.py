@@ -1,8 +1,4 @@
-"""Read groups' commits; a group that is denied or has no coordinator does not block the others.
-
-A broker lists every group to a client that may DESCRIBE the cluster, and returns the commits of those alone that the
-client may DESCRIBE. For a group without a coordinator no broker answers, however long one waits.
-"""
+"""Read groups' commits, and the topics that each group reads; a group that fails does not block the others."""
 
 from __future__ import annotations
 
@@ -10,18 +6,70 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, NotAuthorisedError
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.kafka.errors import AWAY, GRANT, KINDS, REMEDIES, Kind
+from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
+from mmtool.plan.words import first_part, joined
 from mmtool.runtime.threads import LookUps
+from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import Answers, ClusterPort
     from mmtool.plan.groups.facts import Commit
     from mmtool.translation.types import TopicPartition
 
     Commits = dict[str, Mapping[TopicPartition, Commit]]
+
+
+_OURS = {UnreachableError.code: Kind.AWAY, NotAuthorisedError.code: Kind.DENIED}
+_ACTIVE = "stop the client that also commits for the group on {alias}: a consumer with assign(), or a tool"
+_BY_KIND = {
+    Kind.AWAY: AWAY,
+    Kind.DENIED: GRANT,
+    Kind.BUSY: "stop the consumers of the group on {alias}",
+    Kind.GONE: "check whether the topic or the group was deleted on {alias}",
+}
+"""The clause for a problem that has none in `REMEDIES`."""
+
+
+def remedy_of(problems: Iterable[str], where: str, denied: str = GRANT) -> str:
+    """One clause for each cause of some problems, without a command to run afterwards; empty where no cause is known.
+
+    Args:
+        problems: Names of problems, as `mmtool.kafka.ports.Problem` has them.
+        where: The cluster's alias.
+        denied: The clause for a missing right.
+    """
+    templates = dict.fromkeys(filter(None, map(_template, problems)))
+    return joined(
+        *(denied if one == GRANT else one.format(alias=where, topic="the topic") for one in templates)
+    )
+
+
+def _template(name: str) -> str:
+    if name == Reason.ACTIVE_ON_TARGET:
+        return _ACTIVE
+    kind = _OURS.get(name) or KINDS.get(name)
+    return first_part(REMEDIES.get(name, "")) or ("" if kind is None else _BY_KIND.get(kind, ""))
+
+
+def readers_of(flow: FlowNow) -> dict[str, frozenset[str]]:
+    """The flow's topics in which each source group has commits; groups that may not be read are left out.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The source does not answer.
+    """
+    groups = flow.clusters.source.groups
+    names = [name for name in groups.listing().consumers if not name.startswith(OWN_GROUP_PREFIX)]
+    return {
+        name: frozenset(place.topic for place in commits) & flow.topics.keys()
+        for name, commits in groups.commits_each(names).items()
+    }
+
 
 _AGAIN_SECONDS = 60.0
 

@@ -18,10 +18,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.applications import app_state_on_target
-from mmtool.insight.flow_now import outages
-from mmtool.insight.mirror_maker_progress import mirror_maker_progress
+from mmtool.insight.flow_now import FlowFailures, ask_each, outages, worst
+from mmtool.insight.flow_progress import mirror_maker_progress
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.per_cluster import FlowFailures, ask_each, worst
 from mmtool.insight.status import written_times
 from mmtool.insight.target_only import look_at_target, removed_groups
 from mmtool.insight.translation import (
@@ -40,10 +39,9 @@ from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.groups.status import GroupKnowledge, GroupRow, group_rows, with_ages
 from mmtool.plan.words import Names, have
+from mmtool.translation.answers import Reason
 from mmtool.translation.blocks import SeenOffset
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.refusals import Reason
-from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from mmtool.errors import UsageError
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
-from mmtool.translation.answers import Refused
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.answers import Reason, Refused
 from mmtool.translation.offset_map import MappedPartition, OffsetMap
-from mmtool.translation.refusals import Reason
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     import os

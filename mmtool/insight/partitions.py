@@ -14,8 +14,7 @@ from mmtool.kafka.ports import Answers
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
 from mmtool.plan.words import counted, joined
 from mmtool.translation.answers import SourceLog, TargetLog
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.ports import LogPart
 from mmtool.plan.words import counted, few
-from mmtool.translation.answers import Bounded, Knowledge
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.answers import Bounded, Knowledge, Reason
 from mmtool.translation.lockstep import Placed, Sides, Stretch, stretch_before, stretch_of
-from mmtool.translation.refusals import Reason
-from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.types import UNKNOWN, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError, StoppedError
-from mmtool.insight.smoke_canary import Canary, NotSoonError
-from mmtool.insight.smoke_newest import Newest
+from mmtool.insight.smoke_canary import Canary, Newest, NotSoonError
 from mmtool.plan.flow.smoke import (
     CANARY_STEPS,
     FIRST_STEPS,

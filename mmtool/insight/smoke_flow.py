@@ -16,8 +16,7 @@ from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.words import counted
-from mmtool.translation.answers import Bounded, Exact
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Bounded, Exact, Reason
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError
 from mmtool.insight.partitions import refused_topics
 from mmtool.plan.flow.partition_rows import STILL
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

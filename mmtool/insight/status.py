@@ -17,9 +17,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from mmtool.errors import MmtoolError
-from mmtool.insight.flow_now import FlowNow, outages
-from mmtool.insight.mirror_maker_progress import mirror_maker_progress
-from mmtool.insight.per_cluster import FlowFailures, ask_each, worst
+from mmtool.insight.flow_now import FlowFailures, FlowNow, ask_each, outages, worst
+from mmtool.insight.flow_progress import mirror_maker_progress
 from mmtool.insight.target_only import TargetSide, identity_on_target
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing

@@ -1,26 +1,194 @@
-"""The text around a status: a line for each flow, what needs attention first, and whether a gate is met."""
+"""The text around a status: a line for each flow, and what needs attention first, also of its groups."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
+from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import GateError
 from mmtool.output import human
 from mmtool.plain_text import duration
+from mmtool.plan.flow.partition_rows import STILL
 from mmtool.plan.flow.status import nobody
+from mmtool.plan.groups.status import summaries
 from mmtool.plan.records.documents import State
-from mmtool.plan.words import counted, moment
+from mmtool.plan.words import counted, few, last_seen, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from mmtool.insight.group_status import GroupsFound
     from mmtool.insight.status import FlowStatus, Status
     from mmtool.plan.flow.activity import Activity
     from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
     from mmtool.plan.flow.partition_rows import PartitionRow
     from mmtool.plan.flow.status import FlowFacts
+    from mmtool.plan.groups.status import GroupRow, GroupSummary
+    from mmtool.translation.types import TopicPartition
+
+
+_WINDOW_MS = 15_000
+_LEAST_PER_SECOND = 0.5
+
+
+class _Look(NamedTuple):
+    at_ms: int
+    lag: int
+
+
+@dataclass(slots=True)
+class Trends:
+    """The statuses of some flows during the last 15 s."""
+
+    _looks: dict[str, deque[_Look]] = field(default_factory=dict)
+
+    def note(self, status: FlowStatus) -> str:
+        """Add a status; return the lag's change: ``+120/s``, ``-300/s, caught up in 4s``, ``steady`` or empty."""
+        lag = _moving_lag(status.rows)
+        if lag is None:
+            self._looks.pop(status.name, None)
+            return ""
+        looks = self._looks.setdefault(status.name, deque())
+        looks.append(_Look(status.facts.now_ms, lag))
+        while looks[-1].at_ms - looks[0].at_ms > _WINDOW_MS and len(looks) > 2:
+            looks.popleft()
+        return _said(looks[0], looks[-1])
+
+
+def _moving_lag(rows: Iterable[PartitionRow]) -> int | None:
+    """The known lag of all partitions that are being mirrored; None where none is known.
+
+    Partitions in a state that needs an operator are left out: waiting does not reduce their lag.
+    """
+    known = [row.lag_records for row in rows if row.state not in STILL and row.lag_records is not None]
+    return sum(known) if known else None
+
+
+def _said(first: _Look, last: _Look) -> str:
+    seconds = (last.at_ms - first.at_ms) / 1000
+    if seconds <= 0 or not last.lag:
+        return ""
+    change = (last.lag - first.lag) / seconds
+    if abs(change) < _LEAST_PER_SECOND:
+        return "steady"
+    if change > 0:
+        return f"+{human.count(change)}/s"
+    return f"-{human.count(-change)}/s, caught up in {duration(last.lag / -change)}"
+
+
+_NAMED = 3
+
+
+def groups_headline(found: GroupsFound) -> str:
+    """One line for a flow: how many groups are ready, and the cost of an emergency failover."""
+    groups = summaries(found.rows)
+    if not groups:
+        return f"{found.flow}: no group"
+    ready, moved = sum(group.ready for group in groups), [group.group for group in groups if group.moved]
+    said = [f"{ready} of {counted(len(groups), 'group')} ready to fail over"]
+    said += [f"moved by a failover: {few(moved, _NAMED)}" if moved else "", _not_ready(groups)]
+    if len(moved) < len(groups):
+        left = [row for row in found.rows if not row.moved]
+        said += [
+            f"in an emergency: {_missing(left, found.now_ms)}",
+            _read_again(left),
+            _knowledge(summaries(left)),
+        ]
+    return f"{found.flow}: {'; '.join(filter(None, said))}"
+
+
+def _not_ready(groups: Sequence[GroupSummary]) -> str:
+    back = [
+        f"{group.group} ({group.reason.partition(':')[0]})"
+        for group in groups
+        if not group.ready and not group.moved
+    ]
+    return f"not ready: {few(back, _NAMED)}" if back else ""
+
+
+def _missing(rows: Sequence[GroupRow], now_ms: int) -> str:
+    """The records lost in an emergency failover, in words; a partition that several groups read counts once."""
+    by_place: dict[TopicPartition, GroupRow] = {row.place: row for row in rows if row.place is not None}
+    mirrored = [row for row in by_place.values() if row.blocks_group or row.ready]
+    known = [row for row in mirrored if row.rpo_records is not None]
+    if not known:
+        return _unseen(mirrored, now_ms)
+    without = len(mirrored) - len(known)
+    unknown = f", unknown for {counted(without, 'partition')}" if without else ""
+    records = sum(row.rpo_records or 0 for row in known)
+    if not records:
+        return f"0 records lost{unknown}"
+    worst = max(known, key=lambda row: (row.rpo_seconds or 0.0, row.rpo_records or 0))
+    age = "" if worst.rpo_seconds is None else f"of the last {duration(worst.rpo_seconds)}, "
+    return f"{human.records(records)} lost{unknown} ({age}worst {worst.place})"
+
+
+def _unseen(rows: Sequence[GroupRow], now_ms: int) -> str:
+    """That the number of lost records is unknown, when the source was last seen, and what is lost at least."""
+    seen = max(((row.source_seen_at, row.source) for row in rows if row.source_seen_at), default=None)
+    if seen is None:
+        return "unknown number of records lost"
+    least = sum(row.rpo_records_min or 0 for row in rows)
+    at_least = f", at least {human.records(least)} lost" if least else ""
+    return f"unknown: {last_seen(seen[1], round(seen[0].timestamp() * 1000), now_ms)}{at_least}"
+
+
+def _read_again(rows: Sequence[GroupRow]) -> str:
+    known = [row for row in rows if row.reread_max is not None]
+    if not known:
+        return ""
+    most = sum(row.reread_max or 0 for row in known)
+    if not most:
+        return "nothing read again"
+    worst = max(known, key=lambda row: row.reread_max or 0)
+    expected = [row.reread_expected for row in known]
+    numbers = [number for number in expected if number is not None]
+    about = f", {human.count(sum(numbers))} expected" if len(numbers) == len(expected) else ""
+    return f"at most {human.records(most)} read again{about} (worst {worst.group} in {worst.place})"
+
+
+def _knowledge(groups: Sequence[GroupSummary]) -> str:
+    ages = [group.checkpoint_age_seconds for group in groups if group.checkpoint_age_seconds is not None]
+    return f"checkpoints up to {duration(max(ages))} old" if ages else ""
+
+
+def groups_by_urgency(rows: Iterable[GroupRow]) -> list[GroupRow]:
+    """The rows, most urgent first: those that block their group, then by records lost and read again."""
+
+    def key(row: GroupRow) -> tuple[object, ...]:
+        costs = (-(row.rpo_records or 0), -(row.reread_max or 0))
+        return not row.blocks_group, row.ready, *costs, row.group, row.topic or "", row.partition or 0
+
+    return sorted(rows, key=key)
+
+
+def groups_on_screen(
+    rows: Sequence[GroupRow], fit: int, *, per_group: bool
+) -> tuple[list[Mapping[str, object]], str]:
+    """The rows of the ``fit`` most urgent groups, else the ``fit`` most urgent rows; and a sentence about the others.
+
+    The sentence is empty where no other is left.
+    """
+    ordered = groups_by_urgency(rows)
+    lines = dict.fromkeys(_line(row, per_group=per_group) for row in ordered)
+    shown, left_out = set(list(lines)[:fit]), list(lines)[fit:]
+    blocked = {_line(row, per_group=per_group) for row in ordered if row.blocks_group}
+    sentence = (
+        f"{counted(len(left_out), 'more group' if per_group else 'more row')} ({len(blocked.intersection(left_out))}"
+        " not ready): show them with -g NAME, --topic NAME or -o json, or pipe the output"
+        if left_out
+        else ""
+    )
+    return [row._asdict() for row in ordered if _line(row, per_group=per_group) in shown], sentence
+
+
+def _line(row: GroupRow, *, per_group: bool) -> tuple[object, ...]:
+    """What stands in the same line of the table."""
+    group = (row.source, row.target, row.group)
+    return group if per_group else (*group, row.topic, row.partition)
+
 
 _URGENCY = (
     State.HALTED,
@@ -33,7 +201,6 @@ _URGENCY = (
     State.CAUGHT_UP,
     State.FAILED_OVER,
 )
-_NAMED = 3
 _NO_AGES: Mapping[State, float] = MappingProxyType({})
 
 

@@ -17,8 +17,7 @@ from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.words import few
 from mmtool.translation.blocks import SeenOffset
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import ClusterId, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
     from mmtool.plan.topics.facts import TopicFacts
-    from mmtool.translation.known import Unknown
     from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.types import Unknown
 
     Checkpoints = Mapping[str, Mapping[TopicPartition, StoredCheckpoint]]
 

@@ -21,7 +21,6 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.insight.refinement import refined
 from mmtool.insight.standstill import standstill
 from mmtool.plain_text import did_you_mean, nearest
-from mmtool.plan.groups.commit_metadata import position_map_warnings
 from mmtool.plan.groups.facts import (
     GroupFacts,
     SelectedGroups,
@@ -38,13 +37,13 @@ from mmtool.plan.groups.offsets import (
     plan_group,
     unknown_groups,
 )
-from mmtool.plan.groups.outside_offsets import sink_warnings
+from mmtool.plan.groups.outside_offsets import position_map_warnings, sink_warnings
 from mmtool.plan.records.identity import CANARY_TOPIC, FlowIdentity, is_runs_topic
 from mmtool.plan.topics.facts import check_filters_and_rights
 from mmtool.plan.words import are, counted, few, named_topics
 from mmtool.runtime.threads import Unawaited
+from mmtool.translation.answers import Reason
 from mmtool.translation.lockstep import NO_PROOF
-from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

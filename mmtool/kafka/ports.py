@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.kafka.batches import BatchView, ReadyBatch
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.failover.acl_fence import FenceFacts, OpenTransaction, Writer
     from mmtool.plan.failover.acl_rules import AclFacts, Binding
+    from mmtool.plan.failover.fence_plan import FenceFacts, OpenTransaction, Writer
     from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
     from mmtool.plan.flow.status import FlowMember
     from mmtool.plan.groups.facts import Commit, GroupStanding
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.plan.topics.retention import Retention
     from mmtool.translation.blocks import Block
-    from mmtool.translation.known import Unknown
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import OffsetPair, SyncMap
-    from mmtool.translation.types import ClusterId, TopicId, TopicPartition
+    from mmtool.translation.types import ClusterId, TopicId, TopicPartition, Unknown
 
 
 K = TypeVar("K")

@@ -1,4 +1,4 @@
-"""A real Kafka cluster on loopback: N brokers in KRaft combined mode, which end with their parent process."""
+"""A real Kafka cluster on loopback: N brokers in KRaft combined mode, which end with their process."""
 
 from __future__ import annotations
 
@@ -15,22 +15,106 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from mmtool.errors import MmtoolError, UsageError
-from mmtool.lab import probe
+from mmtool.java import ClassArchive
+from mmtool.lab import ports
 from mmtool.lab.artifacts import KAFKA_VERSION, classpath
-from mmtool.lab.class_archive import ClassArchive
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import LeashedProcess, java_command
 from mmtool.lab.remedies import down_command
-from mmtool.lab.security.stores import write_private
-from mmtool.lab.server_properties import Node, properties_text, server_properties
+from mmtool.lab.security.certificates import write_private
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from mmtool.lab.probe import TlsFiles
+    from mmtool.lab.ports import TlsFiles
     from mmtool.lab.security.setup import Security
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One broker that is its own controller; ports on 127.0.0.1.
+
+    Attributes:
+        broker_port: Of the listener for brokers among themselves, where they have one of their own.
+    """
+
+    node_id: int
+    port: int
+    controller_port: int
+    broker_port: int | None = None
+
+
+def server_properties(
+    node: Node, nodes: Sequence[Node], data: Path, extra: Mapping[str, str]
+) -> dict[str, str]:
+    """A broker's properties; ``extra`` wins, with the node's own ports for ``{port}`` and its other placeholders."""
+    return {
+        **_network(node, nodes),
+        **_internal_topics(len(nodes)),
+        **_small_and_quick(),
+        "log.dirs": str(data),
+        **{name: _own_ports(node, value) for name, value in extra.items()},
+    }
+
+
+def _own_ports(node: Node, value: str) -> str:
+    ports = {
+        "{port}": node.port,
+        "{controller_port}": node.controller_port,
+        "{broker_port}": node.broker_port,
+    }
+    for placeholder, port in ports.items():
+        value = value.replace(placeholder, str(port))
+    return value
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
+
+
+def _network(node: Node, nodes: Sequence[Node]) -> dict[str, str]:
+    listener = f"PLAINTEXT://127.0.0.1:{node.port}"
+    return {
+        "process.roles": "broker,controller",
+        "node.id": str(node.node_id),
+        "controller.quorum.voters": ",".join(f"{n.node_id}@127.0.0.1:{n.controller_port}" for n in nodes),
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"{listener},CONTROLLER://127.0.0.1:{node.controller_port}",
+        "advertised.listeners": listener,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+
+
+def _internal_topics(brokers: int) -> dict[str, str]:
+    replicas, in_sync = str(min(3, brokers)), str(2 if brokers >= 3 else 1)
+    return {
+        "default.replication.factor": replicas,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": replicas,
+        "offsets.topic.num.partitions": "5",  # 50 by default, each a folder to create on the first commit
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": in_sync,
+        "transaction.state.log.num.partitions": "5",
+        "share.coordinator.state.topic.replication.factor": replicas,
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": "1",
+    }
+
+
+def _small_and_quick() -> dict[str, str]:
+    return {
+        "auto.create.topics.enable": "false",
+        "group.initial.rebalance.delay.ms": "0",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "log.cleaner.dedupe.buffer.size": "8388608",  # 128 MiB by default, out of a heap of less
+        "broker.heartbeat.interval.ms": "1000",  # a broker takes clients after its first answered heartbeat
+        "metadata.max.idle.interval.ms": "0",  # by default two records a second, a third of what an idle broker costs
+        "broker.session.timeout.ms": "4000",  # as long is a killed broker still taken for alive
+    }
+
 
 READY_SECONDS = 90.0  # 3-5 s alone; the rest is for machines that do other things as well
 _POLL_SECONDS = 0.05
@@ -208,7 +292,7 @@ class Cluster:
         self.stop()
 
     def _sees(self, i: int, expected: frozenset[int]) -> bool:
-        view = probe.ask(self._probe_port(i), tls=self.shape.broker_files)
+        view = ports.ask(self._probe_port(i), tls=self.shape.broker_files)
         return view is not None and view.cluster_id == self.cluster_id and view.brokers >= expected
 
     def _probe_port(self, i: int) -> int:

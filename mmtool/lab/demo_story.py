@@ -15,13 +15,27 @@ from typing import TYPE_CHECKING, Protocol, TypedDict
 from mmtool.errors import CheckFailedError, GateError, MmtoolError, StoppedError
 from mmtool.lab.artifacts import KAFKA_VERSION, is_cached
 from mmtool.lab.checker import histories
-from mmtool.lab.demo_consumers import TRY_LATER, Application, Habit, Reading, count
-from mmtool.lab.demo_data import ORDERS, PARTITIONS, PAYMENTS, TOPICS, Volume, Writer
-from mmtool.lab.demo_proof import GroupProof, differences, numbers, prove
+from mmtool.lab.demo_apps import (
+    ORDERS,
+    PARTITIONS,
+    PAYMENTS,
+    TOPICS,
+    TRY_LATER,
+    Application,
+    GroupProof,
+    Habit,
+    Reading,
+    Volume,
+    Writer,
+    count,
+    differences,
+    numbers,
+    prove,
+)
 from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
+from mmtool.lab.load import end_together
+from mmtool.lab.ports import patience
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.wait import patience
-from mmtool.lab.worker import end_together
 from mmtool.plain_text import Lines
 from mmtool.plan.words import counted, joined
 from mmtool.runtime.process import ended_by_signals
@@ -31,8 +45,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from mmtool.lab.load import Worker
     from mmtool.lab.topics import Isolation
-    from mmtool.lab.worker import Worker
 
 HABITS = (Habit("billing", 1.0), Habit("shipping", 0.5), Habit("reporting", 0.08))
 STEPS = 8

@@ -6,9 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
 from mmtool.lab.artifacts import classpath
-from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.cluster import Cluster, Shape, properties_text
 from mmtool.lab.security.kinds import MMTOOL
-from mmtool.lab.server_properties import properties_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

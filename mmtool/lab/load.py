@@ -1,24 +1,185 @@
-"""The load generator: write numbered records into a topic, at a given rate.
-
-Each record carries its partition and its number in that partition (``mmtool.lab.records``), so a reader can
-prove order and completeness without knowing what was written.
-"""
+"""The load generator: realistic, numbered records, written at a given rate, by threads that can be stopped."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import random
+import re
+import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Self
 
-from mmtool.errors import MmtoolError
-from mmtool.lab.records import RecordMaker
+from mmtool.errors import GateError, MmtoolError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from confluent_kafka import KafkaError, Producer
+
+
+_TEMPLATES = 256
+_NOISE_BYTES = 4 << 20  # longer than any batch, so that a batch seldom holds the same slice twice
+_NOISE_SHARE, _NOISE_SPARED = 0.255, 5  # the frame of a short record is not free either
+_GOLDEN = 0.618_034  # multiples of this share of a range stay as far apart as they can
+_PRINTABLE = bytes(c for c in range(0x21, 0x7F) if c not in b'"\\')
+_HEAD = b'{"id":"%d-%012d",'
+_HEAD_PATTERN = re.compile(rb'\{"id":"(\d+)-(\d+)"')
+_ROOM_FOR_FIELDS = 450
+SMALLEST_RECORD = 64
+
+_WORDS = {
+    "status": ("created", "paid", "packed", "shipped", "delivered", "returned", "cancelled"),
+    "country": ("DE", "FR", "IT", "ES", "PL", "NL", "SE", "AT", "US", "JP"),
+    "currency": ("EUR", "USD", "SEK", "PLN", "JPY"),
+    "channel": ("web", "app", "store", "partner", "phone"),
+    "warehouse": ("north-1", "north-2", "south-1", "east-3", "west-2"),
+    "customer_segment": ("private", "business", "reseller", "public sector"),
+}
+_PHRASES = (
+    "handed to the carrier at the loading bay and scanned once more, ",
+    "the customer asked by phone for delivery after six in the evening, ",
+    "address checked against the register, house number added by hand, ",
+    "stock is reserved in the regional warehouse until the payment has cleared, ",
+    "two of the three items left today, the last one follows on its own, ",
+    "returned unopened, refund released without a second inspection, ",
+    "invoice sent as PDF to accounting and filed under the yearly agreement, ",
+    "gift wrapping chosen, the price is left out of the delivery note, ",
+)
+
+
+class RecordMaker:
+    """Makes values of exactly ``size`` bytes, each with its partition and its number in that partition.
+
+    Valid JSON; equal seeds make equal records.
+
+    Raises:
+        UsageError: ``size`` is below 64.
+    """
+
+    def __init__(self, size: int, seed: int = 1) -> None:
+        if size < SMALLEST_RECORD:
+            raise UsageError(
+                f"records of {size} bytes are too small: at least {SMALLEST_RECORD} bytes are needed"
+            )
+        self._size = size
+        chance = random.Random(seed)
+        self._noise = chance.randbytes(_NOISE_BYTES).translate((_PRINTABLE * 3)[:256])
+        self._noise_length = int(size * _NOISE_SHARE) - _NOISE_SPARED
+        self._places = _NOISE_BYTES - self._noise_length
+        self._stride = int(self._places * _GOLDEN)
+        self._templates = [_template(size, chance) for _ in range(_TEMPLATES)]
+        self._cut: dict[int, list[bytes]] = {}
+
+    def value(self, partition: int, sequence: int) -> bytes:
+        head = _HEAD % (partition, sequence)
+        tails = self._cut.get(len(head)) or self._tails(len(head))
+        place = (sequence + 977 * partition) * self._stride % self._places
+        noise = self._noise[place : place + self._noise_length]
+        return b'%b"k":"%b","note":"%b' % (head, noise, tails[sequence % _TEMPLATES])
+
+    def _tails(self, head_length: int) -> list[bytes]:
+        """The templates, cut in their free text so that the whole record has its size."""
+        length = self._size - head_length - self._noise_length - len(b'"k":"","note":"')
+        return self._cut.setdefault(head_length, [template[-length:] for template in self._templates])
+
+
+def numbered(value: bytes) -> tuple[int, int]:
+    """The partition, and the number in it, of a record that a RecordMaker made.
+
+    Raises:
+        ValueError: The record was not made by one.
+    """
+    found = _HEAD_PATTERN.match(value)
+    if found is None:
+        raise ValueError(f"not a record of the lab: {value[:40]!r}")
+    return int(found.group(1)), int(found.group(2))
+
+
+def _template(size: int, chance: random.Random) -> bytes:
+    """The tail of a record: free text that may be cut at its front, its closing quote, and fields if there is room."""
+    fields = json.dumps({name: chance.choice(words) for name, words in _WORDS.items()})
+    ending = b'",' + fields.encode()[1:] if size > _ROOM_FOR_FIELDS else b'"}'
+    text = "".join(chance.choices(_PHRASES, k=size // 40))
+    return text.encode() + ending
+
+
+JOIN_SECONDS = 60.0  # a busy machine's last commit and last fetch
+END_SECONDS = 10.0  # of a tour that is not played to its end
+
+
+class Worker:
+    """Runs ``body`` in a thread; an error that ends it early is raised by ``check`` and ``finish``.
+
+    As a context manager it starts, and finishes.
+    """
+
+    def __init__(self, name: str, body: Callable[[], None]) -> None:
+        self.name = name
+        self.stopping = threading.Event()
+        self._body = body
+        self._failure: BaseException | None = None
+        # as a daemon it cannot keep a process alive that has been told to end
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+
+    def check(self) -> None:
+        """Raise the error that ended the thread, if there is one."""
+        if self._failure is not None:
+            raise self._failure
+
+    def finish(self) -> None:
+        """Ask the thread to stop, and wait until its last work is done; raise its error.
+
+        Raises:
+            GateError: The thread did not stop within a minute.
+        """
+        self.stopping.set()
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until the thread has ended by itself; raise its error, as `finish`."""
+        self._thread.join(JOIN_SECONDS)
+        self.check()
+        if self._thread.is_alive():
+            raise GateError(f"{self.name} did not end in {JOIN_SECONDS:.0f} s", code="timeout")
+
+    def ended(self, seconds: float) -> bool:
+        """Whether the thread ends within so many seconds, or never began; its error is not raised."""
+        if self._thread.ident is not None:
+            self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self._body()
+        except BaseException as error:  # noqa: BLE001 - whoever waits for the thread must hear of it
+            self._failure = error
+
+
+def end_together(workers: Sequence[Worker], seconds: float = END_SECONDS) -> None:
+    """Ask all workers to stop, then wait for all of them for no longer than ``seconds``.
+
+    Their clients close while the brokers still answer: librdkafka can hang forever in a client that closes while the
+    leader of its partitions goes away (its issue 5476), and confluent-kafka then holds up every thread of the process.
+    """
+    for worker in workers:
+        worker.stopping.set()
+    deadline = time.monotonic() + seconds
+    for worker in workers:
+        worker.ended(max(0.0, deadline - time.monotonic()))
+
 
 Keys = Literal["none", "sequence", "cyclic"]
 Message = dict[str, object]

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import GateError, MmtoolError, RefusedError, UsageError
 from mmtool.java import java_binary
-from mmtool.lab import probe
+from mmtool.lab import ports
 from mmtool.lab.artifacts import KAFKA_VERSION, classpath
 from mmtool.lab.cluster import READY_SECONDS
+from mmtool.lab.ports import wait_until
 from mmtool.lab.remedies import down_command
 from mmtool.lab.state import ALREADY_RUNNING, SECURITY_FOLDER
-from mmtool.lab.wait import wait_until
 from mmtool.plain_text import Lines
 from mmtool.plan.words import counted
 
@@ -147,7 +147,7 @@ def down(directory: StateDirectory, *, keep_data: bool = False) -> bool:
 def answer_of(broker: BrokerState) -> Answer:
     """Whether a broker answers a metadata request now, is hung, or has stopped."""
     port = broker.port if broker.probe_port is None else broker.probe_port
-    view = probe.ask(port, tls=broker.tls)
+    view = ports.ask(port, tls=broker.tls)
     if view is not None and view.cluster_id == broker.cluster_id:
         return "running"
     with contextlib.suppress(ProcessLookupError):

@@ -13,12 +13,11 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import GateError, UsageError
-from mmtool.lab.probe import TlsFiles
+from mmtool.lab.ports import TlsFiles, wait_until
 from mmtool.lab.security.kinds import SecurityKind
-from mmtool.lab.wait import wait_until
 from mmtool.plan.records.shapes import made_of
 from mmtool.runtime.files import state_root
-from mmtool.translation.json_text import parse_json
+from mmtool.translation.connect_offsets import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path

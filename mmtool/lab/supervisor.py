@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
+from mmtool.lab.security.certificates import write_private
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.security.setup import Security
-from mmtool.lab.security.stores import write_private
 from mmtool.lab.state import ALREADY_RUNNING, LabState, StateDirectory, state_of
 
 if TYPE_CHECKING:

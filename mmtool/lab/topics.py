@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import GateError, MmtoolError
-from mmtool.lab.wait import patience, wait_until
+from mmtool.lab.ports import patience, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -19,8 +19,7 @@ from mmtool.config.changes import compare
 from mmtool.config.live import FileWatch, first_problem
 from mmtool.errors import MmtoolError, UsageError
 from mmtool.events import Event, Notice
-from mmtool.metrics.collector import Collector
-from mmtool.metrics.probes import KafkaProbes
+from mmtool.metrics.collector import Collector, KafkaProbes
 from mmtool.plain_text import Lines
 from mmtool.runtime.process import ended_by_signals
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 from mmtool.output import human
 from mmtool.output.console import bind, detail, fail, hide, stdout_is_gone, stdout_is_tty, talk, warn
 from mmtool.output.failures import handle_failures
-from mmtool.output.formats import LogFormat, OutputFormat
 from mmtool.output.progress import Progress, ProgressSnapshot
-from mmtool.output.render import emit, finish, preview, write
-from mmtool.output.result import Column, Problem, Result
-from mmtool.output.watch_screen import rows_that_fit, watch
+from mmtool.output.render import emit, finish, preview, rows_that_fit, watch, write
+from mmtool.output.result import Column, LogFormat, OutputFormat, Problem, Result
 
 __all__ = [
     "Column",

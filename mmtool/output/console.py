@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from mmtool.errors import MmtoolError, StdoutError, StoppedError
 from mmtool.events import WARNINGS, Event, Notice, is_for_people
-from mmtool.output.formats import LogFormat
 from mmtool.output.redaction import FILE_OPTION, HIDDEN, redacted, shown
-from mmtool.output.result import Problem
+from mmtool.output.result import LogFormat, Problem
 from mmtool.plain_text import Lines, shell_line
 
 if TYPE_CHECKING:

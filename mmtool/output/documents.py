@@ -1,4 +1,4 @@
-"""Write results for scripts: one JSON document, or CSV."""
+"""Write results for scripts: one JSON document, or CSV; on stdout, or to a file that is opened first."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, TypedDict
 
+from mmtool.errors import CheckFailedError, UsageError
 from mmtool.output.redaction import NOTHING, shown
 from mmtool.output.result import Problem, Result
 from mmtool.output.values import field, plain, plain_row
@@ -13,6 +14,8 @@ from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
 
 _FLAT = json.JSONEncoder(separators=(",\n      ", ": "), allow_nan=False)
 _NESTED = frozenset({dict, list})
@@ -103,3 +106,44 @@ def _csv_line(fields: Sequence[str]) -> str:
         )
         + "\n"
     )
+
+
+def claim(path: Path, option: str) -> None:
+    """Create an empty file, so that an unwritable path is reported before the command's work.
+
+    Args:
+        path: The file.
+        option: The option that named it, as ``--html``.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    try:
+        path.write_bytes(b"")
+    except OSError as error:
+        raise UsageError(
+            f"{option} {path} cannot be written: {error.strerror or error}",
+            remedy="name a file in a folder that exists and can be written",
+        ) from error
+
+
+def write_claimed(path: Path, content: bytes, what: str, *, over: str, remedy: str) -> None:
+    """Write the content of a claimed file.
+
+    Args:
+        path: The file that `claim` created.
+        content: The whole content.
+        what: The file in words, as ``the page``.
+        over: The work that has ended by then, in words.
+        remedy: The error's remedy.
+
+    Raises:
+        CheckFailedError: The file can no longer be written.
+    """
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise CheckFailedError(
+            f"{what} cannot be written to {path}: {error.strerror or error}; {over} is not affected",
+            remedy=remedy,
+        ) from error

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NoReturn
 from mmtool.errors import REPORT, MmtoolError, StdoutError, StoppedError
 from mmtool.events import Event, Notice
 from mmtool.output import console
-from mmtool.output.formats import LogFormat, OutputFormat
 from mmtool.output.render import emit
-from mmtool.output.result import Result
+from mmtool.output.result import LogFormat, OutputFormat, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

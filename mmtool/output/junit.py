@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
-from mmtool.output.output_file import claim, write_claimed
+from mmtool.output.documents import claim, write_claimed
 from mmtool.output.redaction import NOTHING, shown
 from mmtool.output.values import iso
 

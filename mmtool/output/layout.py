@@ -1,27 +1,115 @@
-"""Fit a table to a terminal's width, in a fixed order of measures.
-
-The order: headings take several lines; values that are the same in every row are shown once, above the
-table; names of columns that allow it are shortened in the middle, as long as they still differ; columns that are
-not essential are left out from the right, and named on stderr; sentences go below their rows; verdicts and reasons
-that are the same in every row go above the table as well; long texts are folded; at last each row becomes a block of
-lines with every text in full. Numbers are never folded and never cut.
-"""
+"""Draw tables: rows summed up by group, fitted to a terminal's width in a fixed order of measures."""
 
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from typing import TYPE_CHECKING
 
-from mmtool.output.group_rows import by_group
 from mmtool.output.values import UNKNOWN_CELL, cell
 from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
-    from mmtool.output.result import Column, Result
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from mmtool.output.result import Column, OfGroup, Result, Rows
+
+
+_IDENTITY = ("source", "target", "group")
+_MOST_NAMED = 3
+
+
+def by_group(result: Result) -> Result:
+    """The result with one row for each group, in the order in which the groups first appear."""
+    columns = [(column, column.of_group) for column in result.columns or () if column.of_group is not None]
+    groups: dict[tuple[object, ...], list[Mapping[str, object]]] = {}
+    for row in result.rows:
+        groups.setdefault(tuple(row.get(key) for key in _IDENTITY), []).append(row)
+    rows = [{column.key: of_group(of, column.key) for column, of_group in columns} for of in groups.values()]
+    return replace(result, rows=rows, columns=[_titled(column) for column, _ in columns])
+
+
+def _titled(column: Column) -> Column:
+    """The column with the heading that fits several partitions; a group's topics are the first that may be left out."""
+    match column.key:
+        case "partition":
+            return replace(column, title="PARTITIONS")
+        case "topic":
+            return replace(column, title="TOPICS", essential=False)
+        case _:
+            return column
+
+
+def same(rows: Rows, key: str) -> object:
+    """The value that all rows of a group share, as its name."""
+    return rows[0].get(key)
+
+
+def partitions(rows: Rows, _: str) -> int:
+    """The number of the group's partitions."""
+    return sum(row.get("partition") is not None for row in rows)
+
+
+def names(rows: Rows, key: str) -> str:
+    """The different names, the first three in full."""
+    known = sorted({str(row[key]) for row in rows if row.get(key)})
+    more = len(known) - _MOST_NAMED
+    return ", ".join(known[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def words(rows: Rows, key: str) -> str:
+    """The word that all rows share, else how many rows have each: ``3 exact, 1 refused``; none without a word."""
+    counts = Counter(str(row[key]) for row in rows if row.get(key))
+    if len(counts) == 1 and counts.total() == len(rows):
+        return next(iter(counts))
+    return ", ".join(f"{number} {word}" for word, number in sorted(counts.items()))
+
+
+def flag(rows: Rows, key: str) -> object:
+    """The value that all rows share; else how many are true: ``3 of 4``. None if it is unknown for one."""
+    values = [row.get(key) for row in rows]
+    if None in values:
+        return None
+    return values[0] if len(set(values)) == 1 else f"{sum(map(bool, values))} of {len(values)}"
+
+
+def largest(rows: Rows, key: str) -> float | None:
+    """The largest number; None where none is known."""
+    return max((number for row in rows if isinstance(number := row.get(key), int | float)), default=None)
+
+
+def smallest(rows: Rows, key: str) -> float | None:
+    """The smallest number; None where none is known."""
+    return min((number for row in rows if isinstance(number := row.get(key), int | float)), default=None)
+
+
+def total(concerns: Callable[[Mapping[str, object]], bool]) -> OfGroup:
+    """The sum over the rows; None if one of those that ``concerns`` accepts is unknown, or no row has a number."""
+
+    def summed(rows: Rows, key: str) -> int | None:
+        numbers = [number for row in rows if isinstance(number := row.get(key), int)]
+        unknown = any(row.get(key) is None and concerns(row) for row in rows)
+        return None if unknown or not numbers else sum(numbers)
+
+    return summed
+
+
+def first(concerns: Callable[[Mapping[str, object]], bool]) -> OfGroup:
+    """The text of the first row that ``concerns`` accepts, and how many rows have others; else the first text."""
+
+    def chosen(rows: Rows, key: str) -> str:
+        texts = [str(row[key]) for row in sorted(rows, key=lambda row: not concerns(row)) if row.get(key)]
+        others = len(set(texts)) - 1
+        more = "1 more reason" if others == 1 else f"{others} more reasons"
+        return f"{texts[0]} ({more} with --partitions)" if others > 0 else "".join(texts[:1])
+
+    return chosen
+
 
 GAP = "  "
 """The blanks between two columns."""
@@ -227,3 +315,80 @@ def _folded(whole: Layout, columns: int) -> Layout:
         is_elided = whole.elided or narrower.cells != strip.cells
         whole = replace(whole, strips=strips, elided=is_elided)
     return whole
+
+
+_BOLD = "1"
+_INDENT = GAP * 2
+_SGR = {
+    **dict.fromkeys(("exact", "synced", "caught_up", "completed", "identical", "done", "ok"), "32"),
+    **dict.fromkeys(
+        ("bounded", "behind", "paused", "failed_over", "waiting", "idle", "stale", "incomplete", "undone"),
+        "33",
+    ),
+    **dict.fromkeys(("refused", "halted", "failed", "different", "ahead"), "31"),
+}
+
+
+def draw(shown: Layout, *, columns: int = 0, color: bool = False) -> str:
+    """The layout as text; ``columns`` is the terminal's width, 0 without a terminal."""
+    if shown.blocks:
+        return _blocks(shown, color=color)
+    return "".join(
+        [*_above(shown, columns), *_heading(shown, color=color), *_rows(shown, columns, color=color)]
+    )
+
+
+def _above(shown: Layout, columns: int) -> list[str]:
+    said = ", ".join(f"{strip.column.heading} {strip.cells[0]}" for strip in shown.above)
+    if not said:
+        return []
+    wrapper = textwrap.TextWrapper(
+        columns, subsequent_indent=GAP, break_long_words=False, break_on_hyphens=False
+    )
+    return [f"{line}\n" for line in wrapper.wrap(f"In every row: {said}")]
+
+
+def _heading(shown: Layout, *, color: bool) -> Iterator[str]:
+    height = max(len(strip.heading) for strip in shown.strips)
+    padded = [(*[""] * (height - len(strip.heading)), *strip.heading) for strip in shown.strips]
+    for texts in zip(*padded, strict=True):
+        yield _line(texts, shown.strips, [_BOLD if color else ""] * len(texts))
+
+
+def _rows(shown: Layout, columns: int, *, color: bool) -> Iterator[str]:
+    for number, row in enumerate(zip(*(strip.cells for strip in shown.strips), strict=True)):
+        styles = [_SGR.get(text, "") if color else "" for text in row]
+        pieces = (fold(text, strip.limit) for text, strip in zip(row, shown.strips, strict=True))
+        for texts in zip_longest(*pieces, fillvalue=""):
+            yield _line(texts, shown.strips, styles)
+        yield from _notes([strip.cells[number] for strip in shown.notes], columns)
+
+
+def _notes(texts: Iterable[str], columns: int) -> Iterator[str]:
+    """The notes of a row as indented lines below it."""
+    for text in texts:
+        if text != UNKNOWN_CELL:
+            yield from (f"{_INDENT}{piece.rstrip()}\n" for piece in fold(text, columns - len(_INDENT)))
+
+
+def _line(texts: Sequence[str], strips: Sequence[Strip], styles: Sequence[str]) -> str:
+    padded = []
+    for text, strip, sgr in zip(texts, strips, styles, strict=True):
+        blanks, painted = " " * (strip.width - width(text)), _painted(text, sgr)
+        padded.append(blanks + painted if strip.numeric else painted + blanks)
+    return GAP.join(padded).rstrip() + "\n"
+
+
+def _blocks(shown: Layout, *, color: bool) -> str:
+    label = max(width(strip.column.heading) for strip in shown.strips)
+    headings = [
+        _painted(strip.column.heading.ljust(label), _BOLD if color else "") + GAP for strip in shown.strips
+    ]
+    rows = zip(*(strip.cells for strip in shown.strips), strict=True)
+    return "\n".join(
+        "".join(f"{head}{text}\n" for head, text in zip(headings, row, strict=True)) for row in rows
+    )
+
+
+def _painted(word: str, sgr: str) -> str:
+    return f"\033[{sgr}m{word}\033[0m" if sgr and word else word

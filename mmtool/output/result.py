@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
+
+
+class OutputFormat(StrEnum):
+    """The values of ``-o``."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+
+
+class LogFormat(StrEnum):
+    """The values of ``--log-format``: stderr for people, or for a log collector."""
+
+    TEXT = "text"
+    JSON = "json"
+
 
 SCHEMA_VERSION = 1
 
@@ -27,7 +44,7 @@ class Column:
         elide: A name, shortened in the middle on a terminal that is too narrow for it; never in a pipe.
         note: A sentence, written below its row on a terminal that is too narrow for a column of it.
         human: The function that formats the value for people (``mmtool.output.human``); JSON and CSV keep it raw.
-        of_group: What the row of a whole group shows (``mmtool.output.group_rows``); None leaves the column out there.
+        of_group: What the row of a whole group shows (``mmtool.output.layout``); None leaves the column out there.
         verdict: A result or its reason: it stays a column while there is room, also where it is the same in every row.
     """
 

@@ -15,7 +15,7 @@ from mmtool.rights.needs import ResourceType
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from mmtool.rights.requirements import NeededRight
+    from mmtool.rights.scope import NeededRight
 
 _KUBERNETES_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 _STRIMZI_TYPES = {ResourceType.TRANSACTIONAL_ID: "transactionalId"}

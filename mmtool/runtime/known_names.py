@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from mmtool.runtime.files import cache_root
-from mmtool.translation.json_text import parse_json
+from mmtool.translation.connect_offsets import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

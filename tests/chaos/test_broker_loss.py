@@ -13,8 +13,8 @@ from confluent_kafka.admin import AdminClient
 
 from kit.bench import Bench, Stage
 from kit.lab_admin import leaders_of
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

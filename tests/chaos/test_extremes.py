@@ -13,8 +13,8 @@ from kit.bench import Bench
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.chaos]
 

@@ -15,8 +15,8 @@ from kit.processes import MmtoolProcess
 from kit.writers import RunningWriter
 from mmtool.config import load_settings
 from mmtool.lab.fleet import Fleet
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

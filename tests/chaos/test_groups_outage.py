@@ -16,8 +16,8 @@ from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.ports import Bounds
 from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from kit.bench import Bench, Stage
-from mmtool.lab.wait import patience
+from mmtool.lab.ports import patience
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(3600)]
 

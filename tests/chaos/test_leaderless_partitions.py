@@ -10,8 +10,8 @@ from kit.bench import Bench
 from kit.lab_admin import leaders_of
 from kit.lookups import groups_of
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic
-from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

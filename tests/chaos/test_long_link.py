@@ -12,9 +12,8 @@ from kit.processes import MmtoolProcess
 from mmtool.lab.cluster import JVM_FOR_SPEED, Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
-from mmtool.lab.ports import PortReservation
+from mmtool.lab.ports import PortReservation, wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

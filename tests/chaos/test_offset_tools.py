@@ -17,7 +17,7 @@ from kit.wire import on_loop
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.markers import Marker, WriteTxnMarkersRequest, check_markers
+from mmtool.kafka.wire.transactions import Marker, WriteTxnMarkersRequest, check_markers
 from mmtool.lab.cluster import Cluster, Shape
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(1800)]

@@ -8,8 +8,8 @@ import pytest
 
 from kit.bench import Bench, Stage
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

@@ -12,8 +12,8 @@ from kit.parity import PLAIN, RECORDS, SETTINGS, carries_records, fill, mirrored
 from kit.processes import MmtoolProcess
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.fleet import Fleet
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

@@ -11,8 +11,8 @@ from kit.mirror_flow import Owner, flow_of
 from mmtool.lab.cluster import Cluster
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import read_topic
-from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.chaos]
 

@@ -12,8 +12,8 @@ from kit.bench import Bench
 from kit.exactness import stored_maps, wrong_translations
 from kit.lab_admin import compare_topics, leaders_of
 from kit.writers import RunningWriter
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

@@ -11,7 +11,7 @@ from kit.bench import Bench, Stage
 from kit.exactness import flow_identity
 from kit.spark_cluster import SparkCluster
 from mmtool.kafka.state.state_log import read_control
-from mmtool.lab.wait import wait_until
+from mmtool.lab.ports import wait_until
 from mmtool.runtime.files import state_root
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

@@ -10,7 +10,7 @@ import pytest
 
 from kit.bench import Bench, Stage
 from kit.processes import run_mmtool
-from mmtool.lab.wait import wait_until
+from mmtool.lab.ports import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

@@ -16,8 +16,8 @@ from kit.exactness import stored_maps
 from kit.log_cut import LogCut
 from kit.processes import run_mmtool
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.wait import wait_until
 from mmtool.replication.driver.halt_retry import FIRST_SECONDS
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 from kit.bench import Bench, Stage
-from mmtool.lab.wait import wait_until
+from mmtool.lab.ports import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -7,8 +7,7 @@ import typer
 
 from kit.command_tree import commands, is_group
 from mmtool.commands._consent import consent
-from mmtool.commands._option_pairs import EXCLUDE, NEEDS
-from mmtool.commands._options import duration
+from mmtool.commands._options import EXCLUDE, NEEDS, duration
 from mmtool.errors import RefusedError
 from mmtool.output import LogFormat, Result, console
 

@@ -7,7 +7,7 @@ import pytest
 from kit.scene import Scene
 from kit.there_and_back import ThereAndBack
 from mmtool.plan.groups.facts import Member
-from mmtool.translation.refusals import FORWARD, Reason, Sides
+from mmtool.translation.answers import FORWARD, Reason, Sides
 
 MEMBER = (Member("app-1", "/10.0.0.9"),)
 

@@ -279,7 +279,7 @@ def test_a_cluster_that_does_not_answer_keeps_its_names_of_before(scene):
 def test_a_command_of_a_person_keeps_the_names_that_it_read(scene, mmtool, monkeypatch):
     mmtool("groups", "audit", "-c", scene.config)
     assert known_names.known_names(scene.config, "east") == {}
-    monkeypatch.setattr("mmtool.commands._known_names.stderr_is_tty", lambda: True)
+    monkeypatch.setattr("mmtool.commands._completion.stderr_is_tty", lambda: True)
     mmtool("groups", "audit", "-c", scene.config)
     assert known_names.known_names(scene.config, "east") == {"groups": ["app"], "topics": ["orders"]}
 

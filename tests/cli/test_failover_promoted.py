@@ -11,8 +11,7 @@ from kit.wiring import wire_failovers
 from mmtool.errors import UnreachableError
 from mmtool.plan.failover.acl_rules import TRANSACTIONAL_ID, Binding
 from mmtool.plan.groups.facts import Commit
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 MAY = Binding("orders", "LITERAL", "User:alice", "*", "WRITE", "ALLOW")
 TX = Binding("alice-", "PREFIXED", "User:alice", "*", "WRITE", "ALLOW", TRANSACTIONAL_ID)

@@ -8,8 +8,8 @@ import pytest
 
 from kit.scene import half_read
 from mmtool.errors import UnreachableError
+from mmtool.failover.commits.apply import keep
 from mmtool.failover.commits.undo import check_undo
-from mmtool.failover.commits.undo_files import keep
 from mmtool.kafka.ports import Problem
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.translation.types import ClusterId, TopicPartition
@@ -296,7 +296,7 @@ def test_a_group_that_has_just_committed_on_the_target_is_watched_first(
             committed(scene)[REMOTE[0]] = Commit(5)
 
     monkeypatch.setattr(
-        "mmtool.failover.commits.precommit_checks.clear.__kwdefaults__", {"synced": False, "pause": pause}
+        "mmtool.failover.commits.apply.clear.__kwdefaults__", {"synced": False, "pause": pause}
     )
     scene.target.times["app"] = {REMOTE[0]: int((time.time() - age_seconds) * 1000)}
     ended = move()
@@ -336,7 +336,7 @@ def test_young_commits_are_nobody_s_work_only_where_groups_are_kept_ready(
 ):
     pauses = []
     monkeypatch.setattr(
-        "mmtool.failover.commits.precommit_checks.clear.__kwdefaults__",
+        "mmtool.failover.commits.apply.clear.__kwdefaults__",
         {"synced": False, "pause": pauses.append},
     )
     scene.config.write_text(scene.config.read_text() + extra)

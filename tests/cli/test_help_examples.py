@@ -9,7 +9,7 @@ import typer
 
 from kit.command_tree import commands, is_group, parsed
 from kit.consoles import InProcess
-from mmtool.commands._examples import examples_of
+from mmtool.commands._help import examples_of
 from mmtool.commands.app import main
 
 
@@ -55,7 +55,7 @@ def test_an_example_with_a_wrong_option_would_be_noticed():
 
 
 def test_no_example_changes_a_cluster_without_a_rehearsal():
-    source = (Path(__file__).parents[2] / "commands" / "_examples.py").read_text(encoding="utf-8")
+    source = (Path(__file__).parents[2] / "commands" / "_help.py").read_text(encoding="utf-8")
     assert "--execute" not in source
 
 

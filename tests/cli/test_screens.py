@@ -12,8 +12,7 @@ from mmtool.commands.app import main
 from mmtool.commands.doctor import _COLUMNS as DOCTOR
 from mmtool.commands.verify import _COLUMNS as VERIFY
 from mmtool.output import Result
-from mmtool.output.layout import fitted, layout
-from mmtool.output.table import draw
+from mmtool.output.layout import draw, fitted, layout
 
 _FLOW = "-c mm2.properties -s east -t west"
 _TIME = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z")

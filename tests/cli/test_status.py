@@ -540,7 +540,7 @@ def test_watching_says_how_the_lag_changes_and_when_it_is_caught_up(status, scen
         now[0] += 5
         scene.stands(0, frontier, State.RUNNING)
 
-    monkeypatch.setattr("mmtool.output.watch_screen.time.sleep", sleep)
+    monkeypatch.setattr("mmtool.output.render.time.sleep", sleep)
     monkeypatch.setattr("mmtool.insight.status.time.time", lambda: now[0])
     scene.stands(0, 1, State.RUNNING)
     said = [line for line in status("--watch").said if "; lag " in line]
@@ -561,7 +561,7 @@ def test_watching_is_one_document_per_line_until_it_is_stopped(status, scene, mo
         if (signum := next(looks)) is not None:
             signal.raise_signal(signum)
 
-    monkeypatch.setattr("mmtool.output.watch_screen.time.sleep", sleep)
+    monkeypatch.setattr("mmtool.output.render.time.sleep", sleep)
     ended = status("--watch", "-o", "json")
     assert (ended.code, [len(json.loads(line)["data"]) for line in ended.stdout.splitlines()]) == (
         143,
@@ -580,7 +580,7 @@ def test_watching_outlives_a_cluster_that_is_away_for_a_while(status, scene, mon
             raise KeyboardInterrupt
         step()
 
-    monkeypatch.setattr("mmtool.output.watch_screen.time.sleep", sleep)
+    monkeypatch.setattr("mmtool.output.render.time.sleep", sleep)
     ended = status("--watch", "-o", "json")
     found = [json.loads(line) for line in ended.stdout.splitlines()]
     assert (ended.code, [len(document["data"]) for document in found]) == (130, [2, 0, 2])

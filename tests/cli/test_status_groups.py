@@ -137,6 +137,6 @@ def test_watching_groups_is_one_document_per_line(status, scene, monkeypatch):
         if next(looks, "end") == "end":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("mmtool.output.watch_screen.time.sleep", sleep)
+    monkeypatch.setattr("mmtool.output.render.time.sleep", sleep)
     ended = status("--groups", "--watch", "-o", "json")
     assert (ended.code, len(ended.stdout.splitlines())) == (130, 3)

@@ -3,8 +3,7 @@
 
 from mmtool.commands.status import _COLUMNS
 from mmtool.output import Result
-from mmtool.output.layout import fitted, layout
-from mmtool.output.table import draw
+from mmtool.output.layout import draw, fitted, layout
 
 LONG = f"payments.settlement.{'of-every-merchant.' * 10}v2.events"
 SAME = {

@@ -12,10 +12,10 @@ from kit.memory_logs import FakeAppender, FakeBatches
 from mmtool.config import ClusterSettings
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.batches import coalesce, decode, iter_batches
-from mmtool.kafka.logs.batches_on_disk import KafkaBatches
+from mmtool.kafka.logs.log_parts import KafkaBatches
 from mmtool.kafka.logs.sequence_append import KafkaAppender
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import wait_until
 from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset
 
 SECONDS = 20.0

@@ -37,8 +37,7 @@ from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.lab.topics import create_topic
 from mmtool.plan.failover.acl_promotion import Promotion
 from mmtool.plan.failover.acl_rules import ANY_HOST, CLUSTER, LITERAL, PREFIXED, TRANSACTIONAL_ID, Binding
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import ClusterId, TopicPartition
+from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition
 
 SECONDS = 20.0
 

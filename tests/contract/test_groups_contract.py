@@ -18,8 +18,7 @@ from mmtool.failover.commits.write import Outcome, write_groups
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.ports import Bounds
-from mmtool.kafka.wire.group_offsets import OffsetFetchOfGroupsRequest
-from mmtool.kafka.wire.groups import FindCoordinatorsRequest
+from mmtool.kafka.wire.groups import FindCoordinatorsRequest, OffsetFetchOfGroupsRequest
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.plan.groups.imports import plan_import

@@ -17,7 +17,7 @@ from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.failover.operation.journal import About, Journalist
 from mmtool.failover.operation.records import recorded
-from mmtool.kafka.groups.operation_lock import OperationLock
+from mmtool.kafka.groups.lease import OperationLock
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.marks import KafkaMarks
@@ -385,7 +385,7 @@ _MEMBER = """
 import sys, time
 from mmtool.config import ClusterSettings
 from mmtool.kafka.state.journal import KafkaJournal
-from mmtool.kafka.groups.operation_lock import OperationLock
+from mmtool.kafka.groups.lease import OperationLock
 target = ClusterSettings(alias="lab", bootstrap_servers=sys.argv[1])
 lock = OperationLock(target, sys.argv[2], KafkaJournal(target, 1, 30.0).prepare)
 lock.join()

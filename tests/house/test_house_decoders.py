@@ -16,17 +16,17 @@ TYPES = {"WireRequest", "Document", "Cursor"}
 """A module with a class of one of these, or a function that takes one, decodes too."""
 
 ELSEWHERE = {
-    "mmtool.commands._promotion": "hands the lines to mmtool.plan.failover.principal_map",
+    "mmtool.commands._promotion": "hands the lines to mmtool.plan.failover.acl_promotion",
     "mmtool.commands.evidence": "hands the page to mmtool.evidence.signature",
     "mmtool.commands.lab": "shows a file of the lab's as it is",
     "mmtool.doctor.spark": "reads counters of the kernel",
     "mmtool.evidence.page": "reads the style sheet of the package",
     "mmtool.insight.smoke_canary": "reads its own records; what is not one of them is shown as ?",
-    "mmtool.insight.verify.prints": "makes a number of its own digest",
+    "mmtool.insight.verify.letters": "makes a number of its own digest",
     "mmtool.lab.artifacts": "reads the list of files that it downloaded and checked",
     "mmtool.lab.cluster": "reads what it wrote beside its broker's data",
     "mmtool.lab.demo_stage": "reads what a command of mmtool's has just written",
-    "mmtool.lab.probe": "asks its own broker whether it has started, and asks again after an answer of any other kind",
+    "mmtool.lab.ports": "asks its own broker whether it has started, and asks again after an answer of any other kind",
     "mmtool.lab.security.setup": "reads credentials that it has written",
     "mmtool.lab.security.token_endpoint": "the lab's own, on loopback; a request that it cannot read ends alone",
     "mmtool.lab.process": "reads the log of its own process",

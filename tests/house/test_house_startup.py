@@ -55,7 +55,7 @@ def test_help_takes_at_most_twice_the_time_of_the_libraries_it_is_made_of(root):
 
 BEGUN = """
 import json, sys
-from mmtool.kafka.groups.operation_lock import OperationLock
+from mmtool.kafka.groups.lease import OperationLock
 OperationLock.begin = lambda _: (print(json.dumps(sorted(sys.modules))), sys.exit(0))
 from mmtool.commands.app import main
 main(sys.argv[1:])

@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from kit.mirror_flow import Owner
 from kit.quick_cleaner import quick_cleaner
 from mmtool.config import load_settings
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.wait import wait_until
 
 pytestmark = pytest.mark.kafka
 

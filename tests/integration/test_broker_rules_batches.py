@@ -24,8 +24,8 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.produce import ProduceRequest
 from mmtool.lab.load import Load, Transactions
 from mmtool.lab.load import produce as write
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.lab.wait import wait_until
 
 HOUR_MS = 3_600_000
 

@@ -22,11 +22,11 @@ from kit.writers import RunningWriter
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.replication.pump import pump
-from mmtool.replication.pump.errors import FencedError
+from mmtool.replication.pump.in_flight import FencedError
 from mmtool.replication.pump.state_writer import store_blocks
 from mmtool.replication.recovery import recover_shards
 from mmtool.replication.spark.task import Flows
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from mmtool.config.settings import FlowSettings

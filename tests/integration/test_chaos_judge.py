@@ -13,8 +13,8 @@ from kit.chaos.judge import judge
 from kit.chaos.sides import Sides
 from kit.consumers import consume
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
-from mmtool.lab.wait import wait_until
 from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka

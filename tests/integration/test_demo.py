@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kit.processes import MmtoolProcess
-from mmtool.lab.wait import wait_until
+from mmtool.lab.ports import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -30,11 +30,11 @@ from mmtool.failover.diverged_tail.tails import TailKind, find_tail
 from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.marks import KafkaMarks
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.replication.flow_state.skip_replayed import FlowPassing
+from mmtool.replication.flow_state.flow_moves import FlowPassing
 from mmtool.translation.answers import Bounded, Exact
 from mmtool.translation.divergence import Homeward, go_home, go_home_in_pair
 from mmtool.translation.types import DownstreamOffset, TopicPartition

@@ -16,8 +16,8 @@ from kit.small_disk import small_disk
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, topics_of
-from mmtool.lab.wait import wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -19,8 +19,8 @@ from kit.fences import PASSWORD, guarded_cluster
 from kit.lookups import groups_of
 from mmtool.doctor import groups
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, topics_of
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

@@ -19,11 +19,11 @@ from kit.consumers import consume
 from kit.exactness import flow_identity
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from mmtool.kafka.mm2.topics import Mm2Topics
+from mmtool.kafka.mm2.mirror_maker import Mm2Topics
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

@@ -23,8 +23,8 @@ from mmtool.config import load_settings
 from mmtool.kafka.state.marks import write_marks
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.translation.types import TopicPartition

@@ -11,8 +11,8 @@ import pytest
 from kit.bench import Stage
 from kit.broker_watch import wait_for_new_records
 from kit.mirror_flow import Owner
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.wait import wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -19,9 +19,8 @@ from kit.lookups import groups_of
 from kit.mirror_flow import Owner, flow_of
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
-from mmtool.kafka.state import own_records
-from mmtool.kafka.state.runs_log import read_runs_log
-from mmtool.kafka.state.state_log import read_control
+from mmtool.kafka.state import own_log
+from mmtool.kafka.state.state_log import read_control, read_runs_log
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
@@ -29,7 +28,7 @@ from mmtool.replication.driver.context import connect
 from mmtool.replication.flow_state import derivation, flow_moves
 from mmtool.replication.pump import mirror as pump_mirror
 from mmtool.replication.pump import state_writer
-from mmtool.replication.recovery.lost_runs import refuse_lost_runs
+from mmtool.replication.recovery.state_loss import refuse_lost_runs
 from mmtool.translation.block_codec import decode_block
 from mmtool.translation.types import TopicPartition
 
@@ -426,7 +425,7 @@ def test_a_rebuild_that_is_cut_off_is_refused_or_true_and_never_forgotten(made, 
     """New blocks lie over old ones by then, one by one."""
     mirrored = made.target(holed)
     monkeypatch.setattr(derivation, "OPEN_RUNS", 2)
-    monkeypatch.setattr(own_records, "_BATCH_BYTES", 1)  # one record per batch: the finest cuts there are
+    monkeypatch.setattr(own_log, "_BATCH_BYTES", 1)  # one record per batch: the finest cuts there are
     for appended in (1, 5):
         with monkeypatch.context() as patched:
             _after(patched, appended)

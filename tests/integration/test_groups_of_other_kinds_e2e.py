@@ -16,8 +16,8 @@ from kit.lookups import groups_of
 from kit.mirror_flow import Owner
 from kit.streams_app import counting_by_key
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
-from mmtool.lab.wait import wait_until
 
 RECORDS = 20
 PATIENCE_SECONDS = 60

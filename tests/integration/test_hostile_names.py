@@ -15,8 +15,8 @@ from kit.lookups import groups_of
 from kit.names import sent
 from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
-from mmtool.lab.wait import wait_until
 from mmtool.plain_text import printable
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

@@ -9,10 +9,9 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from mmtool.lab import probe
+from mmtool.lab import ports
 from mmtool.lab.cluster import Cluster, Shape
-from mmtool.lab.load import Load, produce
-from mmtool.lab.records import numbered
+from mmtool.lab.load import Load, numbered, produce
 from mmtool.lab.topics import create_topic, read_topic
 
 pytestmark = pytest.mark.kafka
@@ -58,10 +57,10 @@ def test_a_broker_that_comes_back_has_its_port_its_id_and_its_data(cluster, topi
 def test_a_paused_broker_holds_its_connections_and_does_not_answer(cluster):
     port = cluster.running()[0].port
     cluster.pause_broker(0)
-    paused = probe.ask(port, timeout=0.3)
+    paused = ports.ask(port, timeout=0.3)
     cluster.resume_broker(0)
     cluster.wait_ready()
-    assert (paused, probe.ask(port).cluster_id) == (None, cluster.cluster_id)
+    assert (paused, ports.ask(port).cluster_id) == (None, cluster.cluster_id)
 
 
 def test_topics_are_never_created_by_reading_or_writing(cluster):

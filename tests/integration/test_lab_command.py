@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.state import StateDirectory
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.records import numbered
+from mmtool.lab.load import Load, Transactions, numbered, produce
 from mmtool.lab.topics import create_topic, read_topic
 
 

@@ -19,8 +19,8 @@ from kit.grants import Grants, is_named, user_lines, write_file
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
-from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

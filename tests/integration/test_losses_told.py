@@ -13,8 +13,8 @@ from kit.lab_admin import alter_topic, delete_records, delete_topic
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
-from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

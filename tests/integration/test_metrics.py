@@ -18,8 +18,8 @@ from kit.real_mirror_maker import MirrorMaker
 from kit.scrape import fetch, scrape, values
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic
-from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

@@ -18,13 +18,12 @@ from kit.lookups import groups_of
 from kit.mirror_client import ask_mirror_client
 from kit.processes import run_mmtool
 from mmtool.errors import MmtoolError
-from mmtool.kafka.admin.acls import AclAdmin
-from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.admin.topics import AclAdmin, TopicAdmin
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.mm2_records import Heartbeat, decode_heartbeat
 from mmtool.translation.types import TopicPartition

@@ -9,7 +9,7 @@ from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import FlowSettings, load_settings
-from mmtool.config.mm2_names import positions_topic
+from mmtool.config.aliases import positions_topic
 from mmtool.kafka.mm2.mirror_maker import read_positions, read_syncs
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce

@@ -6,8 +6,8 @@ from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

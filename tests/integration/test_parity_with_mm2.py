@@ -27,10 +27,10 @@ from kit.processes import MmtoolProcess
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import ClusterSettings
 from mmtool.config.keys import FLOW_KEYS
-from mmtool.kafka.admin.acls import AclAdmin
+from mmtool.kafka.admin.topics import AclAdmin
 from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

@@ -12,12 +12,12 @@ from kit.lab_admin import configs_of
 from kit.mirror_flow import Owner, flow_of
 from mmtool.errors import RefusedError
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import patience
 from mmtool.lab.topics import end_offsets, read_topic, topics_of
-from mmtool.lab.wait import patience
 from mmtool.plan.records.documents import PositionRecord, State
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.recovery.lost_runs import was_mirrored
+from mmtool.replication.recovery.state_loss import was_mirrored
 
 pytestmark = pytest.mark.kafka
 

@@ -24,8 +24,8 @@ from kit.processes import MmtoolProcess, run_mmtool
 from kit.working_group import WorkingGroup
 from kit.writers import RunningWriter
 from mmtool.errors import GateError
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
-from mmtool.lab.wait import wait_until
 
 pytestmark = [
     pytest.mark.kafka,

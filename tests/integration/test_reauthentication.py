@@ -12,8 +12,8 @@ from kit.bench import Bench, Stage
 from kit.processes import untimed
 from kit.scram import killed_connections, login_metrics, scram_fleet
 from kit.secure_pairs import secure_pair
+from mmtool.lab.ports import patience
 from mmtool.lab.security.kinds import SecurityKind
-from mmtool.lab.wait import patience
 
 pytestmark = pytest.mark.kafka
 

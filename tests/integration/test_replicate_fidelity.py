@@ -19,8 +19,8 @@ from kit.quick_cleaner import quick_cleaner
 from kit.raw_producer import append_batches
 from kit.segments import data_batches, stored_batches
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
     from kit.processes import Answer

@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 
 from kit.bench import Bench
 from kit.processes import run_mmtool
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -13,8 +13,8 @@ from kit.bench import Stage
 from kit.broker_watch import wait_for_new_records
 from kit.segments import stored_bytes
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import patience, wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 

@@ -26,8 +26,8 @@ from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

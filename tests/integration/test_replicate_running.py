@@ -16,8 +16,8 @@ from kit.broker_watch import wait_for_new_records
 from kit.lab_admin import delete_topic, grow_topic
 from kit.segments import stored_batches
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
-from mmtool.lab.wait import wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -12,8 +12,8 @@ from kit.exactness import flow_identity
 from kit.lookups import groups_of
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

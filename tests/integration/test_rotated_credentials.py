@@ -12,8 +12,7 @@ from kit.keytool import STORE_PASSWORD, Keytool
 from kit.scram import PASSWORD, scram_fleet
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.ports import PortReservation
-from mmtool.lab.wait import patience, wait_until
+from mmtool.lab.ports import PortReservation, patience, wait_until
 
 pytestmark = pytest.mark.kafka
 

@@ -28,10 +28,10 @@ from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
 from kit.secure_pairs import logins, secure_pair
 from mmtool.config import load_settings
+from mmtool.lab.cluster import properties_text
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.security.kinds import MMTOOL, SecurityKind
-from mmtool.lab.server_properties import properties_text
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.runtime.files import state_root

@@ -11,9 +11,9 @@ from kit.processes import run_mmtool
 from kit.secure_pairs import logins, secure_pair
 from mmtool.kafka.tokens.source import OauthCallback
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
-from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

@@ -13,7 +13,7 @@ from kit.black_hole import SilentAddress
 from kit.link import Link
 from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
-from mmtool.kafka import kept_clients
+from mmtool.kafka import clients
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire import cluster as wire
 from mmtool.kafka.wire import connection
@@ -108,7 +108,7 @@ def test_an_admin_client_goes_back_to_the_bootstrap_servers_of_a_cluster_that_wa
     cluster = ClusterSettings(alias="lab", bootstrap_servers=f"{LIVE}:{entrance}")
 
     def known():
-        metadata = kept_clients.admin_client(cluster).client.list_topics(timeout=SECONDS)
+        metadata = clients.admin_client(cluster).client.list_topics(timeout=SECONDS)
         return [broker.port for broker in metadata.brokers.values()]
 
     with Link(entrance, ports["source"]):

@@ -9,8 +9,8 @@ import pytest
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import wait_until
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 

@@ -14,10 +14,10 @@ from kit.black_hole import BlackHole
 from kit.lookups import groups_of
 from kit.processes import error_of, run_mmtool
 from kit.real_mirror_maker import MirrorMaker
-from mmtool.kafka.mm2.topics import Mm2Topics
+from mmtool.kafka.mm2.mirror_maker import Mm2Topics
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import patience, wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

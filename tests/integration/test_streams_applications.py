@@ -19,8 +19,8 @@ from mmtool.config import load_settings
 from mmtool.lab.cluster import Cluster
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

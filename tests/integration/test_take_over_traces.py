@@ -18,19 +18,17 @@ from kit.lab_admin import grow_topic
 from kit.mirror_flow import Owner, flow_of
 from kit.mirror_maker import MirrorMakerByHand
 from mmtool.config import load_settings
-from mmtool.config.mm2_names import STRIMZI_POSITIONS
+from mmtool.config.aliases import STRIMZI_POSITIONS
 from mmtool.errors import OwnedElsewhereError, RefusedError, UsageError
 from mmtool.events import is_for_people
-from mmtool.kafka.state.own_log import append_records
-from mmtool.kafka.state.own_records import MARK
+from mmtool.kafka.state.own_log import MARK, append_records
 from mmtool.lab.checker import Content, compare
 from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
-from mmtool.lab.wait import wait_until
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.mm2.guard import MirrorMakerGuard
-from mmtool.replication.mm2.watch import MirrorMakerWatch
+from mmtool.replication.mm2.guard import MirrorMakerGuard, MirrorMakerWatch
 from mmtool.translation.connect_offsets import CONNECTOR
 from mmtool.translation.mm2_records import Heartbeat
 

@@ -11,10 +11,9 @@ from kit.lab_admin import alter_topic, configs_of
 from kit.processes import MmtoolProcess, run_mmtool
 from kit.wire import settings_of
 from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.lab.cluster import Cluster, Shape
-from mmtool.lab.server_properties import properties_text
+from mmtool.lab.cluster import Cluster, Shape, properties_text
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
-from mmtool.lab.wait import wait_until
 from mmtool.plan.topics.configs import ResetConfig, SetConfig
 from mmtool.plan.topics.facts import CreateTopic
 

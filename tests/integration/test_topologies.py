@@ -11,12 +11,11 @@ from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, read_topic, topics_of
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import answer_forward
-from mmtool.translation.answers import Exact, Refused
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Exact, Reason, Refused
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 pytestmark = pytest.mark.kafka

@@ -18,8 +18,8 @@ from kit.processes import run_mmtool
 from mmtool.failover.commits.group_sync import GroupSync
 from mmtool.insight.flow_now import connect
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import patience
 from mmtool.lab.topics import create_topic
-from mmtool.lab.wait import patience
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.translation.types import TopicPartition
 

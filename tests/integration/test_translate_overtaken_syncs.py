@@ -19,8 +19,7 @@ from kit.mm2_truth import Sighted, copied_partitions
 from kit.raw_producer import append_batches
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import load_settings
-from mmtool.kafka.mm2.mirror_maker import syncs_place
-from mmtool.kafka.mm2.topics import Mm2Topics
+from mmtool.kafka.mm2.mirror_maker import Mm2Topics, syncs_place
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.plan.groups.facts import Commit

@@ -20,10 +20,10 @@ from kit.log_cleaner import CONFIGS, CompactedTopic, compact
 from kit.processes import run_mmtool
 from kit.raw_producer import append_batches
 from mmtool.commands._connections import connected_flows
-from mmtool.insight.verify.findings import Findings
 from mmtool.insight.verify.job import jobs_of, run_job
 from mmtool.insight.verify.preparation import prepare
 from mmtool.insight.verify.ranges import plan_ranges
+from mmtool.insight.verify.verdicts import Findings
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic

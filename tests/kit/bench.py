@@ -16,8 +16,8 @@ from kit.processes import Answer, MmtoolProcess, run_mmtool
 from kit.writers import RunningWriter
 from mmtool.config import load_settings
 from mmtool.errors import GateError
+from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import patience, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

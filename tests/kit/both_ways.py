@@ -14,12 +14,11 @@ from kit.lookups import flow_facts
 from kit.processes import MmtoolProcess
 from kit.writers import RunningWriter
 from mmtool.lab.checker import compare_histories, histories
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.offsets import answer_forward
 from mmtool.translation.answers import Answer, Bounded, Exact, Refused
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

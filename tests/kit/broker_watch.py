@@ -10,8 +10,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from mmtool.errors import GateError, UnreachableError
+from mmtool.lab.ports import patience
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.wait import patience
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

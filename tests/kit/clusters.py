@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.retention import Retention
     from mmtool.translation.blocks import Block
-    from mmtool.translation.known import Unknown
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import OffsetPair
+    from mmtool.translation.types import Unknown
 
 A = TypeVar("A")
 

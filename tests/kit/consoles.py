@@ -19,7 +19,7 @@ from kit.doc_scenes import SCENES
 from kit.operations import KilledError
 from kit.processes import untimed
 from kit.wiring import wire
-from mmtool.lab.wait import patience
+from mmtool.lab.ports import patience
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from confluent_kafka import Consumer, KafkaError, Message
 
 from mmtool.errors import GateError
-from mmtool.lab.wait import patience
+from mmtool.lab.ports import patience
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

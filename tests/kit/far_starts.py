@@ -6,7 +6,7 @@ import asyncio
 
 from kit.lab_admin import alter_topic
 from mmtool.kafka.wire.cluster import WireCluster
-from mmtool.kafka.wire.placement import EARLIEST
+from mmtool.kafka.wire.metadata import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.kafka.wire.transactions import InitProducerIdRequest
 from mmtool.lab.topics import create_topic, end_offsets

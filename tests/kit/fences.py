@@ -15,9 +15,9 @@ from mmtool.kafka.ports import Bounds, Problem
 from mmtool.lab.artifacts import KAFKA_VERSION
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.ports import PortReservation
-from mmtool.plan.failover.acl_fence import CannotTell, FenceFacts, OpenTransaction, Writer, fence_plan
 from mmtool.plan.failover.acl_rules import EVERY_TOPIC, EVERYBODY, LITERAL, PREFIXED, AclFacts, Binding
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.plan.failover.fence_plan import CannotTell, FenceFacts, OpenTransaction, Writer, fence_plan
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from kit.clusters import FakeCluster
     from mmtool.errors import MmtoolError
     from mmtool.kafka.ports import FencePort
-    from mmtool.plan.failover.acl_fence import FencePlan
+    from mmtool.plan.failover.fence_plan import FencePlan
     from mmtool.translation.types import TopicPartition
 
 SUPER_USER = "User:boss"

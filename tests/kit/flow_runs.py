@@ -9,8 +9,8 @@ from mmtool.plan.flow.phases import FlowPhase
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.ownership.owned_state import OwnedState
+from mmtool.replication.ownership.ownership import FlowLife
 from mmtool.replication.same_offsets.prefill import Prefills
 from mmtool.replication.topics.mirror_topics import TopicsView
 from mmtool.replication.topics.start_offsets import FirstSizes

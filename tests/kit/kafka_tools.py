@@ -5,8 +5,8 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
+from mmtool.java import ClassArchive
 from mmtool.lab.artifacts import classpath
-from mmtool.lab.class_archive import ClassArchive
 from mmtool.lab.process import java_command
 
 if TYPE_CHECKING:

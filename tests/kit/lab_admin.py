@@ -20,8 +20,8 @@ from confluent_kafka.admin import (
 )
 
 from mmtool.lab.checker import compare_histories, histories
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import read_topic
-from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,7 +6,7 @@ import subprocess
 from typing import TYPE_CHECKING, Self
 
 from kit.java_source import java_source
-from mmtool.lab.wait import wait_until
+from mmtool.lab.ports import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from kit.batches import PlainBatch, PlainRecord, batch_of
 from kit.lab_admin import alter_topic
 from kit.quick_cleaner import quick_cleaner
 from kit.raw_producer import append_batches
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.lab.wait import wait_until
 
 _HOLD_MS = str(3_600_000)
 _WAVE_MS = 1_000  # of the records' own time, which rolls segments: ten times segment.ms

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from mmtool.lab.load import Load, produce
-from mmtool.lab.wait import wait_until
+from mmtool.lab.ports import wait_until
 
 if TYPE_CHECKING:
     from mmtool.lab.cluster import Cluster

@@ -10,7 +10,7 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.groups.groups import KafkaGroups
-from mmtool.kafka.logs.batches_on_disk import KafkaBatches
+from mmtool.kafka.logs.log_parts import KafkaBatches
 from mmtool.kafka.state.flow_state import KafkaFlowState, way_back_state
 from mmtool.plan.groups.offsets import Direction
 

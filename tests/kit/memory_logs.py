@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import AbortedFilter, decode, iter_batches, view_of
 from mmtool.plan.records.documents import ProducerRecord
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mmtool.kafka.batches import BatchView, ReadyBatch, Record
-    from mmtool.translation.known import Unknown
     from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.types import TopicId, TopicPartition
+    from mmtool.translation.types import TopicId, TopicPartition, Unknown
 
 
 @dataclass

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.batches import BatchHeader
     from mmtool.replication.pump.gaps import Foreign
-    from mmtool.translation.sync_emission import SyncEmitter
+    from mmtool.translation.recorder import SyncEmitter
 
 _REMEMBERED = 5
 _NOTHING_YET = -1

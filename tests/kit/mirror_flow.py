@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kit.wire import Producer, RealLog
 from mmtool.config import load_settings
 from mmtool.errors import GateError
-from mmtool.lab.wait import patience
+from mmtool.lab.ports import patience
 from mmtool.plan.flow.phases import FlowEvent
 from mmtool.plan.records.identity import shard_of
 from mmtool.replication.driver.context import connect

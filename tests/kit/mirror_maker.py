@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kit.batches import PlainRecord, batch_of
 from kit.raw_producer import append_batches
-from mmtool.config.mm2_names import positions_topic
+from mmtool.config.aliases import positions_topic
 from mmtool.errors import MmtoolError
 from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.lab.topics import create_topic

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from mmtool.translation.sync_emission import SyncEmitter
+from mmtool.translation.recorder import SyncEmitter
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Self
 
 from mmtool.lab.topics import end_offsets, read_topic
 from mmtool.translation.answers import Bounded, Refused, SourceLog, TargetLog
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.sync_map import translate_back_by_syncs, translate_by_syncs
-from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterator, Mapping

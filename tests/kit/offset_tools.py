@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Self, TypeVar
 from kit.batches import PlainRecord, batch_of
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code
-from mmtool.kafka.wire.markers import Marker, WriteTxnMarkersRequest
-from mmtool.kafka.wire.placement import LATEST, NO_REPLICA, ListOffsetsRequest
+from mmtool.kafka.wire.metadata import LATEST, NO_REPLICA, ListOffsetsRequest
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
-from mmtool.kafka.wire.transactions import DescribeProducersRequest, InitProducerIdRequest
+from mmtool.kafka.wire.transactions import (
+    DescribeProducersRequest,
+    InitProducerIdRequest,
+    Marker,
+    WriteTxnMarkersRequest,
+)
 from mmtool.lab.topics import create_topic
 from mmtool.translation.types import TopicPartition
 

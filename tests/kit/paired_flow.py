@@ -11,7 +11,7 @@ from kit.mirror import SOURCE_ID, TARGET_ID, assigned
 from kit.paired_logs import Brought, LogOnWire
 from mmtool.kafka.wire.codes import FENCED, Code
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.recovery.mirror_log import DivergedError
 from mmtool.replication.recovery.recover_partition import Resumed, Upstream, resume
@@ -19,10 +19,9 @@ from mmtool.replication.spark.assignment import ShardAssignment
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.blocks import WriterState
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.partition_map import PartitionMap, join_blocks
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,8 +29,7 @@ if TYPE_CHECKING:
     from kit.paired_logs import PairedLog
     from mmtool.replication.pump.in_flight import InFlightBatch
     from mmtool.translation.blocks import Block, BlockKey
-    from mmtool.translation.known import Unknown
-    from mmtool.translation.types import TopicId
+    from mmtool.translation.types import TopicId, Unknown
 
 _RUNS_OF_A_BLOCK = 3
 _LIMIT = 4096

@@ -12,8 +12,7 @@ from kit.pairs import MARKER
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.kafka.wire.placement import EARLIEST, ListedOffset
+from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset, TopicMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from kit.pairs import Record
     from mmtool.kafka.batches import Record as StoredRecord
     from mmtool.kafka.wire.fetch import FetchedPartition, FetchRequest
-    from mmtool.kafka.wire.placement import ListOffsetsRequest
+    from mmtool.kafka.wire.metadata import ListOffsetsRequest
     from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.translation.types import TopicId, TopicPartition
 

@@ -17,11 +17,9 @@ from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan
 from mmtool.plan.words import Names
-from mmtool.translation.answers import Bounded, Exact, Knowledge, Skipping
+from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Skipping
 from mmtool.translation.divergence import DivergedTail, TailPart
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.refusals import Reason
-from mmtool.translation.types import ClusterId, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

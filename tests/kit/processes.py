@@ -19,7 +19,7 @@ from kit.schemas import check_output
 from kit.warm_start import WarmProcess
 from kit.without_spark import runs_without_spark, started_module
 from mmtool.errors import GateError
-from mmtool.lab.wait import patience, wait_until
+from mmtool.lab.ports import patience, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

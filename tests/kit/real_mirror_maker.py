@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Self
 
 from mmtool.errors import MmtoolError
 from mmtool.lab.artifacts import MIRROR_MAKER_VERSION, classpath
+from mmtool.lab.ports import wait_until
 from mmtool.lab.process import LeashedProcess, java_command
-from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

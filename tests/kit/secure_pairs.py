@@ -12,13 +12,12 @@ from kit.bench import Bench
 from kit.scram import JVM_THAT_NAMES_KILLED
 from mmtool.config import load_settings
 from mmtool.kafka.clients import librdkafka_config
-from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.cluster import Cluster, Shape, properties_text
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import PortReservation
+from mmtool.lab.security.certificates import StoreFormat
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.security.setup import Security
-from mmtool.lab.security.stores import StoreFormat
-from mmtool.lab.server_properties import properties_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from mmtool.java import java_binary
-from mmtool.lab.ports import PortReservation
+from mmtool.lab.ports import PortReservation, wait_until
 from mmtool.lab.process import LeashedProcess
-from mmtool.lab.wait import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

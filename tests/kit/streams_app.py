@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kit.java_source import java_source
 from mmtool.errors import GateError
-from mmtool.lab.wait import patience, wait_until
+from mmtool.lab.ports import patience, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.modes.both_ways import BothWays
+    from mmtool.failover.modes.failback_steps import BothWays
 
 ORDERS = TopicPartition("orders", 0)
 AWAY = TopicPartition("east.orders", 0)

@@ -15,7 +15,7 @@ from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.kafka.wire.placement import EARLIEST, LATEST
+from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.kafka.wire.transactions import DescribeProducersRequest

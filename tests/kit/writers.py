@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from mmtool.errors import MmtoolError
-from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.worker import Worker
+from mmtool.lab.load import Load, Transactions, Worker, produce
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

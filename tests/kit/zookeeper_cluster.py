@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Self
 
-from mmtool.lab import probe
+from mmtool.lab import ports
 from mmtool.lab.artifacts import classpath
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import LeashedProcess, java_command
@@ -65,6 +65,6 @@ class ZooKeeperCluster:
 
     def _wait_until_it_answers(self) -> None:
         deadline = time.monotonic() + _READY_SECONDS
-        while (view := probe.ask(self._port)) is None or not view.brokers:
+        while (view := ports.ask(self._port)) is None or not view.brokers:
             assert time.monotonic() < deadline, self._running[-1].log_tail()
             time.sleep(_POLL_SECONDS)

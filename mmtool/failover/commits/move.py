@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.failover.commits.apply import apply
 from mmtool.failover.report.rows import Row, TranslationRow, reset_lines, translation_rows
-from mmtool.plan.groups.reset_csv import write_reset_csv
+from mmtool.plan.groups.imports import write_reset_csv
 from mmtool.plan.words import counted, few, tally
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.translation import Translation
     from mmtool.plan.groups.offsets import GroupPlan
-    from mmtool.translation.refusals import Reason
+    from mmtool.translation.answers import Reason
 
 
 @dataclass(frozen=True, slots=True)

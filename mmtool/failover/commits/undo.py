@@ -24,7 +24,7 @@ from mmtool.failover.commits.write import (
 from mmtool.kafka.ports import Problem
 from mmtool.plan.groups.undo import plan_undo
 from mmtool.plan.words import counted, few
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -23,10 +23,10 @@ from mmtool.errors import (
     UnreachableError,
 )
 from mmtool.failover.operation.operation import nobody_else
-from mmtool.insight.problem_remedies import remedy_of
+from mmtool.insight.group_lookup import remedy_of
 from mmtool.kafka.ports import Problem
 from mmtool.plan.words import AGAIN, counted, few, joined, then
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import UsageError
 from mmtool.kafka.batches import NO_TIMESTAMP, BatchError, Record, decode, verify_crc
-from mmtool.kafka.remedies import OTHER_LEADER_AND_AGAIN
+from mmtool.kafka.errors import OTHER_LEADER_AND_AGAIN
 from mmtool.plan.records.shapes import made, made_of
-from mmtool.translation.json_text import parse_json
+from mmtool.translation.connect_offsets import parse_json
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

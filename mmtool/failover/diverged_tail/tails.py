@@ -22,8 +22,7 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.batches import raw_records
 from mmtool.plan.groups.offsets import Direction
 from mmtool.translation.divergence import DivergedTail, TailPart
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.types import UNKNOWN, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.plan.failover.acl_promotion import plan_promotion, plan_withdrawal
-from mmtool.plan.failover.principal_map import SAME_NAMES, PrincipalMap
+from mmtool.plan.failover.acl_promotion import SAME_NAMES, PrincipalMap, plan_promotion, plan_withdrawal
 
 if TYPE_CHECKING:
     from mmtool.kafka.ports import AclPort

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.failover.fence.acl_change import AclChange, AclUse
+from mmtool.failover.fence.actions import AclChange, AclUse
 from mmtool.plan.failover.steps import acl_step
 from mmtool.plan.words import ID_PLACEHOLDER, SHOWS_ID
 

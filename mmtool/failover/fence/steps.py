@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, NotAuthorisedError, RefusedError
 from mmtool.failover.fence.actions import await_transactions, lower_fence, raise_fence, watch_ends
-from mmtool.plan.failover.acl_fence import fence_plan
-from mmtool.plan.failover.fence_plan import WATCH_SECONDS, Fence, FenceKind
+from mmtool.plan.failover.fence_plan import WATCH_SECONDS, Fence, FenceKind, fence_plan
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.words import ID_PLACEHOLDER, SHOWS_ID, counted, few
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.hooks import Hooks
     from mmtool.kafka.ports import ClusterPort, FencePort
-    from mmtool.plan.failover.acl_fence import FencePlan
     from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.failover.fence_plan import FencePlan
     from mmtool.plan.words import Names
 
 TRANSACTION_SECONDS = 90.0

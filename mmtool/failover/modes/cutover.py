@@ -1,12 +1,13 @@
-"""`OperationContext`, the ports that every step of an operation gets; and the steps from `validate` on."""
+"""`OperationContext`, the ports of every step; the steps from `validate` on; and the outcome of an operation."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from mmtool.failover.commits.precommit_checks import clear
+from mmtool.failover.commits.apply import clear
 from mmtool.failover.commits.write import Outcome, Written, commit_all, failure_of_writing, read_back_all
 from mmtool.failover.modes.rehearsal import refusal_of, refuse
 from mmtool.failover.operation.hooks import Hooks
@@ -17,11 +18,14 @@ from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import Mode, continued, is_promotion
 from mmtool.plan.groups.facts import ABSENT
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
+from mmtool.plan.words import ID_PLACEHOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.errors import MmtoolError
+    from mmtool.failover.modes.rehearsal import Rehearsal
+    from mmtool.failover.operation.operation import Operation
     from mmtool.failover.operation.records import Recorded
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.failover.acl_promotion import Promotion
@@ -30,9 +34,32 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.risks import Risk
     from mmtool.plan.failover.tail_progress import Begun, Parts
     from mmtool.plan.groups.facts import Commit, GroupStanding
+    from mmtool.plan.groups.imports import ResetLine
     from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.plan.records.documents import Document
     from mmtool.translation.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """An operation that has ended, successfully or not.
+
+    Attributes:
+        folder: Of the file with a failback's diverged records.
+        skipped: For a failback, the offsets of the first diverged records that its groups skip.
+    """
+
+    rehearsal: Rehearsal
+    operation: Operation
+    cutover: Cutover
+    folder: Path = Path()
+    skipped: tuple[ResetLine, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The rehearsal's warnings, with the operation's id in names of files."""
+        name = self.rehearsal.plan.operation_id
+        return tuple(said.replace(ID_PLACEHOLDER, name) for said in self.rehearsal.warnings)
 
 
 class MarksPort(Protocol):

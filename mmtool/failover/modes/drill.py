@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError
-from mmtool.failover.modes.cutover import Cutover
+from mmtool.failover.modes.cutover import Cutover, Ended
 from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_missing
 from mmtool.failover.modes.emergency import rehearse as rehearse_emergency
-from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.proof import prove, state_end_guards
 from mmtool.failover.modes.rehearsal import (
     Rehearsal,
@@ -24,13 +23,13 @@ from mmtool.failover.modes.rehearsal import (
     refuse,
 )
 from mmtool.failover.operation import operation
-from mmtool.failover.operation.record_names import refuse_changed_names
+from mmtool.failover.operation.meanwhile import refuse_changed_names
 from mmtool.failover.report.report import ended_row
 from mmtool.failover.report.rows import reread_of
 from mmtool.insight.applications import app_state, as_groups
 from mmtool.insight.flow_progress import log_ends, short_of
+from mmtool.insight.group_lookup import remedy_of
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.problem_remedies import remedy_of
 from mmtool.insight.translation import (
     metadata_warnings,
     plan_groups,
@@ -43,9 +42,7 @@ from mmtool.insight.translation import (
 )
 from mmtool.kafka.ports import LogPart
 from mmtool.output import warn
-from mmtool.plan.failover.drill import plan_drill, shadow_of, shadowed
-from mmtool.plan.failover.drill_gate import failing, missed, shown_by
-from mmtool.plan.failover.drill_report import markdown
+from mmtool.plan.failover.drill import failing, markdown, missed, plan_drill, shadow_of, shadowed, shown_by
 from mmtool.plan.failover.emergency import costs_of
 from mmtool.plan.failover.failover_plan import drain_goal, name_guards
 from mmtool.plan.failover.steps import StepName
@@ -53,7 +50,7 @@ from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.words import counted, then
-from mmtool.translation.known import UNKNOWN, or_none
+from mmtool.translation.types import UNKNOWN, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -66,7 +63,7 @@ if TYPE_CHECKING:
     from mmtool.failover.report.rows import Row
     from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.target_only import TargetSide
-    from mmtool.plan.failover.drill_gate import Limits
+    from mmtool.plan.failover.drill import Limits
     from mmtool.plan.failover.emergency import Costs
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection
     from mmtool.plan.groups.offsets import PartitionFacts

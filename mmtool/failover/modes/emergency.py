@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.failover.fence.promotion import PromotionStep
-from mmtool.failover.modes.cutover import Cutover
-from mmtool.failover.modes.outcome import Ended
+from mmtool.failover.modes.cutover import Cutover, Ended
 from mmtool.failover.modes.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
 from mmtool.failover.operation import operation
 from mmtool.failover.operation.hooks import with_hooks
 from mmtool.failover.operation.marks import Marking
-from mmtool.failover.operation.record_names import names_warnings, refuse_changed_on_target
+from mmtool.failover.operation.meanwhile import names_warnings, refuse_changed_on_target
 from mmtool.failover.operation.states import START
 from mmtool.failover.operation.step_hooks import after_step
-from mmtool.failover.report.seen import seen_of_target
+from mmtool.failover.report.plan_file import seen_of_target
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.target_only import identity_on_target, look_at_target, removed_groups
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
@@ -39,13 +38,11 @@ from mmtool.plan.failover.half_transactions import told_by_target, transactions_
 from mmtool.plan.failover.state_lag import state_lags
 from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.groups.applications import state_warnings
-from mmtool.plan.groups.commit_metadata import position_map_warnings
-from mmtool.plan.groups.facts import GroupFacts, GroupSelection
-from mmtool.plan.groups.outside_offsets import sink_warnings
-from mmtool.plan.groups.units import dependencies
+from mmtool.plan.groups.facts import GroupFacts, GroupSelection, dependencies
+from mmtool.plan.groups.outside_offsets import position_map_warnings, sink_warnings
 from mmtool.plan.words import joined
-from mmtool.translation.known import or_none
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
+from mmtool.translation.types import or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -15,11 +15,9 @@ from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, r
 from mmtool.failover.diverged_tail.tail_writer import DivergedTailWriter, refuse_topic
 from mmtool.failover.diverged_tail.tails import find_tail
 from mmtool.failover.fence.promotion import PromotionStep
-from mmtool.failover.modes.both_ways import BothWays
-from mmtool.failover.modes.cutover import Cutover, ways_on
+from mmtool.failover.modes.cutover import Cutover, Ended, ways_on
 from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_added
-from mmtool.failover.modes.failback_steps import HomeLook, at_home_already, stay, told
-from mmtool.failover.modes.outcome import Ended
+from mmtool.failover.modes.failback_steps import BothWays, HomeLook, at_home_already, stay, told
 from mmtool.failover.modes.proof import prove, state_end_guards
 from mmtool.failover.modes.rehearsal import (
     SavableRehearsal,
@@ -31,11 +29,11 @@ from mmtool.failover.modes.rehearsal import (
 from mmtool.failover.operation import operation
 from mmtool.failover.operation.hooks import with_hooks
 from mmtool.failover.operation.marks import Marking, release
-from mmtool.failover.operation.record_names import refuse_changed_names
+from mmtool.failover.operation.meanwhile import refuse_changed_names
 from mmtool.failover.operation.states import START
 from mmtool.failover.operation.step_hooks import after_step
+from mmtool.failover.report.plan_file import seen_of_flow
 from mmtool.failover.report.rows import reread_of
-from mmtool.failover.report.seen import seen_of_flow
 from mmtool.failover.report.skipped_tail import skipped_from
 from mmtool.insight.applications import app_state_back, as_groups
 from mmtool.insight.flow_now import FlowNow
@@ -62,7 +60,7 @@ from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
 from mmtool.plan.words import Names, few
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,8 @@
-"""What a failback reads from both clusters before it is planned, and its warnings for the operator."""
+"""What a failback reads from both clusters, of its flow and the reverse flow, and its warnings."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.failover.diverged_tail.tail_file import default_name
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
-    from mmtool.failover.modes.both_ways import BothWays
+    from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.ports import BatchesPort
     from mmtool.plan.failover.failback import Homecoming
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.groups.applications import AppState
@@ -26,6 +28,21 @@ if TYPE_CHECKING:
     from mmtool.plan.records.marks import MovedGroupRecord
     from mmtool.plan.words import Names
     from mmtool.translation.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class BothWays:
+    """A flow, its reverse flow, and the logs of both clusters.
+
+    Attributes:
+        back: The reverse flow; without topics where all topics of the target came from the source.
+        home, away: The logs of the flow's source and target.
+    """
+
+    flow: FlowNow
+    back: FlowNow
+    home: BatchesPort
+    away: BatchesPort
 
 
 class HomeLook:

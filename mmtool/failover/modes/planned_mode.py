@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from mmtool.errors import GateError
 from mmtool.failover.fence.promotion import PromotionStep
 from mmtool.failover.fence.steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
-from mmtool.failover.modes.cutover import Cutover
+from mmtool.failover.modes.cutover import Cutover, Ended
 from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_added, refuse_missing
-from mmtool.failover.modes.outcome import Ended
 from mmtool.failover.modes.proof import prove, state_end_guards
 from mmtool.failover.modes.rehearsal import (
     SavableRehearsal,
@@ -26,15 +25,15 @@ from mmtool.failover.modes.rehearsal import (
 )
 from mmtool.failover.operation import operation
 from mmtool.failover.operation.hooks import with_hooks
-from mmtool.failover.operation.record_names import refuse_changed_names
+from mmtool.failover.operation.meanwhile import refuse_changed_names
 from mmtool.failover.operation.states import START, OperationState
 from mmtool.failover.operation.step_hooks import after_step
+from mmtool.failover.report.plan_file import seen_of_flow
 from mmtool.failover.report.rows import reread_of
-from mmtool.failover.report.seen import seen_of_flow
 from mmtool.insight.applications import app_state, as_groups
 from mmtool.insight.flow_progress import log_ends, short_of
+from mmtool.insight.group_lookup import readers_of
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.readers import readers_of
 from mmtool.insight.translation import (
     look_again,
     metadata_warnings,
@@ -58,8 +57,8 @@ from mmtool.plan.failover.fence_plan import NO_FENCE, topics_to_fence
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import Mode, StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
+from mmtool.plan.groups.facts import dependencies
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
-from mmtool.plan.groups.units import dependencies
 from mmtool.plan.words import counted, few
 from mmtool.translation.types import UpstreamOffset
 

@@ -13,7 +13,7 @@ from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import MOST_PROVEN
 from mmtool.plan.groups.applications import end_loss, or_without_state
 from mmtool.plan.words import AGAIN
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -11,7 +11,7 @@ from mmtool.errors import RefusedError
 from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.groups.applications import NO_STATE
 from mmtool.plan.words import Names, counted, few
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
     from mmtool.plan.runbook.fingerprint import Fingerprint
-    from mmtool.translation.known import Unknown
-    from mmtool.translation.types import ClusterId
+    from mmtool.translation.types import ClusterId, Unknown
 
 _NAMED = 5
 """How many refusals have an error of their own; the first error counts the others."""

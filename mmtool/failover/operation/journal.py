@@ -1,8 +1,4 @@
-"""Write an operation's journal entries: to the target's journal topic first, then to a local file.
-
-The target's copy is the valid one: any host can resume an operation from it. The file is for when the target cannot be
-reached.
-"""
+"""Write an operation's journal entries: to the target's journal topic first, then to a local file."""
 
 from __future__ import annotations
 
@@ -14,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from mmtool import __version__
 from mmtool.errors import MmtoolError, OwnedElsewhereError
-from mmtool.failover.operation.local_copy import LocalCopy
 from mmtool.failover.operation.operation import StepState, TakenUpError
 from mmtool.failover.operation.records import in_journal_order, recorded
 from mmtool.failover.operation.states import Event, OperationState
@@ -26,10 +21,12 @@ from mmtool.plan.failover.fence_plan import fence_body
 from mmtool.plan.failover.tail_progress import begun_body, written_body
 from mmtool.plan.records.journal import Entry, Kind, group_body
 from mmtool.plan.words import counted, few
-from mmtool.translation.known import or_none
+from mmtool.runtime.files import state_root
+from mmtool.translation.types import or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from mmtool.failover.commits.write import Written
     from mmtool.failover.operation.operation import Operation, StepLog
@@ -41,8 +38,38 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.tail_progress import Begun, Parts
     from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.plan.words import Names
-    from mmtool.translation.known import Unknown
-    from mmtool.translation.types import ClusterId, TopicPartition
+    from mmtool.translation.types import ClusterId, TopicPartition, Unknown
+
+
+def local_copy(operation_id: str) -> Path:
+    """Path of this host's local file with an operation's journal entries."""
+    return state_root() / "journal" / f"{operation_id}.jsonl"
+
+
+@dataclass(slots=True)
+class LocalCopy:
+    """One operation's journal entries in a local file; a failed write is reported once and is no error."""
+
+    _deaf: bool = False
+
+    def write(self, operation_id: str, entries: Sequence[Entry]) -> None:
+        """Append entries to the file, one per line, and sync it to disk; warn once if that fails."""
+        path = local_copy(operation_id)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            with os.fdopen(handle, "wb") as file:
+                file.writelines(entry.encode() + b"\n" for entry in entries)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            if not self._deaf:
+                warn(
+                    f"the copy of the journal on this host, {path}, cannot be written: {error.strerror}; the operation"
+                    " continues, and is recorded on the target"
+                )
+            self._deaf = True
+
 
 _ALONE_SECONDS = 5.0
 """For how long after this process's last entry no other process can have got the operation lock, in seconds.

@@ -1,7 +1,10 @@
-"""Run an operation's steps in order, and report each change of a step to the journal and the operator."""
+"""Run an operation's steps in order, report each change of a step, and end or wait when the operator stops it."""
 
 from __future__ import annotations
 
+import signal
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -24,17 +27,65 @@ from mmtool.failover.operation.states import (
     advance,
     can,
 )
-from mmtool.failover.operation.stop import Stops
 from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName
 from mmtool.plan.words import ID_PLACEHOLDER, first_part, joined, then
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from types import FrameType
 
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.steps import Step
 
+    Handler = Callable[[int, FrameType | None], object]
     Actions = Mapping[StepName, Callable[[], None]]
+
+
+class Stops:
+    """The handlers of both signals.
+
+    Attributes:
+        heard: The signal that a KeyboardInterrupt stands for.
+    """
+
+    def __init__(self) -> None:
+        self.heard = signal.SIGINT
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """A context in which SIGTERM interrupts a step as Ctrl-C does, also a step that runs in asyncio."""
+        with _handled({signal.SIGTERM: self._terminate}):
+            yield
+
+    @contextmanager
+    def shielded(self) -> Iterator[None]:
+        """A context in which SIGINT and SIGTERM are only noted: the step completes."""
+        with _handled({signal.SIGTERM: self._note, signal.SIGINT: self._note}):
+            yield
+
+    def _terminate(self, signum: int, frame: FrameType | None) -> None:
+        self._note(signum, frame)
+        if (
+            signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+        ):  # begun in the background of a script: deaf to Ctrl-C
+            raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
+
+    def _note(self, signum: int, _: FrameType | None) -> None:
+        self.heard = signal.Signals(signum)
+
+
+@contextmanager
+def _handled(handlers: dict[signal.Signals, Handler]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # signals are the main thread's affair
+        yield
+        return
+    before = {signum: signal.signal(signum, handler) for signum, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 _OF_ALL_GROUPS = frozenset({StepName.WRITE, StepName.READ_BACK})

@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, Any
 from mmtool.errors import RefusedError
 from mmtool.failover.operation.operation import Operation, StepState
 from mmtool.failover.operation.states import START, OperationState, OperationStatus, Phase
-from mmtool.plan.failover.acl_promotion import Promotion, promotion_of
+from mmtool.plan.failover.acl_promotion import PrincipalMap, Promotion, promotion_of
 from mmtool.plan.failover.divergence import TO_FILE, Replay, diverged_of
 from mmtool.plan.failover.emergency import Unknowns
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind, fence_of
-from mmtool.plan.failover.principal_map import PrincipalMap
 from mmtool.plan.failover.steps import Mode, Step, StepName
 from mmtool.plan.failover.tail_progress import Begun, Parts, begun_of, parts_of, together
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 from mmtool.plan.records.journal import Kind
 from mmtool.plan.words import Names
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.types import ClusterId, TopicPartition
+from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -29,7 +29,7 @@ from mmtool.plan.failover.steps import Mode, StepName, acl_step, topics_of
 from mmtool.plan.groups.undo import Undo
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.words import few, joined, then
-from mmtool.translation.known import or_none
+from mmtool.translation.types import or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -35,15 +35,14 @@ from mmtool.plan.failover.steps import Mode, topics_of
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, are, clock_time, counted, few
-from mmtool.translation.known import UNKNOWN, or_none
+from mmtool.translation.types import UNKNOWN, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
-    from mmtool.failover.modes.cutover import Cutover
-    from mmtool.failover.modes.outcome import Ended
+    from mmtool.failover.modes.cutover import Cutover, Ended
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.report.operation_row import (

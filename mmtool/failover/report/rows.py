@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypeAlias, TypedDict, assert_never
 
+from mmtool.plan.groups.imports import ResetLine
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.groups.reset_csv import ResetLine
 from mmtool.plan.records.documents import OffsetKind
-from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, Skipping
+from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Refused, Skipping
 from mmtool.translation.lockstep import NO_PROOF
-from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,14 +8,14 @@ from mmtool.failover.diverged_tail.tail_file import default_name
 from mmtool.failover.report.rows import offset_of
 from mmtool.plain_text import shell_line, shell_word
 from mmtool.plan.failover.divergence import Replay, ToTopic
-from mmtool.plan.groups.reset_csv import ResetLine, write_reset_csv
+from mmtool.plan.groups.imports import ResetLine, write_reset_csv
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from mmtool.failover.diverged_tail.tails import FoundTails
-    from mmtool.failover.modes.outcome import Ended
+    from mmtool.failover.modes.cutover import Ended
     from mmtool.plan.groups.offsets import GroupPlan
 
 _MOST_LINES = 20

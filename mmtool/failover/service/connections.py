@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.config import ClusterSettings, FlowSettings
-    from mmtool.failover.modes.both_ways import BothWays
     from mmtool.failover.modes.cutover import LockPort, MarksPort
     from mmtool.failover.modes.drain import DrainPort
+    from mmtool.failover.modes.failback_steps import BothWays
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.target_only import TargetSide
@@ -57,7 +57,7 @@ def operation_lock_of(settings: FlowSettings, timeout: timedelta) -> LockPort:
 
 
 def _lock(settings: FlowSettings, prepare: Callable[[], None]) -> LockPort:
-    from mmtool.kafka.groups.operation_lock import OperationLock
+    from mmtool.kafka.groups.lease import OperationLock
 
     return OperationLock(settings.target, settings.source.alias, prepare)
 
@@ -91,8 +91,7 @@ def journal(settings: FlowSettings, timeout: timedelta, *, at_source: bool = Fal
 def identity_of(found: Recorded) -> FlowIdentity:
     """The flow identity of a recorded operation; the source's alias stands in for an unknown source id."""
     from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.translation.known import UNKNOWN
-    from mmtool.translation.types import ClusterId
+    from mmtool.translation.types import UNKNOWN, ClusterId
 
     alias = found.names.source
     source_id = ClusterId(alias) if found.source_id is UNKNOWN else found.source_id
@@ -112,7 +111,7 @@ def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
     """Connections to a flow's target alone; no request is sent yet."""
     from mmtool.insight.target_only import TargetSide
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
-    from mmtool.kafka.mm2.topics import Mm2Topics
+    from mmtool.kafka.mm2.mirror_maker import Mm2Topics
     from mmtool.kafka.state.flow_state import KafkaFlowState
 
     return TargetSide(
@@ -131,7 +130,7 @@ def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta, *, pas
     """
     from mmtool.failover.modes.failback import look_both_ways
     from mmtool.insight.flow_now import connect
-    from mmtool.kafka.logs.batches_on_disk import KafkaBatches
+    from mmtool.kafka.logs.log_parts import KafkaBatches
 
     seconds = timeout.total_seconds()
     return look_both_ways(

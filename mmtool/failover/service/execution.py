@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.errors import MmtoolError
-    from mmtool.failover.modes.cutover import LockPort
-    from mmtool.failover.modes.outcome import Ended
+    from mmtool.failover.modes.cutover import Ended, LockPort
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.operation import Operation, StepLog

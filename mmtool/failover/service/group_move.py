@@ -1,14 +1,14 @@
-"""Move groups to another cluster by one of the modes, from reading the clusters to the end."""
+"""Move groups to another cluster by one of the modes, or copies of them in a drill, from reading to the end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.failover.modes import emergency, failback, planned_mode
+from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.failover.report.plan_file import check_clusters
 from mmtool.failover.service import connections, tails
-from mmtool.failover.service.execution import Execution, run
+from mmtool.failover.service.execution import Execution, execute, run
 from mmtool.failover.service.lookup import operations_of
 from mmtool.failover.service.promotion import promotion_asked, withdrawal_asked
 from mmtool.failover.service.work import emergency_work, failback_work, planned_work
@@ -24,19 +24,51 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.fence.steps import FenceAsked
-    from mmtool.failover.modes.cutover import LockPort
+    from mmtool.failover.modes.cutover import Ended, LockPort, OperationContext
+    from mmtool.failover.modes.drill import Drilled
     from mmtool.failover.modes.emergency import EmergencyRehearsal
-    from mmtool.failover.modes.outcome import Ended
     from mmtool.failover.modes.rehearsal import Rehearsal, SavableRehearsal
+    from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.report.operation_row import OperationRow
     from mmtool.failover.service.work import Work
     from mmtool.kafka.ports import ClusterPort
+    from mmtool.plan.failover.acl_promotion import PrincipalMap
     from mmtool.plan.failover.divergence import Diverged
     from mmtool.plan.failover.emergency import Unknowns
-    from mmtool.plan.failover.principal_map import PrincipalMap
     from mmtool.plan.groups.facts import GroupSelection
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.runbook.plan_file import SavedPlan
+
+
+class DrillRun(NamedTuple):
+    """A drill that has ended.
+
+    Attributes:
+        row: The operation's row with what was measured.
+    """
+
+    ended: Drilled
+    row: OperationRow
+
+
+def run_drill(move: GroupMove) -> DrillRun | None:
+    """Rehearse a drill, ask the operator, execute it and measure it; None if it was only rehearsed or declined."""
+    flow = look(flow_now.connect(move.settings, move.timeout, beside_mm2=True))
+    rehearsal = drill.rehearse(flow, move.groups, without_state=move.without_state)
+    if not move.agreed(rehearsal):
+        return None
+    costs = drill.emergency_now(connections.target_side(move.settings, move.timeout), move.groups)
+
+    def work(context: OperationContext, log: StepLog) -> Drilled:
+        engine = connections.engine_drain()
+        return drill.execute(rehearsal, engine, context, log, timeout_seconds=move.drain_seconds)
+
+    ended = execute(
+        Execution(rehearsal, flow.clusters.target, flow.identity, move.timeout, move.reason, is_alone=False),
+        work,
+    )
+    return DrillRun(ended, drill.drilled_row(ended, costs))
 
 
 @dataclass(frozen=True, slots=True)

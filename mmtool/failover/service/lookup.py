@@ -9,7 +9,7 @@ from mmtool.errors import RefusedError
 from mmtool.events import flow_fields
 from mmtool.failover.operation.records import in_journal_order
 from mmtool.failover.service import connections
-from mmtool.insight.per_cluster import ask_each, worst
+from mmtool.insight.flow_now import ask_each, worst
 from mmtool.output import bind
 from mmtool.plan.groups.facts import GroupSelection
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings, Settings
     from mmtool.failover.operation.records import Recorded
-    from mmtool.insight.per_cluster import FlowFailures
+    from mmtool.insight.flow_now import FlowFailures
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.operation.records import Recorded
     from mmtool.kafka.ports import AclPort
-    from mmtool.plan.failover.acl_promotion import Promotion
-    from mmtool.plan.failover.principal_map import PrincipalMap
+    from mmtool.plan.failover.acl_promotion import PrincipalMap, Promotion
 
 
 def promotion_asked(

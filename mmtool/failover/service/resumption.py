@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.failover.modes import emergency, failback, planned_mode
-from mmtool.failover.modes.outcome import Ended
+from mmtool.failover.modes.cutover import Ended
 from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.operation.recovery import require, roll_forward
 from mmtool.failover.operation.states import Event

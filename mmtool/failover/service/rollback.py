@@ -1,4 +1,4 @@
-"""Undo an operation: cancel it before its point of no return, or roll it back after it."""
+"""Undo a recorded operation, or release the topics that operations hold."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.failover.modes.rehearsal import Rehearsal
+from mmtool.failover.modes.release import rehearse_release, release
 from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
 from mmtool.failover.service import connections, fence, promotion, tails
 from mmtool.failover.service.execution import Execution, at_work
@@ -14,9 +15,11 @@ from mmtool.failover.service.lookup import operation_of, operations_of
 from mmtool.runtime import process
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from datetime import timedelta
 
+    from mmtool.config import FlowSettings
+    from mmtool.failover.modes.release import Release
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.recovery import RollbackPlan
     from mmtool.failover.operation.states import Event
@@ -89,3 +92,29 @@ def _rehearsal(
         return rehearse_taking_back(found, event, written, state, identity, by, at_ms, others=others)
 
     return rehearse
+
+
+def release_topics(
+    flow: FlowSettings, topics: Collection[str], timeout: timedelta, agreed: Callable[[Release], bool]
+) -> Release | None:
+    """Find the marks of failed-over topics, ask the operator, and remove them.
+
+    Args:
+        flow: The flow.
+        topics: The topics to release; empty for all that have failed over.
+        timeout: For one request.
+        agreed: Shows what would be released, and returns whether the operator confirmed it.
+
+    Returns:
+        What was released; None if it was only rehearsed or declined.
+
+    Raises:
+        As `rehearse_release` and `release`.
+    """
+    side = connections.target_side(flow, timeout)
+    found = rehearse_release(side, connections.journal(flow, timeout), topics)
+    if not agreed(found):
+        return None
+    kept = connections.tools(flow, found.identity, timeout)
+    release(found, kept.journal, kept.marks, kept.lock, process.operator(), int(time.time() * 1000))
+    return found

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.failover.diverged_tail.tail_writer import PassingPort
-    from mmtool.failover.modes.both_ways import BothWays
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.failback import FailbackRehearsal
+    from mmtool.failover.modes.failback_steps import BothWays
     from mmtool.failover.operation.records import Recorded
     from mmtool.kafka.ports import AppendPort
     from mmtool.plan.failover.divergence import Diverged
@@ -101,6 +101,6 @@ def writer_into(both: BothWays, diverged: Diverged, operation_id: str, timeout: 
 
 def passing() -> PassingPort:
     """A `PassingPort` that moves a flow's position past replayed records; no request is sent yet."""
-    from mmtool.replication.flow_state.skip_replayed import FlowPassing
+    from mmtool.replication.flow_state.flow_moves import FlowPassing
 
     return FlowPassing(detail)

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
-    from mmtool.failover.modes.both_ways import BothWays
-    from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.failover.modes.outcome import Ended
+    from mmtool.failover.modes.cutover import Ended, OperationContext
+    from mmtool.failover.modes.failback_steps import BothWays
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.states import OperationStatus

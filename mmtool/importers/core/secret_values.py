@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mmtool.config.jaas import is_secret_option, jaas_text, parse_jaas
 from mmtool.config.placeholders import Placeholder, only_placeholders
+from mmtool.config.sasl import is_secret_option, jaas_text, parse_jaas
 from mmtool.errors import UsageError
 from mmtool.importers.core.connect import Note, NoteKind, Setting, is_secret
 

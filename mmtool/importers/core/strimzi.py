@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from mmtool.config.jaas import OAUTH_MODULE, PLAIN_MODULE, SCRAM_MODULE, jaas_text
+from mmtool.config.sasl import OAUTH_MODULE, PLAIN_MODULE, SCRAM_MODULE, jaas_text
 from mmtool.config.token_logins import HANDLER, STRIMZI_HANDLER
 from mmtool.errors import UsageError
 from mmtool.importers.core.connect import (

@@ -23,7 +23,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.insight.verify.findings import Difference, Findings, Kind
+from mmtool.insight.verify.verdicts import Difference, Findings, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

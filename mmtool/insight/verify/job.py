@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.insight.verify.findings import Findings
+from mmtool.insight.verify.verdicts import Findings
 from mmtool.insight.verify.walk import Reading, compare_range
 from mmtool.kafka.batches import BatchError
 from mmtool.kafka.clients import wire_cluster

@@ -1,11 +1,11 @@
-"""Read the dead letters of a mirror: they are records that the mirror is not missing."""
+"""Read the dead letters of a mirror, which are no missing records, and fingerprints that every process shares."""
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.insight.verify.prints import body_print
 from mmtool.kafka.batches.records import body_of, fields_of, read_columns
 from mmtool.kafka.logs.dead_letters import SOURCE_HEADERS
 from mmtool.kafka.wire.scan import log_bounds, read_range
@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.translation.types import TopicId
+
+
+def record_print(body: bytes | memoryview, timestamp: int) -> int:
+    """Of all that a consumer sees of a record; ``timestamp`` in ms."""
+    return body_print(body) ^ timestamp
+
+
+def body_print(body: bytes | memoryview) -> int:
+    """Of key, value and headers."""
+    return int.from_bytes(blake2b(body, digest_size=7).digest(), "big")
 
 
 async def read_letters(target: WireCluster, part: Range) -> dict[int, int]:

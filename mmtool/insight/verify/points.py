@@ -17,7 +17,7 @@ from mmtool.plan.records.marks import VerifiedRecord
 from mmtool.plan.records.shapes import made_of
 from mmtool.runtime.files import state_root
 from mmtool.runtime.process import operator
-from mmtool.translation.json_text import parse_json
+from mmtool.translation.connect_offsets import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

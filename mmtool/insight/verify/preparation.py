@@ -27,7 +27,7 @@ from mmtool.plan.records.documents import State
 from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.replication.flow_state.flow_moves import ask_starts
 from mmtool.runtime.threads import run_loop
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping

@@ -10,8 +10,7 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,31 +1,61 @@
-"""Find half-mirrored transactions of a flow while the source answers.
-
-Only the headers of batches are read: from the time at which the oldest transaction that is not wholly mirrored
-may have begun, to the source's end.
-"""
+"""Find half-mirrored transactions of a flow, also from the target alone."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.batches.aborts import is_abort_marker
+from mmtool.insight.target_only import TargetSide, look_at_target
+from mmtool.kafka.batches.sequence import is_abort_marker
 from mmtool.kafka.clients import blocking_wire
-from mmtool.kafka.remedies import remedy_of
+from mmtool.kafka.errors import remedy_of
+from mmtool.kafka.mm2.mirror_maker import Mm2Topics
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.placement import LATEST
+from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
-from mmtool.plan.failover.half_transactions import HalfTransaction, Share, half_transactions
+from mmtool.plan.failover.half_transactions import (
+    HalfTransaction,
+    Share,
+    half_transactions,
+    told_by_target,
+    transactions_on_target,
+)
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.words import Names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.verify.preparation import PreparedFlow
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.translation.types import TopicId, TopicPartition
+
+
+_NO_GROUP = GroupSelection(matching=lambda _: False)
+
+
+def tell_from_target(flow: FlowClusters, topics: Collection[str] = ()) -> str:
+    """One sentence about transactions of a flow whose source does not answer.
+
+    Args:
+        flow: The flow; no group of it is asked about.
+        topics: ``--topic``: only these; empty for all.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The target does not answer either, or denies a part.
+        RefusedError: Stored state that cannot be read.
+    """
+    settings = flow.settings
+    side = TargetSide(settings, flow.target, flow.state, Mm2Topics(settings, target_only=True))
+    facts = look_at_target(side, _NO_GROUP, int(time.time() * 1000)).facts
+    known = transactions_on_target(facts, topics or None)
+    return told_by_target(known, Names(settings.source.alias, settings.target.alias))
+
 
 _LONGEST_MS = 900_000
 """``transaction.max.timeout.ms`` by default: no transaction is open for longer."""

@@ -9,14 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import REPORT, MmtoolError, UnreachableError
-from mmtool.insight.verify.findings import Findings
 from mmtool.insight.verify.job import jobs_of, run_job
 from mmtool.insight.verify.points import passed
 from mmtool.insight.verify.preparation import PreparedFlow, Uncompared, prepare
 from mmtool.insight.verify.ranges import RANGE_RECORDS, Joint, plan_ranges
-from mmtool.insight.verify.transactions import read_half_transactions
-from mmtool.insight.verify.transactions_on_target import tell_from_target
-from mmtool.insight.verify.verdicts import ComparedRow, Verdict
+from mmtool.insight.verify.transactions import read_half_transactions, tell_from_target
+from mmtool.insight.verify.verdicts import ComparedRow, Findings, Verdict
 from mmtool.output import warn
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import counted, joined, then
@@ -298,7 +296,7 @@ def _jobs(flow: PreparedFlow, ranges: Sequence[Range]) -> list[Job]:
 
 
 def _run(rounds: Rounds, jobs: Sequence[Job]) -> list[Compared]:
-    from mmtool.replication.spark.errors import reason_of
+    from mmtool.replication.spark.log import reason_of
 
     try:
         return [result for results in rounds.each(jobs, run_job) for result in results]

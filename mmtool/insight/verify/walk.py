@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from mmtool.insight.verify.comparison import Expectations, Line, Lines, align, compare_lines, unmatched_keys
-from mmtool.insight.verify.findings import Difference, Findings, Kind
-from mmtool.insight.verify.letters import read_letters
-from mmtool.insight.verify.prints import record_print
+from mmtool.insight.verify.letters import read_letters, record_print
+from mmtool.insight.verify.verdicts import Difference, Findings, Kind
 from mmtool.kafka.batches import BatchError
 from mmtool.kafka.batches.compare import Cursor, extend, in_step, twins
 from mmtool.kafka.batches.records import fields_of, read_columns

@@ -15,34 +15,31 @@ from mmtool.kafka.admin.details import LogDir, Replicas, TopicDetails
 from mmtool.kafka.admin.listeners import ListenerTrial, addresses, entrances
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.errors import failure_of, problem_of, unreachable
+from mmtool.kafka.errors import NO_LEADER, failure_of, problem_of, unreachable
 from mmtool.kafka.logs.hole_sample import sample_holes
 from mmtool.kafka.logs.size_sample import sample_sizes
 from mmtool.kafka.patience import handfuls
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.tokens.source import principal_of
 from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeClusterRequest
 from mmtool.kafka.wire.api_versions import HeartbeatTrial, claim_trial
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.group_offsets import OffsetDeleteRequest
-from mmtool.kafka.wire.groups import DescribeGroupsRequest
-from mmtool.kafka.wire.markers import REQUESTS, check_markers
-from mmtool.kafka.wire.metadata import MetadataRequest
-from mmtool.kafka.wire.placement import (
+from mmtool.kafka.wire.groups import DescribeGroupsRequest, OffsetDeleteRequest
+from mmtool.kafka.wire.metadata import (
     DescribeBrokerConfigRequest,
     DescribeLogDirsRequest,
     DescribeTopicConfigsRequest,
     ListOffsetsRequest,
+    MetadataRequest,
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.transactions import REQUESTS, check_markers
 from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.plan.topics.facts import CreateTopic
 from mmtool.runtime.threads import Once
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.types import TopicId
+from mmtool.translation.types import UNKNOWN, TopicId, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -51,11 +48,16 @@ if TYPE_CHECKING:
     from mmtool.config.settings import Security
     from mmtool.kafka.admin.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
     from mmtool.kafka.logs.hole_sample import HoleQuestion, HoleSample
+    from mmtool.kafka.wire.acls import Rights
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.metadata import BrokerAddress, TopicMetadata
-    from mmtool.kafka.wire.placement import DescribedEntry, DescribedLogDir, DescribedLogDirs
+    from mmtool.kafka.wire.metadata import (
+        BrokerAddress,
+        DescribedEntry,
+        DescribedLogDir,
+        DescribedLogDirs,
+        TopicMetadata,
+    )
     from mmtool.kafka.wire.request import WireRequest
-    from mmtool.kafka.wire.rights import Rights
     from mmtool.translation.types import TopicPartition
 
 T = TypeVar("T")

@@ -9,27 +9,24 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.kafka.clients import blocking_wire
-from mmtool.kafka.errors import Kind, failure_of, kind_of, unreachable
-from mmtool.kafka.groups.commit_log import partition_of, read_commit_times
+from mmtool.kafka.clients import admin_client, blocking_wire
+from mmtool.kafka.errors import TOO_OLD, Kind, failure_of, kind_of, unreachable
+from mmtool.kafka.groups.coordinators import partition_of, read_commit_times
 from mmtool.kafka.groups.groups import KafkaGroups
-from mmtool.kafka.kept_clients import admin_client
 from mmtool.kafka.logs.log_bounds import Patience, read_bounds
 from mmtool.kafka.logs.log_parts import read_parts
 from mmtool.kafka.patience import RetriableError, again, seconds_for_each
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.remedies import TOO_OLD
 from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.topics.facts import TopicFacts, name_problem
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.types import ClusterId, TopicPartition
+from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.kept_clients import HearingClient
+    from mmtool.kafka.clients import HearingClient
     from mmtool.kafka.ports import Bounds, LogPart
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata

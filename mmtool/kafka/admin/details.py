@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from mmtool.config.settings import Security
     from mmtool.kafka.logs.hole_sample import HoleQuestion, HoleSample
     from mmtool.kafka.ports import Answers
+    from mmtool.kafka.wire.acls import Rights
     from mmtool.kafka.wire.api_versions import SpokenApis
-    from mmtool.kafka.wire.rights import Rights
     from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.translation.types import TopicPartition
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import KafkaError
 
 from mmtool.errors import NotAuthorisedError, RefusedError
-from mmtool.kafka.admin.acls import READ_ACLS
+from mmtool.kafka.admin.topics import READ_ACLS
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.errors import check_code, failure_of, is_passing, problem_of, unreachable
+from mmtool.kafka.errors import NO_LEADER, check_code, failure_of, is_passing, problem_of, unreachable
 from mmtool.kafka.patience import RetriableError, again, handfuls
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER, Problem
-from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.tokens.source import principal_of
 from mmtool.kafka.wire.acls import (
     CreateAclsRequest,
@@ -26,19 +25,17 @@ from mmtool.kafka.wire.acls import (
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.metadata import MetadataRequest
-from mmtool.kafka.wire.placement import DescribeBrokerConfigRequest
+from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest, MetadataRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
-from mmtool.plan.failover.acl_fence import CannotTell, FenceFacts, OpenTransaction, Writer
 from mmtool.plan.failover.acl_rules import TOPIC, AclFacts, Binding
+from mmtool.plan.failover.fence_plan import CannotTell, FenceFacts, OpenTransaction, Writer
 from mmtool.runtime.threads import within
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping

@@ -136,7 +136,7 @@ class ListenerTrial:
         """Log in, then send one request: a SASL listener answers the first request without a login too."""
         from aiokafka import errors
 
-        from mmtool.kafka.tokens.refusals import readable_refusal
+        from mmtool.kafka.errors import readable_refusal
 
         try:
             async with asyncio.timeout(LISTENER_SECONDS):

@@ -1,28 +1,249 @@
-"""Topics of one cluster: read configs, create, add partitions. Blocking; the engine calls it in a thread."""
+"""Topics of one cluster, blocking: read and change configs, also where a broker refuses some; create; topic ACLs."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, admin
 
 from mmtool.errors import NotAuthorisedError, RefusedError
-from mmtool.kafka.admin.config_trials import apply_configs
-from mmtool.kafka.errors import KINDS, Kind, failure_of, unreachable
-from mmtool.kafka.kept_clients import admin_client
-from mmtool.kafka.remedies import remedy_of_refusal
-from mmtool.plan.topics.configs import ConfigEntry, Origin, ResetConfig, SetConfig
+from mmtool.kafka.clients import admin_client
+from mmtool.kafka.errors import KINDS, Kind, failure_of, remedy_of_refusal, unreachable
+from mmtool.plan.topics.configs import (
+    ABOUT_CONFIGS,
+    ConfigAdjustment,
+    ConfigEntry,
+    Origin,
+    ResetConfig,
+    SetConfig,
+    TopicAcl,
+    named_config,
+    nearest_value,
+)
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.admin.config_trials import Changes, TrialResult
     from mmtool.plan.topics.facts import CreateTopic, GrowTopic
 
+
 _TIMEOUT_SECONDS = 30.0
+READ_ACLS = "DESCRIBE on the cluster (to read ACLs)"
+_UNSPOKEN = frozenset({"UNKNOWN", "ANY"})
+_NOT_KNOWN = "librdkafka does not know the operation or permission of this ACL"
+"""Problem text for an ACL that is left out: librdkafka would refuse the whole request that contains it."""
+
+
+class AclAdmin:
+    """Admin calls about topic ACLs."""
+
+    def __init__(self, cluster: ClusterSettings) -> None:
+        self._cluster = cluster
+
+    @property
+    def _client(self) -> admin.AdminClient:
+        return admin_client(self._cluster).client
+
+    def topic_acls(self) -> list[TopicAcl] | Unknown:
+        """List every ACL on a topic by its whole name (LITERAL); UNKNOWN where the cluster has no authorizer.
+
+        Raises:
+            NotAuthorisedError: without DESCRIBE on the cluster.
+            UnreachableError: the cluster does not answer.
+        """
+        every = admin.AclBindingFilter(
+            admin.ResourceType.TOPIC,
+            None,
+            admin.ResourcePatternType.LITERAL,
+            None,
+            None,
+            admin.AclOperation.ANY,
+            admin.AclPermissionType.ANY,
+        )
+        try:
+            found = self._client.describe_acls(every, request_timeout=_TIMEOUT_SECONDS).result(
+                _TIMEOUT_SECONDS + 5
+            )
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.SECURITY_DISABLED:
+                return UNKNOWN
+            raise failure_of(
+                self._cluster,
+                error.args[0],
+                "reading ACLs",
+                right=READ_ACLS,
+            ) from error
+        return [
+            TopicAcl(b.name, b.principal, b.host, b.operation.name, b.permission_type.name) for b in found
+        ]
+
+    def add(self, acls: Iterable[TopicAcl]) -> dict[TopicAcl, str]:
+        """Create ACLs; return the broker's error as text for each ACL that could not be created."""
+        wanted = list(acls)
+        failed = {acl: _NOT_KNOWN for acl in wanted if _UNSPOKEN & {acl.operation, acl.permission}}
+        bindings = {
+            acl: admin.AclBinding(
+                admin.ResourceType.TOPIC,
+                acl.topic,
+                admin.ResourcePatternType.LITERAL,
+                acl.principal,
+                acl.host,
+                admin.AclOperation[acl.operation],
+                admin.AclPermissionType[acl.permission],
+            )
+            for acl in wanted
+            if acl not in failed
+        }
+        if not bindings:
+            return failed
+        futures: dict[Any, Any] = self._client.create_acls(
+            list(bindings.values()), request_timeout=_TIMEOUT_SECONDS
+        )
+        for acl, binding in bindings.items():
+            try:
+                futures[binding].result(_TIMEOUT_SECONDS + 5)
+            except KafkaException as error:
+                failed[acl] = f"{error.args[0].name()}: {error.args[0].str()}"
+        return failed
+
+
+Changes = dict[str, "str | None"]
+"""Configs of one topic by name; None removes the override."""
+
+
+class Attempt(Protocol):
+    """One request for several topics; a sentence, ``CODE: text``, for each that is refused."""
+
+    def __call__(self, changes: Mapping[str, Changes], *, validate_only: bool) -> Mapping[str, str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """The result for the topics.
+
+    Attributes:
+        failed: Topics that were refused for a reason other than one of their configs.
+        adjustments: Configs of the other topics that were adjusted or left out.
+    """
+
+    failed: dict[str, str] = field(default_factory=dict)
+    adjustments: list[ConfigAdjustment] = field(default_factory=list)
+
+
+def apply_configs(
+    wanted: Mapping[str, Changes], attempt: Attempt, needed: frozenset[str] = frozenset()
+) -> TrialResult:
+    """Set the configs of each topic; adjust or leave out those that the broker refuses.
+
+    Args:
+        wanted: The configs to set, by topic.
+        attempt: The request that creates topics with the configs, or alters them.
+        needed: Configs that are never adjusted or left out: a topic for which one is refused fails.
+    """
+    return _Trials(wanted, attempt, needed).run()
+
+
+class _Trials:
+    def __init__(self, wanted: Mapping[str, Changes], attempt: Attempt, needed: frozenset[str]) -> None:
+        self._wanted = wanted
+        self._attempt = attempt
+        self._needed = needed
+        self._changes = {topic: dict(changes) for topic, changes in wanted.items()}
+        self._reasons: dict[str, dict[str, str]] = defaultdict(dict)
+        self._tried: set[tuple[str, str, str | None]] = set()
+
+    def run(self) -> TrialResult:
+        failed = dict(self._attempt(self._changes, validate_only=False)) if self._changes else {}
+        refused = self._about_configs(failed)
+        while named := {topic for topic in refused if self._settle_named(topic, failed[topic])}:
+            failed |= self._again(named, failed)
+            refused = self._about_configs(failed) & (named | refused)
+        if refused:
+            failed |= self._one_by_one(refused, failed)
+        return TrialResult(failed, [one for topic in self._reasons for one in self._adjusted(topic, failed)])
+
+    def _about_configs(self, failed: Mapping[str, str]) -> set[str]:
+        return {t for t, why in failed.items() if _code(why) in ABOUT_CONFIGS and self._changes[t]}
+
+    def _again(self, topics: set[str], failed: dict[str, str]) -> Mapping[str, str]:
+        """Repeat the request for some topics with their remaining configs; clear their earlier failures."""
+        for topic in topics:
+            del failed[topic]
+        return self._attempt({topic: self._changes[topic] for topic in topics}, validate_only=False)
+
+    def _settle_named(self, topic: str, why: str) -> bool:
+        """Adjust or leave out the config that a refusal names; False where it names none, or a needed one."""
+        name = named_config(why, self._changes[topic])
+        if name is None or name in self._needed:
+            return False
+        self._settle(topic, name, why)
+        return True
+
+    def _settle(self, topic: str, name: str, why: str) -> None:
+        """Give a refused config the nearest value that was not tried yet, or leave it out."""
+        changes, text = self._changes[topic], _text(why)
+        value = changes.pop(name)
+        self._tried.add((topic, name, value))
+        nearest = None if value is None else nearest_value(value, text)
+        if nearest is not None and (topic, name, nearest) not in self._tried:
+            changes[name] = nearest
+        self._reasons[topic].setdefault(name, text)
+
+    def _one_by_one(self, topics: set[str], failed: dict[str, str]) -> Mapping[str, str]:
+        """Add the configs of some topics one after the other, and leave out those that are refused."""
+        full = {topic: self._changes[topic] for topic in topics}
+        self._changes |= {topic: {} for topic in topics}
+        bare = self._attempt(self._changes_of(topics), validate_only=True)
+        topics = {
+            topic for topic in topics if topic not in bare
+        }  # the others are refused without any config too
+        for place in range(max((len(full[topic]) for topic in topics), default=0)):
+            names = {topic: sorted(full[topic])[place] for topic in topics if place < len(full[topic])}
+            self._add(names, full)
+        return self._again(topics, failed)
+
+    def _add(self, names: Mapping[str, str], full: Mapping[str, Changes]) -> None:
+        """Add one more config to each topic; only a refusal because of that config removes it."""
+        for topic, name in names.items():
+            self._changes[topic][name] = full[topic][name]
+        trying = set(names)
+        while trying:
+            answers = self._attempt(self._changes_of(trying), validate_only=True)
+            refused = {
+                topic: why
+                for topic, why in answers.items()
+                if _code(why) in ABOUT_CONFIGS and names[topic] not in self._needed
+            }
+            for topic, why in refused.items():
+                self._settle(topic, names[topic], why)
+            trying = {topic for topic in refused if names[topic] in self._changes[topic]}
+
+    def _changes_of(self, topics: set[str]) -> dict[str, Changes]:
+        return {topic: self._changes[topic] for topic in sorted(topics)}
+
+    def _adjusted(self, topic: str, failed: Mapping[str, str]) -> list[ConfigAdjustment]:
+        if topic in failed:
+            return []
+        wanted, given = self._wanted[topic], self._changes[topic]
+        return [
+            ConfigAdjustment(topic, name, wanted[name], given.get(name), why)
+            for name, why in self._reasons[topic].items()
+        ]
+
+
+def _code(why: str) -> str:
+    return why.partition(":")[0]
+
+
+def _text(why: str) -> str:
+    return why.partition(": ")[2] or why
+
+
 _OWN_NEED = frozenset({"cleanup.policy", "message.timestamp.type", "retention.ms"})
 """Configs that an internal topic must have to keep its records; others may be adjusted or left out."""
 

@@ -5,7 +5,7 @@ Pure: no sockets, no clock. See docs/concepts/record-batches.md.
 
 from __future__ import annotations
 
-from mmtool.kafka.batches.aborts import AbortedFilter
+from mmtool.kafka.batches.checksum import verify_crc
 from mmtool.kafka.batches.compare import Comparison, Difference, MatchedRange, same_records
 from mmtool.kafka.batches.errors import BatchError, CorruptBatchError, OversizeRecordError
 from mmtool.kafka.batches.header import (
@@ -17,13 +17,10 @@ from mmtool.kafka.batches.header import (
     producer_ids,
     view_of,
 )
-from mmtool.kafka.batches.integrity import verify_crc
-from mmtool.kafka.batches.legacy import NO_TIMESTAMP
 from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is
-from mmtool.kafka.batches.reasons import RebuildReason, rebuild_reason
-from mmtool.kafka.batches.rebuild import at_holes, coalesce, rebuild, split
-from mmtool.kafka.batches.records import RawRecord, Record, decode, raw_records
-from mmtool.kafka.batches.sequence import iter_batches
+from mmtool.kafka.batches.rebuild import RebuildReason, at_holes, coalesce, rebuild, rebuild_reason, split
+from mmtool.kafka.batches.records import NO_TIMESTAMP, RawRecord, Record, decode, raw_records
+from mmtool.kafka.batches.sequence import AbortedFilter, iter_batches
 
 __all__ = [
     "NO_PRODUCER_ID",

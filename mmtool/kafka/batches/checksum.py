@@ -1,10 +1,4 @@
-"""CRC-32C, and how it changes when the front of a long message changes.
-
-A CRC is linear: for two messages of equal length, crc(a) ^ crc(b) depends on a ^ b alone. Two batches that
-differ in their header only therefore differ by crc(header a) ^ crc(header b), pushed through as many zero
-bytes as records follow. Pushing through n zero bytes is a 32 x 32 matrix over GF(2); `push` does it in
-constant time.
-"""
+"""CRC-32C, how it changes with the front of a message, and the check where records are copied."""
 
 from __future__ import annotations
 
@@ -15,8 +9,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import google_crc32c
 
+from mmtool.kafka.batches.errors import CorruptBatchError
+from mmtool.kafka.batches.header import CHECKED_FROM, MAGIC
+from mmtool.kafka.batches.records import legacy_crc_fits
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from mmtool.kafka.batches.header import BatchView
+
 
 crc32c: Callable[[bytes], int] = google_crc32c.value
 extend: Callable[[int, bytes], int] = google_crc32c.extend
@@ -84,3 +85,21 @@ def _byte_table(columns: list[int]) -> array[int]:
 
 def _sum(columns: list[int], value: int) -> int:
     return reduce(xor, (column for bit, column in enumerate(columns) if value >> bit & 1), 0)
+
+
+def verify_crc(view: BatchView) -> None:
+    """Check a batch's records against its own checksum.
+
+    A batch that is copied as it is does not need it: `ReadyBatch.stamp` carries the checksum over, and the target's
+    broker checks it. A batch that is rebuilt or exported gets a new checksum, which would hide the damage.
+
+    Raises:
+        CorruptBatchError: the checksum does not fit; the message names the offsets.
+    """
+    header = view.header
+    current = header.magic == MAGIC
+    if not (header.crc == crc32c(bytes(view.memory[CHECKED_FROM:])) if current else legacy_crc_fits(view)):
+        raise CorruptBatchError(
+            f"offsets {header.base_offset} to {header.last_offset}: the checksum of the batch is wrong",
+            header.next_offset,
+        )

@@ -1,28 +1,34 @@
-"""A batch ready to be produced: its bytes, with a producer id and a sequence number."""
+"""A batch ready to be produced, and the batches of empty records that move an empty log's end."""
 
 from __future__ import annotations
 
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mmtool.kafka.batches.checksum import crc32c, push
+import numpy as np
+
+from mmtool.kafka.batches.checksum import crc32c, extend, push
+from mmtool.kafka.batches.compression import compress, decompress
 from mmtool.kafka.batches.errors import BatchError
 from mmtool.kafka.batches.header import (
     CHECKED_FROM,
     CONTROL_BIT,
     CRC_AT,
     DELETE_HORIZON_BIT,
+    HEADER,
     HEADER_SIZE,
     LOG_OVERHEAD,
     MAGIC,
+    NO_PRODUCER,
     TRANSACTIONAL_BIT,
+    Codec,
 )
-from mmtool.kafka.batches.legacy import NO_TIMESTAMP
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.types import UpstreamOffset
+from mmtool.kafka.batches.records import NO_TIMESTAMP
+from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from mmtool.kafka.batches.header import BatchView
+
 
 _KEPT_BITS: Final = ~(TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT)
 _NO_LEADER_EPOCH: Final = -1  # Kafka's own value in a produce request; the broker writes its epoch over it
@@ -123,3 +129,52 @@ def as_is(view: BatchView) -> ReadyBatch:
     return ReadyBatch(
         bytearray(view.memory), header.record_count, (segment,), UpstreamOffset(header.next_offset)
     )
+
+
+MOST_FILLER: Final = 1_000_000
+"""Records of a batch: 9 MB, and 0.76 MB when they are compressed [measured]. The encoding allows for 2^20."""
+
+_HEAD: Final = b"\0\0"  # attributes, timestamp delta
+_TAIL: Final = b"\x01\x01\0"  # key and value of length -1, no headers
+_BOUNDS: Final = ((0, 1 << 6, 1), (1 << 6, 1 << 13, 2), (1 << 13, 1 << 20, 3))
+"""Offset deltas from and below which a varint has so many bytes."""
+
+
+def filler(count: int) -> ReadyBatch:
+    """A batch of ``count`` empty records, at most `MOST_FILLER`, compressed with zstd."""
+    packed = compress(Codec.ZSTD, _records(count))
+    payload = bytearray(HEADER_SIZE + len(packed))
+    HEADER.pack_into(
+        payload, 0, 0, len(payload) - LOG_OVERHEAD, -1, MAGIC, 0,
+        Codec.ZSTD, count - 1, NO_TIMESTAMP, NO_TIMESTAMP, *NO_PRODUCER, count,
+    )  # fmt: skip
+    crc = extend(crc32c(bytes(payload[CHECKED_FROM:HEADER_SIZE])), packed)
+    payload[CRC_AT:CHECKED_FROM] = crc.to_bytes(4, "big")
+    payload[HEADER_SIZE:] = packed
+    start = UpstreamOffset(0)
+    return ReadyBatch(payload, count, (Segment(start, count),), UpstreamOffset(start + count))
+
+
+def is_filler(view: BatchView, producer_id: int) -> bool:
+    """Whether a batch of a log is one of `filler` that this producer has appended, record by record."""
+    header = view.header
+    if header.producer_id != producer_id or header.is_control or header.record_count > MOST_FILLER:
+        return False
+    count = header.last_offset_delta + 1
+    return count == header.record_count and decompress(header.codec, view.records) == _records(count)
+
+
+def _records(count: int) -> bytes:
+    """The records section of a batch, uncompressed."""
+    parts = []
+    for start, stop, width in _BOUNDS:
+        deltas = np.arange(start, min(stop, count), dtype=np.int64) << 1
+        rows = np.empty((len(deltas), 1 + len(_HEAD) + width + len(_TAIL)), dtype=np.uint8)
+        rows[:, 0] = (rows.shape[1] - 1) << 1
+        rows[:, 1:3] = np.frombuffer(_HEAD, dtype=np.uint8)
+        for at in range(width):
+            more = 0x80 if at < width - 1 else 0
+            rows[:, 3 + at] = (deltas >> (7 * at) & 0x7F) | more
+        rows[:, -len(_TAIL) :] = np.frombuffer(_TAIL, dtype=np.uint8)
+        parts.append(rows.tobytes())
+    return b"".join(parts)

@@ -1,23 +1,155 @@
-"""Rebuild batches that cannot, or should not, be passed on unchanged: decode, join, split, encode densely."""
+"""Rebuild batches that cannot, or should not, be passed on unchanged: why, and how: decode, join, split, encode."""
 
 from __future__ import annotations
 
+from enum import StrEnum
+from functools import cache
 from itertools import accumulate, groupby, pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from mmtool.kafka.batches.encode import encode
+from mmtool.kafka.batches.checksum import crc32c, extend, verify_crc
+from mmtool.kafka.batches.compression import compress
 from mmtool.kafka.batches.errors import OversizeRecordError
-from mmtool.kafka.batches.header import Codec, view_of
-from mmtool.kafka.batches.integrity import verify_crc
-from mmtool.kafka.batches.ready import ReadyBatch, as_is
-from mmtool.kafka.batches.reasons import rebuild_reason
-from mmtool.kafka.batches.records import RecordColumns, read_columns
+from mmtool.kafka.batches.header import (
+    CHECKED_FROM,
+    CRC_AT,
+    DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER,
+    Codec,
+    view_of,
+)
+from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is
+from mmtool.kafka.batches.records import RecordColumns, as_longs, read_columns, varint
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from mmtool.kafka.batches.header import BatchView
+
+
+_SPECIAL_TIME: Final = LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT
+
+
+class RebuildReason(StrEnum):
+    """Why a batch has to be decoded and encoded again."""
+
+    OLD_MAGIC = "old_magic"
+    """Message format 0 or 1: brokers accept format 2 only."""
+
+    STARTS_BEFORE_POSITION = "starts_before_position"
+    """The batch contains records before the wanted offset: a fetch returns the whole batch around an offset."""
+
+    HOLES = "holes"
+    """Compacted, perhaps to no record: brokers refuse it as an inconsistent offset range (error 87)."""
+
+    LOG_APPEND_TIME = "log_append_time"
+    """Brokers accept a batch with this flag, but its timestamps become its records' create times."""
+
+    DELETE_HORIZON = "delete_horizon"
+    """The base timestamp is the deletion time that the source's log cleaner stored (KIP-534)."""
+
+    TOO_LARGE = "too_large"
+    """Above the target's ``max.message.bytes``: it must be split."""
+
+
+def rebuild_reason(view: BatchView, *, position: int, max_batch_bytes: int) -> RebuildReason | None:
+    """The reason why a data batch must be rebuilt; None where it moves as it is.
+
+    Args:
+        view: A batch that is no control batch.
+        position: The next upstream offset wanted.
+        max_batch_bytes: The target's limit for a batch, header included.
+    """
+    header = view.header
+    if (
+        header.last_offset_delta + 1 == header.record_count
+        and header.base_offset >= position
+        and header.length + LOG_OVERHEAD <= max_batch_bytes
+        and not header.attributes & _SPECIAL_TIME
+        and header.magic == MAGIC
+    ):
+        return None
+    return _reason(view, position)
+
+
+def _reason(view: BatchView, position: int) -> RebuildReason:
+    header = view.header
+    if header.magic != MAGIC:
+        return RebuildReason.OLD_MAGIC
+    if header.base_offset < position:
+        return RebuildReason.STARTS_BEFORE_POSITION
+    if header.last_offset_delta + 1 != header.record_count:
+        return RebuildReason.HOLES
+    if header.is_log_append_time:
+        return RebuildReason.LOG_APPEND_TIME
+    if header.has_delete_horizon:
+        return RebuildReason.DELETE_HORIZON
+    return RebuildReason.TOO_LARGE
+
+
+_TABLED: Final = 1 << 14  # every varint of one or two bytes
+
+
+def encode(records: RecordColumns, codec: Codec, upstream_next: UpstreamOffset) -> ReadyBatch:
+    """Encode records (at least one) as one CreateTime batch with offset deltas 0, 1, 2, ...
+
+    The base timestamp is the first record's, as every producer writes it.
+    """
+    packed = compress(codec, _section(records))
+    payload = bytearray(HEADER_SIZE + len(packed))
+    times = records.timestamps
+    HEADER.pack_into(
+        payload, 0, 0, len(payload) - LOG_OVERHEAD, -1, MAGIC, 0,
+        codec, len(records) - 1, times[0], max(times), *NO_PRODUCER, len(records),
+    )  # fmt: skip
+    crc = extend(crc32c(bytes(payload[CHECKED_FROM:HEADER_SIZE])), packed)
+    payload[CRC_AT:CHECKED_FROM] = crc.to_bytes(4, "big")
+    payload[HEADER_SIZE:] = packed
+    return ReadyBatch(payload, len(records), segments_of(records.offsets), upstream_next)
+
+
+def _section(records: RecordColumns) -> bytes:
+    """Encode the records section of a batch, uncompressed.
+
+    Paid per record: table look-ups, and one join for all copies.
+    """
+    table, base = _varints(), records.timestamps[0]
+    deltas = as_longs([timestamp - base for timestamp in records.timestamps])
+    parts: list[bytes] = []
+    keep = parts.append
+    place = 0  # the offset delta in zigzag: twice the index
+    for delta, attributes, body in zip(deltas, records.attributes, records.bodies, strict=True):
+        bits = delta << 1 if delta >= 0 else ~(delta << 1)
+        time = table[bits] if bits < _TABLED else varint(bits)
+        index = table[place] if place < _TABLED else varint(place)
+        place += 2
+        length = (1 + len(time) + len(index) + len(body)) << 1
+        keep(table[length] if length < _TABLED else varint(length))
+        keep(table[attributes] if attributes < 128 else bytes((attributes,)))
+        keep(time)
+        keep(index)
+        keep(body)
+    return b"".join(parts)
+
+
+@cache
+def _varints() -> list[bytes]:
+    return [varint(value) for value in range(_TABLED)]
+
+
+def segments_of(offsets: Sequence[int]) -> tuple[Segment, ...]:
+    """Split ascending source offsets into contiguous ranges."""
+    count = len(offsets)
+    if offsets[-1] - offsets[0] + 1 == count:
+        return (Segment(UpstreamOffset(offsets[0]), count),)
+    starts = [0, *(i for i in range(1, count) if offsets[i] != offsets[i - 1] + 1), count]
+    return tuple(Segment(UpstreamOffset(offsets[start]), stop - start) for start, stop in pairwise(starts))
 
 
 def rebuild(

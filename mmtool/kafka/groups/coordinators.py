@@ -1,27 +1,34 @@
-"""Send requests about groups to their coordinators; a group without an answer does not block the others."""
+"""Ask coordinators about groups: each lists those that it has loaded, and one without an answer blocks no other."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import struct
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.errors import check_code, unreachable
 from mmtool.kafka.patience import AT_ONCE, RetriableError, handfuls, seconds_of_a_try
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.state.log_reader import read_log
+from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.groups import Coordinated
+from mmtool.kafka.wire.groups import Coordinated, DescribeGroupsRequest, ListGroupsRequest
 from mmtool.runtime.threads import within
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.kafka.wire.groups import ListedGroup
+    from mmtool.kafka.wire.metadata import PartitionLeader
+
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -186,3 +193,133 @@ class _Turn(Generic[A, B]):
         self._coordinators.forget(groups)
         for group in groups:
             self.waits[group] = self._coordinators.lost(f"{self._question.what} {group}", why)
+
+
+_NO_ABSOLUTE = -(1 << 31)
+_COMMIT_VERSIONS = (0, 1)
+"""Key versions of OffsetCommitKey; records with other keys describe groups (GroupMetadataKey is 2)."""
+
+
+def read_commit_times(
+    cluster: ClusterSettings, topic: str, partitions: Collection[int], groups: Collection[str]
+) -> dict[str, dict[TopicPartition, int]]:
+    """The time of each group's last commit of each partition, in ms since 1970, read from the commit records.
+
+    Args:
+        cluster: The groups' cluster.
+        topic: ``__consumer_offsets``.
+        partitions: The partitions that hold the groups' commits; each is read whole.
+        groups: The groups' ids.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: as `read_log`.
+    """
+    wanted, found = set(groups), defaultdict[str, dict[TopicPartition, int]](dict)
+    for record in read_log(cluster, topic, sorted(partitions)):
+        named = commit_of(record.key)
+        if named is None or named[0] not in wanted:
+            continue
+        group, place = named
+        if record.value is None:
+            found[group].pop(place, None)
+        else:
+            found[group][place] = record.timestamp_ms
+    return dict(found)
+
+
+def partition_of(group: str, count: int) -> int:
+    """The partition of ``__consumer_offsets`` (of ``count``) that holds a group's commits.
+
+    Kafka's ``Utils.abs(group.hashCode()) % count``.
+    """
+    found = 0
+    for (unit,) in struct.iter_unpack(">H", group.encode("utf-16-be")):
+        found = (31 * found + unit) & 0xFFFFFFFF
+    signed = found - (1 << 32) if found >> 31 else found
+    return (0 if signed == _NO_ABSOLUTE else abs(signed)) % count
+
+
+def commit_of(key: bytes) -> tuple[str, TopicPartition] | None:
+    """The group and partition of a commit record's key (OffsetCommitKey); None for other records."""
+    try:
+        (version,) = struct.unpack_from(">h", key)
+        if version not in _COMMIT_VERSIONS:
+            return None
+        group, at = _text(key, 2)
+        topic, at = _text(key, at)
+        (partition,) = struct.unpack_from(">i", key, at)
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return group, TopicPartition(topic, partition)
+
+
+def _text(key: bytes, at: int) -> tuple[str, int]:
+    (length,) = struct.unpack_from(">h", key, at)
+    if not 0 <= length <= len(key) - at - 2:
+        raise struct.error
+    return key[at + 2 : at + 2 + length].decode(), at + 2 + length
+
+
+_STEM = "mmtool-is-anybody-there-"
+
+
+async def all_groups(wire: WireCluster, check: Callable[[int], None]) -> list[ListedGroup]:
+    """List the groups of every broker, or raise: with an answer missing, existing groups would look deleted.
+
+    Groups also look deleted where a partition of ``__consumer_offsets`` has no leader, or a leader that does not know
+    yet that it leads: a broker that was frozen reports itself as leader and lists no group, without an error, until its
+    coordinator learns of it (a real broker's answer, tests/chaos/test_groups_outage.py). So each partition's
+    coordinator is first asked to describe a group, which it answers with an error at such a moment. The leaders must be
+    the same afterwards.
+
+    Args:
+        wire: The cluster.
+        check: Raises the error for an error code: `RetriableError` for a retriable one.
+
+    Raises:
+        ConnectionLostError: a broker did not answer.
+    """
+    before = await _leaders(wire, check)
+    await asyncio.gather(*(_knows(wire, node, before, check) for node in {p.leader for p in before}))
+    found = await asyncio.gather(*(wire.send(node, ListGroupsRequest()) for node in wire.nodes))
+    for answer in found:
+        check(answer.error_code)
+    if await _leaders(wire, check) != before:
+        check(Code.NOT_COORDINATOR)
+    return [group for answer in found for group in answer.groups]
+
+
+async def _leaders(wire: WireCluster, check: Callable[[int], None]) -> list[PartitionLeader]:
+    """The leaders of the partitions of ``__consumer_offsets``, with their epochs."""
+    topics = (await wire.refresh([COMMITS])).values()
+    leaders = sorted(partition for topic in topics for partition in topic.partitions)
+    for partition in leaders:
+        check(partition.error_code)
+    return leaders
+
+
+async def _knows(
+    wire: WireCluster, node: int, leaders: Sequence[PartitionLeader], check: Callable[[int], None]
+) -> None:
+    names = names_by_partition(len(leaders))
+    asked = [names[partition.partition] for partition in leaders if partition.leader == node]
+    for described in (await wire.send(node, DescribeGroupsRequest(asked))).values():
+        if described.error_code not in _ANSWERS:
+            check(described.error_code)
+
+
+_ANSWERS = frozenset({Code.NONE, Code.GROUP_ID_NOT_FOUND, Code.GROUP_AUTHORIZATION_FAILED})
+"""Error codes of a working coordinator.
+
+Without DESCRIBE on a group the answer is GROUP_AUTHORIZATION_FAILED, whatever the coordinator knows."""
+
+
+@lru_cache(maxsize=8)
+def names_by_partition(count: int) -> tuple[str, ...]:
+    """A group id for each of ``count`` partitions, whose commits it would hold; no real group has such an id."""
+    found: dict[int, str] = {}
+    for number in itertools.count():
+        if len(found) == count:
+            return tuple(found[partition] for partition in range(count))
+        found.setdefault(partition_of(f"{_STEM}{number}", count), f"{_STEM}{number}")
+    raise AssertionError("unreachable")

@@ -16,39 +16,35 @@ from confluent_kafka import KafkaError
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import is_passing, problem_of, unreachable
-from mmtool.kafka.groups.coordinators import DELETE, DESCRIBE, READ, Coordinators, Question
-from mmtool.kafka.groups.listing import all_groups
+from mmtool.kafka.groups.coordinators import DELETE, DESCRIBE, READ, Coordinators, Question, all_groups
 from mmtool.kafka.patience import RetriableError, again, handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers, GroupListing, Problem
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code
-from mmtool.kafka.wire.group_offsets import (
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchOfGroupsRequest,
-    OffsetFetchRequest,
-)
 from mmtool.kafka.wire.groups import (
     OTHER_KINDS,
     ConsumerGroupDescribeRequest,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchOfGroupsRequest,
+    OffsetFetchRequest,
     OtherKindsRequest,
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
+    from mmtool.kafka.wire.acls import Rights
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.group_offsets import DeletedOffsets, FetchedOffsets
-    from mmtool.kafka.wire.groups import DescribedGroup, ListedGroup
+    from mmtool.kafka.wire.groups import DeletedOffsets, DescribedGroup, FetchedOffsets, ListedGroup
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.kafka.wire.request import WireRequest
-    from mmtool.kafka.wire.rights import Rights
     from mmtool.translation.types import TopicPartition
 
 A = TypeVar("A")

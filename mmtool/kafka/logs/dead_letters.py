@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.batches import decode, view_of
-from mmtool.kafka.batches.encode import encode
+from mmtool.kafka.batches.rebuild import encode
 from mmtool.kafka.batches.records import body_of, fields_of, read_columns
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.logs.sequence_append import KafkaAppender

@@ -1,37 +1,39 @@
-"""Read offsets of many partitions from their leaders; a partition without an answer does not block the others.
-
-librdkafka's ListOffsets waits for its whole timeout when one partition of many has no leader, and then names another
-one. This module first reads the partitions and their leaders from metadata, and then asks each leader by itself.
-"""
+"""Read offsets of many partitions from their leaders, and the first record that a mirror lacks."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from confluent_kafka import KafkaError
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.errors import failure_of, is_passing, unreachable
+from mmtool.kafka.batches import NO_TIMESTAMP, AbortedFilter, BatchError, iter_batches, raw_records
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.errors import NO_LEADER, failure_of, is_passing, unreachable
 from mmtool.kafka.patience import seconds_of_a_try
 from mmtool.kafka.ports import Answers, Bounds
-from mmtool.kafka.remedies import NO_LEADER
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.placement import EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
+from mmtool.kafka.wire.metadata import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.topics.facts import name_problem
-from mmtool.runtime.threads import within
+from mmtool.runtime.threads import run_loop, within
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.errors import MmtoolError
+    from mmtool.kafka.ports import FirstMissing
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.metadata import TopicMetadata
-    from mmtool.kafka.wire.placement import ListedOffset
+    from mmtool.kafka.wire.fetch import FetchedPartition
+    from mmtool.kafka.wire.metadata import ListedOffset, TopicMetadata
     from mmtool.translation.types import TopicPartition
+
 
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 1.0
@@ -212,3 +214,120 @@ class _Lookup:
     def _fail(self, place: TopicPartition, error: MmtoolError) -> None:
         del self._open[place]
         self._found.failed[place] = error
+
+
+_AT_ONCE = 100
+_LEAST_SECONDS = 0.1
+_SMALL_BYTES = 32 << 10
+"""Bytes that are fetched of each partition: batches of default producers fit (``batch.size`` 16 KiB).
+
+A partition whose first batch is larger may come without records; it is then fetched alone."""
+_ANSWER_BYTES = 8 << 20
+
+
+async def _times(
+    cluster: WireCluster, places: Collection[FirstMissing], *, read_committed: bool, until: float
+) -> dict[FirstMissing, int]:
+    await cluster.start()
+    try:
+        with suppress(ConnectionLostError):  # nobody leads anything then, as far as is known
+            await cluster.refresh({place.topic for place in places})
+        led = by_leader(cluster, sorted(places))
+        looks = [_Look(cluster, leader, read_committed=read_committed) for leader in led]
+        work = [look.ask(of, until) for look, of in zip(looks, led.values(), strict=True)]
+        await asyncio.gather(*work)
+        return {place: ms for look in looks for place, ms in look.found.items()}
+    finally:
+        await cluster.close()
+
+
+def first_missing_times(
+    cluster: ClusterSettings, places: Collection[FirstMissing], seconds: float, *, read_committed: bool
+) -> dict[FirstMissing, int]:
+    """Timestamps (ms since 1970, as in the record) of the first records at or after the given offsets.
+
+    Left out are offsets with no such record yet, with one without a timestamp, without READ on the topic, without a
+    leader, or without an answer in time.
+
+    Args:
+        cluster: The log's cluster.
+        places: Partitions and the offset to look from; a partition may be given with several offsets.
+        seconds: The time limit of the whole call.
+        read_committed: Skip records of aborted transactions.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: the cluster does not answer, or denies mmtool.
+    """
+    if not places:
+        return {}
+    wire = wire_cluster(cluster, "status", role="consumer")
+    until = time.monotonic() + seconds
+    return run_loop(_times(wire, places, read_committed=read_committed, until=until))
+
+
+class _Look:
+    """Fetches from one leader: many partitions in a request, and alone those whose first batch is large."""
+
+    def __init__(self, cluster: WireCluster, leader: int, *, read_committed: bool) -> None:
+        self._cluster = cluster
+        self._leader = leader
+        self._read_committed = read_committed
+        self.found: dict[FirstMissing, int] = {}
+
+    async def ask(self, places: Iterable[FirstMissing], until: float) -> None:
+        left = list(places)
+        alone: list[FirstMissing] = []
+        while left and time.monotonic() < until:
+            some, left = _next_of(left)
+            alone += await self._fetch(some, until)
+        while alone and time.monotonic() < until:
+            await self._fetch([alone.pop(0)], until)
+
+    async def _fetch(self, places: list[FirstMissing], until: float) -> list[FirstMissing]:
+        """Send one fetch; return the partitions of a fetch of several that came without records."""
+        wanted = [FetchPartition(*place, _SMALL_BYTES) for place in places]
+        request = FetchRequest(wanted, 0, 0, _ANSWER_BYTES, read_committed=self._read_committed)
+        try:
+            sent = self._cluster.send(self._leader, request, purpose="status")
+            answer = await within(max(_LEAST_SECONDS, until - time.monotonic()), sent)
+        except (ConnectionLostError, TimeoutError):
+            return []
+        known = {(name, p.partition): p for p in places for name in (p.topic_id, p.topic)}
+        empty = []
+        for part in answer.partitions:
+            place = known.get((part.topic_id or part.topic, part.partition))
+            if place is None or part.error_code != Code.NONE:
+                continue
+            if not part.records:
+                empty.append(place)
+            elif (first := _first_time(part, place.offset)) is not None:
+                self.found[place] = first
+        return empty if len(places) > 1 else []
+
+
+def _next_of(places: list[FirstMissing]) -> tuple[list[FirstMissing], list[FirstMissing]]:
+    """Split offsets into those of the next fetch, with each partition once, and the rest."""
+    some: dict[tuple[str, int], FirstMissing] = {}
+    left = []
+    for place in places:
+        if len(some) < _AT_ONCE and (place.topic, place.partition) not in some:
+            some[place.topic, place.partition] = place
+        else:
+            left.append(place)
+    return list(some.values()), left
+
+
+def _first_time(part: FetchedPartition, offset: int) -> int | None:
+    """The timestamp of the first fetched record at or after ``offset``; None without a record or a timestamp."""
+    try:
+        first = next(_record_times(part, offset), None)
+    except BatchError:
+        return None  # whoever mirrors it says what is wrong with it
+    return None if first == NO_TIMESTAMP else first
+
+
+def _record_times(part: FetchedPartition, offset: int) -> Iterator[int]:
+    admitted = AbortedFilter(part.aborted)
+    for view in iter_batches(part.records):
+        if admitted.admits(view) and view.header.next_offset > offset:
+            yield from (record.timestamp for record in raw_records(view) if record.offset >= offset)

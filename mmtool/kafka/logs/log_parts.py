@@ -1,4 +1,4 @@
-"""Read parts of logs record by record, for comparison: each record as its offset, its time and a digest."""
+"""Read parts of logs, blocking: batch by batch, or record by record for comparison."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.batches import raw_records
 from mmtool.kafka.clients import blocking_wire
+from mmtool.kafka.errors import remedy_of, unreachable
 from mmtool.kafka.patience import AT_ONCE, handfuls
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.remedies import remedy_of
+from mmtool.kafka.state.flow_state import count_unbooked
+from mmtool.kafka.state.state_log import read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
-from mmtool.kafka.wire.placement import EARLIEST
+from mmtool.kafka.wire.metadata import EARLIEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
 from mmtool.runtime.threads import within
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.lockstep import Seen
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -26,6 +28,81 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.ports import LogPart
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.records.documents import ProducerRecord
+    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.types import TopicId, TopicPartition, Unknown
+
+
+_PIECE_BYTES = 8 << 20
+"""Bytes of batches that are in memory at a time; one batch may be larger."""
+
+
+class KafkaBatches:
+    """A `BatchesPort`.
+
+    Args:
+        cluster: Which one.
+        seconds: How long one piece may take.
+    """
+
+    def __init__(self, cluster: ClusterSettings, seconds: float) -> None:
+        self._settings = cluster
+        self._wire = blocking_wire(cluster, "batches", "consumer", seconds)
+
+    def batches(
+        self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool
+    ) -> Iterator[BatchView]:
+        position = offsets.start
+        while position < offsets.stop:
+            views, following = self._piece(
+                place, topic_id, range(position, offsets.stop), committed=committed
+            )
+            yield from views
+            if following <= position:
+                return
+            position = following
+
+    def _piece(
+        self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool
+    ) -> tuple[list[BatchView], int]:
+        """Read some batches of a range; return them with the offset at which the next piece starts.
+
+        Every caller knows that the log reaches the end of the range.
+        """
+
+        async def read(cluster: WireCluster) -> tuple[list[BatchView], int]:
+            await cluster.refresh([place.topic])
+            views: list[BatchView] = []
+            held = 0
+            reading = read_range(
+                cluster, place.topic, topic_id, place.partition, offsets.start, offsets.stop,
+                read_committed=committed, fetch_bytes=_PIECE_BYTES,
+            )  # fmt: skip
+            async for view in reading:
+                views.append(view)
+                held += view.header.size
+                if held >= _PIECE_BYTES // 2:
+                    return views, view.header.next_offset
+            return views, offsets.stop
+
+        try:
+            return self._wire.ask(read, f"reading {place}")
+        except ConnectionLostError as lost:
+            raise unreachable(self._settings.alias, f"reading {place}", lost) from lost
+
+    def producers(self) -> dict[int, ProducerRecord]:
+        return read_producers(self._settings)
+
+    def unbooked(self, known: PartitionMap) -> int | Unknown:
+        async def count(cluster: WireCluster) -> int | Unknown:
+            await cluster.refresh([known.about.target_topic])
+            return await count_unbooked(cluster, known)
+
+        try:
+            return self._wire.ask(count, f"listing the producers of {known.about.target_topic}")
+        except ConnectionLostError:
+            return UNKNOWN
+
 
 _SPARE_SECONDS = 5.0
 _FETCH_BYTES = 256 << 10

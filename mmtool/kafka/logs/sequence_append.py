@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.clients import blocking_wire
-from mmtool.kafka.errors import unreachable
-from mmtool.kafka.remedies import remedy_of_refusal
+from mmtool.kafka.errors import remedy_of_refusal, unreachable
 from mmtool.kafka.state.claims import ClaimLostError, claim, fence
 from mmtool.kafka.state.own_log import append
 from mmtool.kafka.wire.cluster import ConnectionLostError

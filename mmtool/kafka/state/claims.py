@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmtool.errors import MmtoolError
-from mmtool.kafka.remedies import remedy_of_refusal
+from mmtool.kafka.errors import remedy_of_refusal
 from mmtool.kafka.wire.cluster import retrying
 from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.transactions import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest

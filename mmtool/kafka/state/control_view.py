@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.plan.flow.slots import SlotsRecord
-from mmtool.plan.records.control_topic import decode_control
 from mmtool.plan.records.documents import (
     CommitRatesRecord,
     ControlRecord,
@@ -24,6 +23,7 @@ from mmtool.plan.records.documents import (
     position_key,
 )
 from mmtool.plan.records.holds import Holds
+from mmtool.plan.records.identity import decode_control
 from mmtool.plan.records.marks import (
     FailedOverRecord,
     LookRecord,
@@ -32,14 +32,14 @@ from mmtool.plan.records.marks import (
     VerifiedRecord,
     note_move,
 )
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
     from mmtool.plan.flow.position_trails import PositionTrails
     from mmtool.plan.records.documents import Document
-    from mmtool.plan.records.pauses import Pauses
+    from mmtool.plan.records.holds import Pauses
     from mmtool.translation.types import TopicId
 
     Place = tuple[TopicId, int]

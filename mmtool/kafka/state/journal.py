@@ -6,9 +6,8 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.clients import blocking_wire
+from mmtool.kafka.clients import blocking_wire, shared
 from mmtool.kafka.errors import unreachable
-from mmtool.kafka.kept_clients import shared
 from mmtool.kafka.state.log_reader import newest_records, read_log, unreadable
 from mmtool.kafka.state.own_log import append_records, make_missing
 from mmtool.kafka.wire.cluster import ConnectionLostError

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
 
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.kafka.clients import blocking_wire
+from mmtool.kafka.clients import blocking_wire, lent_reader, shared
 from mmtool.kafka.errors import Kind, failure_of, kind_of
-from mmtool.kafka.kept_clients import lent_reader, shared
-from mmtool.kafka.state.own_records import MARK
+from mmtool.kafka.state.own_log import MARK
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.runtime.threads import Unawaited

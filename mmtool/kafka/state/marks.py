@@ -10,7 +10,7 @@ from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.own_log import append_records, make_missing
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.markers import Marker, write_markers
+from mmtool.kafka.wire.transactions import Marker, write_markers
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

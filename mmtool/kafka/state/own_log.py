@@ -1,4 +1,4 @@
-"""Create mmtool's internal topics with their configs, and append to them."""
+"""Create mmtool's internal topics with their configs, encode records for them, and append to them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from mmtool import __version__
 from mmtool.errors import MmtoolError, RefusedError
 from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.kafka.errors import unreachable
-from mmtool.kafka.remedies import remedy_of_refusal
-from mmtool.kafka.state.own_records import own_batches
+from mmtool.kafka.batches import BatchError, Codec, decode
+from mmtool.kafka.batches.rebuild import encode
+from mmtool.kafka.batches.records import RecordColumns, body_of
+from mmtool.kafka.errors import remedy_of_refusal, unreachable
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
@@ -18,17 +20,75 @@ from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, RUNS_PA
 from mmtool.plan.topics.facts import CreateTopic
 from mmtool.plan.words import counted
 from mmtool.runtime.threads import in_thread
+from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.state.own_records import Headers
+    from mmtool.kafka.batches import BatchView, ReadyBatch, Record
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.translation.types import TopicId
+
+
+Headers = tuple[tuple[bytes, bytes | None], ...]
+
+MARK: Headers = ((b"mmtool", __version__.encode()),)
+"""The header of mmtool's heartbeats, offset syncs and checkpoints; MirrorMaker 2's have none (decision 16).
+
+MM2's readers look at keys and values only."""
+
+_BATCH_BYTES = 512 << 10  # well below the default max.message.bytes of 1 MiB
+
+
+def own_batches(
+    records: Iterable[tuple[bytes, bytes | None]], timestamp_ms: int, headers: Headers = ()
+) -> list[ReadyBatch]:
+    """Encode (key, value) pairs as batches of at most half a MiB, in order; a null value is a tombstone.
+
+    Each record gets the same ``headers``. A single record that is larger is compressed: otherwise a broker would refuse
+    the journal entry of a group with some thousand partitions.
+    """
+    batches: list[ReadyBatch] = []
+    group: list[bytes] = []
+    size = 0
+    for key, value in records:
+        body = body_of(key, value, headers)
+        if group and size + len(body) > _BATCH_BYTES:
+            batches.append(_batch(group, timestamp_ms))
+            group, size = [], 0
+        group.append(body)
+        size += len(body)
+    if group:
+        batches.append(_batch(group, timestamp_ms))
+    return batches
+
+
+def foreign_records(views: Iterable[BatchView]) -> list[Record]:
+    """The records of an MM2 topic that mmtool did not write; a batch that cannot be read is left out.
+
+    A batch has one writer, so its first record's headers decide.
+    """
+    found: list[Record] = []
+    for view in views:
+        try:
+            records = [] if view.header.is_control else list(decode(view))
+        except BatchError:
+            continue
+        if records and MARK[0][0] not in dict(records[0].headers):
+            found += records
+    return found
+
+
+def _batch(bodies: list[bytes], timestamp_ms: int) -> ReadyBatch:
+    count = len(bodies)
+    columns = RecordColumns(list(range(count)), [timestamp_ms] * count, [0] * count, bodies)
+    codec = Codec.ZSTD if sum(map(len, bodies)) > _BATCH_BYTES else Codec.NONE
+    return encode(columns, codec, UpstreamOffset(count))
+
 
 # The broker's time on every record: a writer whose clock is wrong is taken all the same (since Kafka 3.6 an hour ahead
 # is too far), and cleaners count from when it was written.

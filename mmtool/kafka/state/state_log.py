@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.log_reader import newest_records, read_log, unreadable
-from mmtool.plan.records.documents import (
-    ProducerRecord,
-    UnreadableDocumentError,
-)
+from mmtool.plan.records.documents import ProducerRecord, UnreadableDocumentError
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
+from mmtool.translation.answers import Reason
 from mmtool.translation.block_codec import decode_block, decode_blocks, decode_key
 from mmtool.translation.errors import UnreadableStateError
 from mmtool.translation.partition_map import PartitionMap, join_blocks
-from mmtool.translation.refusals import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -271,3 +269,55 @@ def registration(value: bytes | None, offset: int) -> ProducerRecord | None:
         return ProducerRecord.decode(value)
     except UnreadableDocumentError as error:
         raise unreadable(PRODUCERS_TOPIC, 0, offset, str(error)) from error
+
+
+@dataclass(slots=True)
+class RunsLog:
+    """The offset-runs topic as stored, damage included.
+
+    Attributes:
+        blocks: The readable blocks.
+        keys: The record keys of a partition, readable or not, oldest block first.
+        broken: Partitions whose map cannot be trusted, and why.
+        strays: Record keys that are not mmtool's, by the topic's partition.
+    """
+
+    blocks: dict[BlockKey, Block] = field(default_factory=dict)
+    keys: dict[Place, list[bytes]] = field(default_factory=dict)
+    broken: dict[Place, str] = field(default_factory=dict)
+    strays: dict[int, list[bytes]] = field(default_factory=dict)
+
+
+def read_runs_log(cluster: ClusterSettings, identity: FlowIdentity) -> RunsLog:
+    """Read the offset-runs topic for a repair: unreadable records are listed, not refused.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: as ``read_log``.
+    """
+    found = RunsLog()
+    for record in newest_records(read_log(cluster, identity.runs_topic)):
+        if record.value is not None:
+            _take_whatever(found, record, identity)
+    grouped: dict[Place, list[Block]] = {}
+    for key, block in sorted(found.blocks.items()):
+        grouped.setdefault((key.topic_id, key.partition), []).append(block)
+    for place, of in grouped.items():
+        try:
+            join_blocks(of)
+        except UnreadableStateError as error:
+            found.broken.setdefault(place, str(error))
+    return found
+
+
+def _take_whatever(found: RunsLog, record: LogRecord, identity: FlowIdentity) -> None:
+    try:
+        key = decode_key(record.key)
+    except UnreadableStateError:
+        found.strays.setdefault(record.partition, []).append(record.key)
+        return
+    place = (key.topic_id, key.partition)
+    found.keys.setdefault(place, []).append(record.key)
+    try:
+        take_block(found.blocks, record, identity)
+    except RefusedError as error:
+        found.broken[place] = error.message

@@ -16,7 +16,7 @@ from mmtool import __version__
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.tokens.token import Token, claims_of, life_seconds, name_in
 from mmtool.plain_text import printable
-from mmtool.translation.json_text import parse_json
+from mmtool.translation.connect_offsets import parse_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,15 +12,14 @@ from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.events import Event, Notice
 from mmtool.kafka.tokens.token import TokenFile, claims_of, name_in
 from mmtool.runtime.threads import in_thread
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.config.settings import Pem, Security, TokenLogin, TokenPace
     from mmtool.kafka.tokens.endpoint import TokenEndpoint
-    from mmtool.kafka.tokens.msk import MskSigner
-    from mmtool.kafka.tokens.token import Token
+    from mmtool.kafka.tokens.token import MskSigner, Token
 
 _PATIENCE_SECONDS = 5.0
 """How long the first token is asked for again and again, in seconds: an endpoint may be restarting."""
@@ -196,7 +195,7 @@ def token_source(alias: str, login: TokenLogin, cluster_ca: Pem | None) -> Token
             elif isinstance(login, TokenFileLogin):
                 fetcher = TokenFile(alias, login)
             else:
-                from mmtool.kafka.tokens.msk import MskSigner
+                from mmtool.kafka.tokens.token import MskSigner
 
                 fetcher = MskSigner(alias, login)
             _sources[key] = TokenSource(alias, fetcher.fetch, login.pace)

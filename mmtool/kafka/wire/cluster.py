@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.kafka.remedies import (
+from mmtool.kafka.errors import (
     CLOSED,
     NO_LEADER,
     OTHER_CLUSTER,
@@ -344,7 +344,7 @@ class WireCluster:
     async def _connect(self, host: str, port: int) -> Any:
         from aiokafka import errors
 
-        from mmtool.kafka.tokens.refusals import cause_of_refusal, readable_refusal
+        from mmtool.kafka.errors import cause_of_refusal, readable_refusal
 
         provider = self._options.get("sasl_oauth_token_provider")
         if provider is not None:

@@ -1,17 +1,18 @@
-"""Metadata (API 3): brokers, and each partition's leader, with topic ids where the broker has them (KIP-516)."""
+"""Metadata (API 3): brokers and leaders, with topic ids; log starts and ends, configs and disks."""
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mmtool.kafka.wire.acls import RIGHTS, Rights
 from mmtool.kafka.wire.codec import NO_TOPIC_ID, known_as
 from mmtool.kafka.wire.request import WireRequest
-from mmtool.kafka.wire.rights import RIGHTS, Rights
-from mmtool.kafka.wire.schema import array_of, row
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.kafka.wire.schema import KINDS, Kind, array_of, by_key, by_topic, only, row, single
+from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.translation.types import TopicId
 
@@ -91,4 +92,182 @@ class MetadataRequest(WireRequest[MetadataAnswer], api=3, versions=(7, 11, 12), 
         MetadataAnswer,
         broker=row("node:int32 host:string port:int32 _rack:string", BrokerAddress),
         topic=_TOPIC,
+    )
+
+
+LATEST = -1
+EARLIEST = -2
+
+CLIENT = -1
+NO_REPLICA = 2**31 - 1
+"""A replica id that no broker has: `LATEST` is then the end of the leader's log, not its high watermark."""
+
+
+class ListedOffset(NamedTuple):
+    """One answer; ``offset`` is -1 on the wire when no record is at or after the requested time."""
+
+    error_code: int
+    offset: int
+
+
+class ListOffsetsRequest(WireRequest[dict[TopicPartition, ListedOffset]], api=2, versions=(4, 5)):
+    """Offsets at ``timestamps`` (ms since 1970, or EARLIEST, LATEST), sorted by partition.
+
+    With ``read_committed`` the end is the last stable offset.
+    """
+
+    timestamps: Mapping[TopicPartition, int]
+    read_committed: bool
+    replica: int = CLIENT
+    BODY = row(
+        "replica:int32 read_committed:bool timestamps:times",
+        times=by_topic("_leader_epoch:int32=-1 timestamp:int64").converted(
+            out=lambda timestamps: {place: {"timestamp": when} for place, when in timestamps.items()}
+        ),
+    )
+    ANSWER = row(
+        "_throttle:int32 offsets:listed",
+        only,
+        listed=by_topic("error_code:int16 _timestamp:int64 offset:int64 _leader_epoch:int32", ListedOffset),
+    )
+
+
+class DeleteRecordsRequest(WireRequest[dict[TopicPartition, int]], api=21, versions=(0, 1, 2), flexible=2):
+    """Moves log starts up to ``before``; sent to the leader of the partitions. The answer has their error codes.
+
+    Answered once the logs of all live replicas begin there; an offset below a log's start changes nothing.
+    """
+
+    before: Mapping[TopicPartition, int]
+    timeout_ms: int
+    BODY = row(
+        "before:offsets timeout_ms:int32",
+        offsets=by_topic("offset:int64").converted(
+            out=lambda before: {place: {"offset": offset} for place, offset in before.items()}
+        ),
+    )
+    ANSWER = row("_throttle:int32 codes:codes", only, codes=by_topic("_low_watermark:int64 error_code:int16"))
+
+
+_TOPIC = 2
+_BROKER = 4
+_NOT_TOLD = -1
+
+
+class DescribedEntry(NamedTuple):
+    """One property of one topic; ``source`` is Kafka's number of where its value comes from (KIP-226)."""
+
+    value: str | None
+    source: int
+    is_read_only: bool
+    is_sensitive: bool
+
+
+class DescribedConfig(NamedTuple):
+    """The answer about one topic or broker."""
+
+    error_code: int
+    entries: dict[str, DescribedEntry]
+
+    @property
+    def values(self) -> dict[str, str | None]:
+        """The values alone; None for one that the broker hides (KIP-226: it may be a secret)."""
+        return {name: entry.value for name, entry in self.entries.items()}
+
+
+def _configs_of(kind: int, resources: Callable[[dict[str, Any]], Iterable[object]]) -> Kind:
+    """The schema of a request for some ``names`` of properties of some resources, which it has in its fields."""
+    resource = row("kind:int8 name:string names:[string]")
+    return row("resources:[resource] _with_synonyms:bool=0", resource=resource).converted(
+        out=lambda fields: {
+            "resources": [
+                {"kind": kind, "name": str(one), "names": fields["names"]} for one in resources(fields)
+            ]
+        }
+    )
+
+
+_ENTRY = (
+    "key:string value:nullable is_read_only:bool source:int8 is_sensitive:bool _synonyms:[synonym]",
+    DescribedEntry,
+)
+_CONFIGS = by_key(
+    "error_code:int16 _message:string _kind:int8 key:string entries:entries",
+    DescribedConfig,
+    entries=by_key(*_ENTRY, synonym=row("_name:string _value:nullable _source:int8")),
+)
+
+
+class DescribeTopicConfigsRequest(
+    WireRequest[dict[str, DescribedConfig]], api=32, versions=(1,), name="DescribeConfigs"
+):
+    """Some properties of some topics, by topic; those that a broker does not know are not among them."""
+
+    topics: Collection[str]
+    names: Collection[str]
+    BODY = _configs_of(_TOPIC, lambda fields: fields["topics"])
+    ANSWER = row("_throttle:int32 configs:configs", only, configs=_CONFIGS)
+
+
+class DescribeBrokerConfigRequest(
+    WireRequest[DescribedConfig], api=32, versions=(1,), name="DescribeConfigs"
+):
+    """Some properties of one broker; sent to that broker. Those that are not set are not among them."""
+
+    node: int
+    names: Collection[str]
+    BODY = _configs_of(_BROKER, lambda fields: [fields["node"]])
+    ANSWER = row(
+        "_throttle:int32 configs:configs", lambda configs: single(configs.values()), configs=_CONFIGS
+    )
+
+
+class DescribedLogDir(NamedTuple):
+    """One log directory of the broker that answered.
+
+    Attributes:
+        total, usable: Bytes of its volume (KIP-827); UNKNOWN from brokers before 3.3.
+        sizes: Bytes of the requested partitions, future replicas left out.
+    """
+
+    error_code: int
+    path: str
+    sizes: dict[TopicPartition, int]
+    total: int | Unknown = UNKNOWN
+    usable: int | Unknown = UNKNOWN
+
+
+class DescribedLogDirs(NamedTuple):
+    """A broker's answer. Before version 3 a missing right gives an empty list of directories."""
+
+    error_code: int
+    directories: list[DescribedLogDir]
+
+
+def _kept(sizes: dict[TopicPartition, int | None]) -> dict[TopicPartition, int]:
+    return {place: size for place, size in sizes.items() if size is not None}
+
+
+class DescribeLogDirsRequest(WireRequest[DescribedLogDirs], api=35, versions=(1, 3, 4), flexible=2):
+    """The broker's log directories, with the sizes of its replicas of some topics."""
+
+    topics: Mapping[str, int]
+    BODY = row(
+        "topics:topics",
+        topics=array_of(row("name:string partitions:[int32]")).converted(
+            out=lambda topics: [{"name": name, "partitions": range(n)} for name, n in topics.items()]
+        ),
+    )
+    _DIRECTORY = row(
+        "error_code:int16 path:string sizes:sizes total:volume@4 usable:volume@4",
+        DescribedLogDir,
+        sizes=by_topic(
+            "size:int64 _lag:int64 is_future:bool", lambda size, is_future: None if is_future else size
+        ).converted(_kept),
+        volume=KINDS["int64"].converted(lambda octets: UNKNOWN if octets == _NOT_TOLD else octets),
+    )
+    ANSWER = row(
+        "_throttle:int32 error_code:int16@3 directories:[directory]",
+        partial(DescribedLogDirs, error_code=0),
+        directory=_DIRECTORY,
     )

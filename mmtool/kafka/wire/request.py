@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.remedies import TOO_OLD
+from mmtool.kafka.errors import TOO_OLD
 from mmtool.kafka.wire.codec import NO_TAGS, Cursor, int16, int32, read_whole, string
 from mmtool.kafka.wire.schema import Form, Kind
 

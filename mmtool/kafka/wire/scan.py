@@ -1,4 +1,4 @@
-"""Read logs over the wire: the bounds of many partitions, and all batches of a range."""
+"""Read logs over the wire: the bounds of many partitions, all batches of a range, and the producers of a partition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import AbortedFilter, iter_batches
-from mmtool.kafka.remedies import CUT_SHORT, NO_LEADER, THROTTLED
+from mmtool.kafka.errors import CUT_SHORT, NO_LEADER, THROTTLED
 from mmtool.kafka.wire.cluster import (
     PATIENCE_SECONDS,
     ConnectionLostError,
@@ -17,16 +17,21 @@ from mmtool.kafka.wire.cluster import (
 )
 from mmtool.kafka.wire.codes import RETRIABLE, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.kafka.wire.placement import CLIENT, EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.metadata import CLIENT, EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.transactions import DescribeProducersRequest
 from mmtool.runtime.threads import within
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.placement import ListedOffset
+    from mmtool.kafka.wire.metadata import ListedOffset
+    from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.translation.types import TopicId, TopicPartition
+
 
 _FETCH_BYTES = 8 << 20
 _ROUNDS = 50
@@ -225,3 +230,37 @@ def _check(cluster: WireCluster, topic: str, partition: int, code: int) -> None:
     if code != Code.NONE:
         lost = OutOfRangeError if code == Code.OFFSET_OUT_OF_RANGE else UnreadableLogError
         raise lost(f"{topic}-{partition} of {cluster.alias}: {name_of(code)}", name_of(code))
+
+
+async def active_producers(
+    cluster: WireCluster, place: TopicPartition, *, purpose: str
+) -> Sequence[ProducerState] | Unknown:
+    """List the producers that a partition's leader remembers (DescribeProducers), or UNKNOWN.
+
+    UNKNOWN where the leader is unreachable, is older than 2.8, or denies READ on the topic.
+    """
+    try:
+        answers = await cluster.send_to_leader(*place, DescribeProducersRequest([place]), purpose=purpose)
+    except (ConnectionLostError, UnsupportedByBrokerError):
+        return UNKNOWN
+    found = answers.get(place)
+    return UNKNOWN if found is None or found.error_code != Code.NONE else found.producers
+
+
+async def active_producers_of_all(
+    cluster: WireCluster, places: Collection[TopicPartition], *, purpose: str
+) -> dict[TopicPartition, Sequence[ProducerState]]:
+    """List the producers of many partitions, with one request for each leader, as `active_producers` does for one.
+
+    Partitions for which a leader gives no answer are left out.
+    """
+    led = by_leader(cluster, places)
+    asked = [cluster.send(node, DescribeProducersRequest(of), purpose=purpose) for node, of in led.items()]
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    found: dict[TopicPartition, Sequence[ProducerState]] = {}
+    for answer in answers:
+        if isinstance(answer, dict):
+            found |= {place: one.producers for place, one in answer.items() if one.error_code == Code.NONE}
+        elif not isinstance(answer, (ConnectionLostError, UnsupportedByBrokerError)):
+            raise answer
+    return found

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from mmtool.config.settings import Settings
     from mmtool.lab.cluster import Cluster
-    from mmtool.rights.requirements import NeededRight
+    from mmtool.rights.scope import NeededRight
 
 _SECONDS = 30.0
 
@@ -26,7 +26,7 @@ def grant_flow_rights(clusters: Mapping[str, Cluster], user: str, settings: Sett
         MmtoolError: A cluster refused.
     """
     from mmtool.rights.needs import Purpose
-    from mmtool.rights.requirements import rights_of_flows
+    from mmtool.rights.scope import rights_of_flows
 
     rights = rights_of_flows(settings.flows, Purpose, settings.heartbeats_only)
     for alias, cluster in clusters.items():

@@ -9,19 +9,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from mmtool.errors import UsageError
-from mmtool.lab.ports import PortReservation
-from mmtool.lab.probe import TlsFiles
+from mmtool.lab.ports import PortReservation, TlsFiles
 from mmtool.lab.remedies import down_command
-from mmtool.lab.security.certificates import Authority
-from mmtool.lab.security.clients import Login, client_properties, without_secrets
-from mmtool.lab.security.kinds import BROKER, USERS, SecurityKind, client_file
-from mmtool.lab.security.listeners import (
-    oauth_properties,
-    scram_arguments,
-    scram_properties,
-    secured_properties,
-)
-from mmtool.lab.security.stores import (
+from mmtool.lab.security.certificates import (
+    Authority,
     StoreFormat,
     copy_as_jks,
     pem_identity,
@@ -29,9 +20,22 @@ from mmtool.lab.security.stores import (
     pkcs12_trust,
     write_private,
 )
+from mmtool.lab.security.kinds import (
+    BROKER,
+    USERS,
+    Login,
+    SecurityKind,
+    client_file,
+    client_properties,
+    oauth_properties,
+    scram_arguments,
+    scram_properties,
+    secured_properties,
+    without_secrets,
+)
 from mmtool.lab.security.token_endpoint import TokenEndpoint, TokenPolicy
 from mmtool.plan.records.shapes import made_of
-from mmtool.translation.json_text import parse_json
+from mmtool.translation.connect_offsets import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path

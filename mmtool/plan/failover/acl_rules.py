@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from mmtool.plain_text import shell_line, shell_word
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-    from mmtool.translation.known import Unknown
+    from mmtool.translation.types import Unknown
 
 TOPIC = "TOPIC"
 TRANSACTIONAL_ID = "TRANSACTIONAL_ID"

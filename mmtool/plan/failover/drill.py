@@ -1,24 +1,25 @@
-"""A drill as data: a planned failover of copies (shadows) of the groups.
-
-S  a drill commits for shadows only: groups of mmtool's own, which no selector and no sync matches
-"""
+"""A drill as data: a planned failover of copies (shadows) of the groups, its limits, and its report."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.failover_plan import FailoverPlan, blocking_guards, name_guards, state_guards
 from mmtool.plan.failover.steps import Mode, steps_of
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
+from mmtool.plan.words import code, counted, few, joined, prose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.plan.words import Names
+
 
 _MARK = ".drill-"
 
@@ -58,4 +59,166 @@ def plan_drill(
         guards,
         state=state.moved,
         without_state=state.without,
+    )
+
+
+_WORST = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a drill may cost; None for no limit.
+
+    Attributes:
+        rto_seconds: From the start to the last offset read back, at the most.
+        reread_records: Records that all groups read again together, at the most.
+    """
+
+    rto_seconds: float | None = None
+    reread_records: int | None = None
+
+
+def missed(row: Mapping[str, Any], limits: Limits) -> str:
+    """The sentence that a drill missed a limit, with both figures and the worst groups; empty when it met all.
+
+    A figure that is not known misses its limit.
+
+    Args:
+        row: The operation's row, as ``failover drill -o json`` has it.
+        limits: The requested limits.
+    """
+    again, by_group = _reread(row)
+    rto = row["rto_seconds"]
+    missed_rto = _exceeds(rto, limits.rto_seconds)
+    if not missed_rto and not _exceeds(again, limits.reread_records):
+        return ""
+    return f"{_rto(rto, limits)}; {_reread_words(again, limits)}{_worst(by_group)}"
+
+
+def failing(row: Mapping[str, Any], limits: Limits) -> str:
+    """How a drill missed its limits: a measured figure exceeds one, or a figure is not known."""
+    figures = (row["rto_seconds"], limits.rto_seconds), (_reread(row)[0], limits.reread_records)
+    exceeds = any(figure is not None and _exceeds(figure, limit) for figure, limit in figures)
+    return "exceeded a limit" if exceeds else "did not show that it met a limit"
+
+
+def shown_by(row: Mapping[str, Any], limits: Limits) -> str:
+    """The options that show what made a drill miss its limits, as a remedy; arguments as for `missed`."""
+    again, _ = _reread(row)
+    show = f"`mmtool failover show {row['operation_id']} -c FILE"
+    steps = f"{show} --html PAGE.html` shows when each step ended"
+    rereads = f"{show} -o json` lists the re-read records of each partition"
+    return joined(
+        steps if _exceeds(row["rto_seconds"], limits.rto_seconds) else "",
+        rereads if _exceeds(again, limits.reread_records) else "",
+    )
+
+
+def _exceeds(figure: float | None, limit: float | None) -> bool:
+    return limit is not None and (figure is None or figure > limit)
+
+
+def _rto(seconds: float | None, limits: Limits) -> str:
+    figure = "is not known" if seconds is None else f"{seconds:g} s"
+    return f"RTO {figure}{_limit(limits.rto_seconds, ' s')}"
+
+
+def _reread_words(records: int | None, limits: Limits) -> str:
+    figure = "an unknown number of records" if records is None else counted(records, "record")
+    return f"{figure} read again{_limit(limits.reread_records)}"
+
+
+def _limit(limit: float | None, unit: str = "") -> str:
+    return "" if limit is None else f" (limit {limit:,.10g}{unit})"
+
+
+def _reread(row: Mapping[str, Any]) -> tuple[int | None, dict[str, int | None]]:
+    """The records read again, in total and by group; None where unknown."""
+    by_group = {shadowed(group["group"]): _of_group(group["partitions"]) for group in row["groups"]}
+    if row["reread_records"] is None or None in by_group.values():
+        return None, by_group
+    return row["reread_records"], by_group
+
+
+def _of_group(partitions: Sequence[Mapping[str, Any]]) -> int | None:
+    """The records that one group reads again; none in partitions with a reason, which get no commit."""
+    moved = [one["reread_max"] for one in partitions if not one["reason"]]
+    return None if None in moved else sum(moved)
+
+
+def _worst(by_group: Mapping[str, int | None]) -> str:
+    """The groups that read the most records again, as text; groups with an unknown number first."""
+    costly = [(name, number) for name, number in by_group.items() if number != 0]
+    costly.sort(key=lambda one: (one[1] is not None, -(one[1] or 0), one[0]))
+    named = [f"{name} {'not known' if number is None else f'{number:,}'}" for name, number in costly]
+    return f": {few(named, _WORST)}" if named else ""
+
+
+def markdown(row: Mapping[str, Any], at: str) -> str:
+    """A drill's report as a Markdown page.
+
+    Args:
+        row: The operation's row, as ``failover drill -o json`` has it.
+        at: The time of the report, ISO-8601.
+    """
+    return "\n".join(_lines(row, at)) + "\n"
+
+
+def _lines(row: Mapping[str, Any], at: str) -> Iterator[str]:
+    yield f"# Failover drill of {prose(row['flow'])}"
+    yield ""
+    yield f"Operation {row['operation_id']}, {at}: **{row['state']}**."
+    yield ""
+    yield "| | measured |"
+    yield "|---|---|"
+    for _, what, value, unit in drill_figures(row):
+        yield f"| {what} | {'not known' if value is None else f'{value:,} {unit}'.rstrip()} |"
+    yield ""
+    yield "## Steps"
+    yield ""
+    for number, step in enumerate(row["steps"], 1):
+        yield f"{number}. **{step['name']}** ({step['state']}): {prose(step['sentence'])}"
+    yield ""
+    yield "## Groups"
+    yield ""
+    yield "| group | partitions | exact | bounded | refused | left without a commit |"
+    yield "|---|---:|---:|---:|---:|---:|"
+    for group in row["groups"]:
+        yield _group(group)
+
+
+def drill_figures(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, str]]:
+    """Yield a drill's measurements: the row's key, a name, the value (None where unknown), and the unit."""
+    for key, name, unit in _FIGURES:
+        yield key, name, row[key], unit
+
+
+_FIGURES = (
+    ("rto_seconds", "planned failover: time from its start until the last offset was read back (RTO)", "s"),
+    ("rpo_records", "planned failover: records lost (RPO)", ""),
+    ("reread_records", "planned failover: records read again, at most", ""),
+    ("records_read", "first records after the offsets: compared, and the same on both clusters", ""),
+    (
+        "emergency_rpo_records",
+        "emergency failover, estimated for the start of the drill: records lost, at most",
+        "",
+    ),
+    (
+        "emergency_knowledge_age_seconds",
+        "emergency failover, estimated for the start of the drill: age of the oldest checkpoint",
+        "s",
+    ),
+)
+
+
+def _group(group: Mapping[str, Any]) -> str:
+    partitions = group["partitions"]
+    none = sum(partition["reason"] == "no_commit" for partition in partitions)
+    counts = {
+        word: sum(partition["exactness"] == word for partition in partitions)
+        for word in ("exact", "bounded", "refused")
+    }
+    return (
+        f"| {code(group['group'])} | {len(partitions)} | {counts['exact']} | {counts['bounded']} |"
+        f" {counts['refused'] - none} | {none} |"
     )

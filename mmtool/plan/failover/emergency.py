@@ -30,11 +30,9 @@ from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.commit_rates import expected_reread
 from mmtool.plan.groups.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_groups
 from mmtool.plan.words import are, counted, few, last_seen
-from mmtool.translation.answers import Bounded, Knowledge, Refused, Skipping
-from mmtool.translation.clamp import clamp_checkpoint
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.refusals import Reason, Sides
-from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.answers import Bounded, Knowledge, Reason, Refused, Sides, Skipping
+from mmtool.translation.translate import clamp_checkpoint
+from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -33,11 +33,9 @@ from mmtool.plan.groups.offsets import (
     unknown_groups,
 )
 from mmtool.plan.words import Names, counted
-from mmtool.translation.answers import Bounded, Exact, Knowledge, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Refused, Sides, SourceLog, TargetLog
 from mmtool.translation.divergence import go_home, go_home_by_syncs, go_home_in_pair
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.refusals import Reason, Sides
-from mmtool.translation.types import DownstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

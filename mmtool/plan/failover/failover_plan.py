@@ -15,7 +15,7 @@ from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.facts import make_room, occupied
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:

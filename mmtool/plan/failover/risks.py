@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.plan.words import counted, moment
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.translation.known import Unknown
+    from mmtool.translation.types import Unknown
 
 
 @dataclass(frozen=True, slots=True)

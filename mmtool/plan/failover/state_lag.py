@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.risks import Loss, total_loss
 from mmtool.plan.words import counted
-from mmtool.translation.known import UNKNOWN, Unknown
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,10 +1,4 @@
-"""Plan moves of a flow's stored positions (seek, forget): one move per partition, with its sentences.
-
-A  a plan with a refusal changes nothing: all partitions are judged before any is moved
-B  after a move was executed, the same request gives `Action.KEEP`
-C  a position lies within the source's log
-D  no mirrored record is counted as skipped, and no unmirrored one as repeated
-"""
+"""Plan moves of a flow's stored positions (seek, forget), and the sentences that send an operator to them."""
 
 from __future__ import annotations
 
@@ -13,15 +7,51 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.words import are, counted
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+    from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+
+
+START_AGAIN = "then start `mmtool replicate` again"
+
+
+def seek_to(place: TopicPartition, offset: int | str, flow: str) -> str:
+    """The steps after which mirroring of a partition continues at an offset of the source.
+
+    Args:
+        place: The source partition.
+        offset: The offset, or a word that stands for it.
+        flow: The options that select the flow.
+    """
+    return (
+        f"stop `mmtool replicate`, write the line `{place.topic},{place.partition},{offset}` to a file offsets.csv, run"
+        f" `mmtool flow seek {flow} --csv offsets.csv --execute`, {START_AGAIN}"
+    )
+
+
+MISSING = "a cluster does not have the partition"
+"""The meaning of the reason partition_missing."""
+
+
+def forget_missing(flow: str) -> str:
+    """What deletes the stored state of a topic that a cluster does not have."""
+    return (
+        f"`mmtool flow forget {flow} --topic TOPIC --execute` deletes the stored state of a topic that a cluster no"
+        " longer has; if the source has the topic, the next start of `mmtool replicate` mirrors it from `mmtool.start`"
+    )
+
+
+def rebuild(topic: str, flow: str) -> str:
+    """The steps that derive a topic's offset runs from both logs."""
+    return (
+        f"stop `mmtool replicate`, run `mmtool flow rebuild {flow} --topic {topic} --execute`, {START_AGAIN}"
+    )
 
 
 class Action(StrEnum):

@@ -12,10 +12,10 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.plan.groups.commit_metadata import is_of_streams
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.groups.outside_offsets import is_of_streams
 from mmtool.plan.words import AGAIN, few, joined
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

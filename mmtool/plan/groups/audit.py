@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from mmtool.plain_text import duration
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import counted
-from mmtool.translation.answers import Bounded, Refused
-from mmtool.translation.refusals import FORWARD, Reason
+from mmtool.translation.answers import FORWARD, Bounded, Reason, Refused
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

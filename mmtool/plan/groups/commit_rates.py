@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
-    from mmtool.translation.known import Unknown
+    from mmtool.translation.types import Unknown
 
 WINDOW_MS: Final = 60_000
 """A commit rate is measured over the last one to two windows of this length."""

@@ -1,27 +1,125 @@
-"""Check imported offsets before they are committed, and plan the commits of each group.
-
-A  every line of the file has one verdict
-B  a group is written whole or not at all
-C  a writable offset lies within the log's bounds, and moves no group back unless that was allowed
-"""
+"""Offsets from files, Kafka's reset file among them: checked before they are committed, and planned per group."""
 
 from __future__ import annotations
 
+import csv
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.groups.facts import ABSENT, Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict, guard
-from mmtool.translation.answers import Exact
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Exact, Reason
+from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from mmtool.plan.groups.facts import GroupStanding
     from mmtool.translation.answers import TargetLog
-    from mmtool.translation.types import TopicPartition
+
+
+_HEADINGS = (["topic", "partition", "offset"], ["group", "topic", "partition", "offset"])
+"""Heading lines that are skipped: Kafka's own tool writes none; spreadsheets and people do."""
+_LONGEST_BARE = 24
+_LOWEST_BARE = "-"
+_LAST_PARTITION = 2**31 - 1
+"""Kafka's highest partition number; a larger number is an offset in the wrong column."""
+
+
+class ResetLine(NamedTuple):
+    """One line: the offset to commit; ``group`` is None where the file does not name it."""
+
+    group: str | None
+    place: TopicPartition
+    offset: int
+
+
+def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset]:
+    """Parse a reset file of one group, without a group column: the offset of each partition.
+
+    Raises:
+        ValueError: A line has other columns, a number is invalid, or a partition has two offsets; names the line.
+    """
+    found: dict[TopicPartition, UpstreamOffset] = {}
+    for number, (group, place, offset) in _rows(lines):
+        if group is not None:
+            raise ValueError(
+                f"line {number} has a fourth column: expected topic,partition,offset without a group"
+            )
+        if found.setdefault(place, UpstreamOffset(offset)) != offset:
+            raise ValueError(f"line {number}: {place} has two offsets, {found[place]} and {offset}")
+    return found
+
+
+def parse_groups_csv(lines: Iterable[str]) -> dict[str | None, dict[TopicPartition, int]]:
+    """Parse a reset file with or without a group column: each group's offsets, or all of them under None.
+
+    Raises:
+        ValueError: A line is invalid, as in `parse_reset_csv`; or some lines name a group and others do not.
+    """
+    found: dict[str | None, dict[TopicPartition, int]] = {}
+    for number, (group, place, offset) in _rows(lines):
+        of_group = found.setdefault(group, {})
+        if len(found) > 1 and None in found:
+            raise ValueError(
+                f"line {number}: some lines have three columns and others four: lines with three name no group"
+            )
+        if of_group.setdefault(place, offset) != offset:
+            raise ValueError(f"line {number}: {place} has two offsets, {of_group[place]} and {offset}")
+    return found
+
+
+def _rows(lines: Iterable[str]) -> Iterator[tuple[int, ResetLine]]:
+    """Yield the number and content of each line; empty lines and a heading are skipped."""
+    empty = True
+    for number, row in _fields(lines):
+        if number == 1 and row in _HEADINGS:
+            continue
+        *group, topic, partition, offset = row if len(row) in (3, 4) else ("", "", "")
+        if not (topic.strip() and _is_partition(partition) and _is_number(offset)):
+            raise ValueError(
+                f"line {number} is {','.join(row)[:60]!r}: expected topic,partition,offset or"
+                " group,topic,partition,offset"
+            )
+        if group == [""]:
+            raise ValueError(f"line {number}: the group's name is empty")
+        empty = False
+        place = TopicPartition(topic.strip(), int(partition))
+        yield number, ResetLine(group[0] if group else None, place, int(offset))
+    if empty:
+        raise ValueError("the file has no offsets")
+
+
+def _fields(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(lines)
+    try:
+        yield from ((reader.line_num, row) for row in reader if row)
+    except csv.Error as error:  # a megabyte without a comma: some other file
+        raise ValueError(f"line {reader.line_num}: {error}") from error
+
+
+def _is_partition(text: str) -> bool:
+    return _is_number(text) and int(text) <= _LAST_PARTITION
+
+
+def _is_number(text: str) -> bool:
+    return text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 19
+
+
+def write_reset_csv(lines: Iterable[ResetLine]) -> str:
+    """A reset file's text, byte for byte as Kafka's tool exports it."""
+    return "".join(
+        ",".join(map(_field, (*(() if group is None else (group,)), *place, offset))) + "\n"
+        for group, place, offset in lines
+    )
+
+
+def _field(value: object) -> str:
+    """A CSV field, quoted where Jackson (the writer of Kafka's file) quotes: long texts, characters up to a comma."""
+    text = str(value)
+    if isinstance(value, int) or (len(text) <= _LONGEST_BARE and all(c >= _LOWEST_BARE for c in text)):
+        return text
+    return '"' + text.replace('"', '""') + '"'
 
 
 def plan_import(

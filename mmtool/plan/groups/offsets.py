@@ -16,23 +16,24 @@ from mmtool.plain_text import did_you_mean
 from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.words import joined
 from mmtool.translation.answers import (
+    BACK,
+    FORWARD,
     Answer,
     Bounded,
     Exact,
     Knowledge,
+    Reason,
     Refused,
+    Sides,
     Skipping,
     SourceLog,
     TargetLog,
 )
-from mmtool.translation.clamp import clamp_ahead, clamp_skipping
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.lockstep import NO_PROOF, Placed, Proof
 from mmtool.translation.pair import translate_in_pair
-from mmtool.translation.refusals import BACK, FORWARD, Reason, Sides
 from mmtool.translation.sync_map import translate_back_by_syncs, translate_by_syncs
-from mmtool.translation.translate import translate, translate_back
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.translate import clamp_ahead, clamp_skipping, translate, translate_back
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

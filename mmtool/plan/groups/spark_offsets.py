@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from mmtool.translation.json_text import parse_json
+from mmtool.translation.connect_offsets import parse_json
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -19,9 +19,8 @@ from mmtool.plan.flow.partition_rows import seconds_since
 from mmtool.plan.groups.applications import NO_STATE
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import clock_time, joined
-from mmtool.translation.known import UNKNOWN, or_none
-from mmtool.translation.refusals import Reason
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.answers import Reason
+from mmtool.translation.types import UNKNOWN, TopicPartition, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

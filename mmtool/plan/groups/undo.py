@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.documents import UnreadableDocumentError, decode, encode
 from mmtool.plan.records.shapes import made
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 from mmtool.translation.types import ClusterId, TopicPartition
 
 if TYPE_CHECKING:

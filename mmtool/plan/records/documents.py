@@ -14,7 +14,7 @@ from zlib import crc32
 
 from mmtool.plan.records.shapes import misfit
 from mmtool.plan.words import are, counted, joined
-from mmtool.translation.json_text import parse_json
+from mmtool.translation.connect_offsets import parse_json
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 
 VERSION = 1

@@ -1,4 +1,4 @@
-"""The names of a flow on its clusters: internal topics, transactional ids, ownership group."""
+"""The names of a flow on its clusters, and the types of documents on its control topic."""
 
 from __future__ import annotations
 
@@ -6,11 +6,70 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from mmtool.plan.flow.slots import SlotsRecord
+from mmtool.plan.records.documents import (
+    CommitRatesRecord,
+    ControlRecord,
+    FlowRecord,
+    OffsetWritersRecord,
+    OwnerRecord,
+    PauseRecord,
+    PositionRecord,
+    PrefillRecord,
+    RefusedRecord,
+    ShardRecord,
+    SharesRecord,
+    UseRecord,
+)
+from mmtool.plan.records.marks import (
+    FailedOverRecord,
+    LookRecord,
+    MovedGroupRecord,
+    RemovedRecord,
+    VerifiedRecord,
+)
 from mmtool.plan.words import flow_options
 from mmtool.translation.names import topic_part
 
 if TYPE_CHECKING:
+    from mmtool.plan.records.documents import Document
     from mmtool.translation.types import ClusterId, TopicId
+
+
+CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
+    FlowRecord,
+    OwnerRecord,
+    OffsetWritersRecord,
+    ShardRecord,
+    ControlRecord,
+    SharesRecord,
+    UseRecord,
+    SlotsRecord,
+    PositionRecord,
+    PrefillRecord,
+    RefusedRecord,
+    PauseRecord,
+    FailedOverRecord,
+    MovedGroupRecord,
+    LookRecord,
+    CommitRatesRecord,
+    RemovedRecord,
+    VerifiedRecord,
+)
+
+
+def decode_control(key: bytes, value: bytes) -> Document | None:
+    """Decode a control record; None for a key of another program or of a later mmtool.
+
+    Raises:
+        UnreadableDocumentError: The value is damaged, or of another version.
+    """
+    name = key.decode(errors="replace")
+    for kind in CONTROL_DOCUMENTS:
+        if name == kind.PREFIX or (kind.PREFIX.endswith("/") and name.startswith(kind.PREFIX)):
+            return kind.decode(value)
+    return None
+
 
 RUNS_PARTITIONS = 8
 _RUNS = ("mmtool-offset-runs.", ".internal")

@@ -21,10 +21,8 @@ from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records.documents import Document
 from mmtool.plan.records.shapes import made
-from mmtool.translation.answers import Bounded, Exact, Knowledge, Skipping
-from mmtool.translation.known import UNKNOWN, or_none
-from mmtool.translation.refusals import Reason
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Skipping
+from mmtool.translation.types import UNKNOWN, TopicPartition, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

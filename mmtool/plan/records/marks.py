@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 from mmtool.plan.records.documents import Document
 from mmtool.plan.words import moment
-from mmtool.translation.known import UNKNOWN, Unknown
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
 FAILED_OVER_REMEDY = (
     "`mmtool failover failback -c FILE -g GROUP --execute` moves a group back; if the groups stay on the target,"

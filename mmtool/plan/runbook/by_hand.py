@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from mmtool.plain_text import fits_shell, shell_line, shell_word
 from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.failover.steps import Mode, StepName
+from mmtool.plan.groups.imports import ResetLine, write_reset_csv
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.groups.reset_csv import ResetLine, write_reset_csv
 from mmtool.plan.words import file_part
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def _deny(hands: Hands, topics: Collection[str], *how: str) -> list[str]:
 
 
 def _fence(hands: Hands) -> list[str]:
-    """The commands that add the DENY rules of `mmtool.plan.failover.acl_fence`, and their removal as comments."""
+    """The commands that add the DENY rules of `mmtool.plan.failover.fence_plan`, and their removal as comments."""
     return _rules(hands.here, hands.plan.fence.denies)
 
 

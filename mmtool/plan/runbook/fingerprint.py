@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.records.shapes import made
 from mmtool.plan.words import counted
-from mmtool.translation.known import UNKNOWN, Unknown, or_none
-from mmtool.translation.types import ClusterId, TopicPartition
+from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

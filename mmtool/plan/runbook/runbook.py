@@ -10,12 +10,11 @@ from mmtool.plan.failover.emergency import costs_of, may_lose
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Mode, StepName, topics_of
-from mmtool.plan.markdown import code, prose, row
 from mmtool.plan.runbook.by_hand import Hands, read_from
 from mmtool.plan.runbook.guides import NOT_RELEASED, NOTHING_TO_RELEASE, guide_of
-from mmtool.plan.words import ID_PLACEHOLDER, counted, few, joined, moment
+from mmtool.plan.words import ID_PLACEHOLDER, code, counted, few, joined, moment, prose, row
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -11,8 +11,7 @@ from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import source_deleted, source_denied
 from mmtool.plan.words import counted, joined, moment
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicId, TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,38 +1,44 @@
-"""Write MirrorMaker 2's checkpoints: the source's group offsets, translated to the target."""
+"""Write MirrorMaker 2's checkpoints, the translated group offsets of the source, and commit them (KIP-545)."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
+from concurrent.futures import wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.insight.group_lookup import ShownCommits
+from mmtool.failover.commits.group_sync import OffsetSyncer
+from mmtool.insight.group_lookup import ShownCommits, remedy_of
 from mmtool.insight.partitions import partition_facts
+from mmtool.insight.translation import selected_groups
 from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.kafka.mm2.topics import source_partition
+from mmtool.kafka.mm2.mirror_maker import source_partition
 from mmtool.kafka.state.log_reader import read_log
-from mmtool.kafka.state.own_log import append_records
-from mmtool.kafka.state.own_records import MARK
-from mmtool.plan.groups.checkpoints import checkpoint_of, is_news, is_settled
+from mmtool.kafka.state.own_log import MARK, append_records
+from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.groups.sync import checkpoint_of, is_news, is_settled
 from mmtool.plan.records.marks import LookRecord, RemovedRecord
 from mmtool.plan.words import counted
 from mmtool.replication.background.commit_rates import CommitRates
-from mmtool.replication.background.group_list import GroupList
 from mmtool.replication.ownership.internal_topics import mm2_topic
-from mmtool.runtime.threads import in_thread
+from mmtool.runtime.threads import LookUps, in_thread
 from mmtool.translation.answers import Refused
-from mmtool.translation.known import UNKNOWN, Unknown, or_none
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
+from mmtool.translation.types import UNKNOWN, Unknown, or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
+    from concurrent.futures import Future
 
+    from mmtool.failover.commits.group_sync import Offsets
     from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.ports import ClusterPort
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.groups.facts import SelectedGroups
     from mmtool.plan.records.documents import CommitRatesRecord
     from mmtool.replication.background import ExtraTurn
     from mmtool.translation.types import TopicPartition
@@ -40,6 +46,105 @@ if TYPE_CHECKING:
     Commits = Mapping[str, Mapping[TopicPartition, Commit]]
     Key = tuple[str, TopicPartition]
     RatesToWrite = tuple[list[CommitRatesRecord], list[CommitRatesRecord], list[tuple[bytes, bytes | None]]]
+
+
+_AGAIN_SECONDS = 60.0
+_PATIENCE_SECONDS = 2.0
+
+
+@dataclass(slots=True)
+class GroupList:
+    """The cached list; when listing fails, the last list stays valid and no caller waits.
+
+    Only the first one is waited for. Later ones are asked for apart, and where one fails the last one holds: it is
+    asked for again in a minute.
+
+    Attributes:
+        problem: Why the last listing failed; None where it did not.
+    """
+
+    problem: MmtoolError | None = None
+    _names: tuple[str, ...] | None = None
+    _due_at: float = 0.0
+    _asked: Future[SelectedGroups] | None = None
+
+    def names(self, flow: FlowNow) -> tuple[str, ...]:
+        """The source's groups that the flow follows, by the newest list.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: there is no list yet, and listing failed.
+        """
+        settings = flow.clusters.settings
+        if self._names is None:
+            self._take(_list(flow), float(settings.refresh_groups_interval_seconds))
+        elif self._asked is not None or (settings.refresh_groups and time.monotonic() >= self._due_at):
+            self._ask_apart(flow)
+        return self._names or ()
+
+    def _ask_apart(self, flow: FlowNow) -> None:
+        """List the groups in another thread; a list that comes within 2 s counts now, a later one next time."""
+        asked = self._asked
+        if asked is None:
+            asked = self._asked = LookUps().submit(_list, flow)
+            wait([asked], _PATIENCE_SECONDS)
+        if not asked.done():
+            return
+        self._asked = None
+        try:
+            self._take(asked.result(), float(flow.clusters.settings.refresh_groups_interval_seconds))
+        except MmtoolError as error:
+            self.problem, self._due_at = error, time.monotonic() + _AGAIN_SECONDS
+
+    def _take(self, listed: SelectedGroups, seconds: float) -> None:
+        self._names, self.problem = listed.known, None
+        self._due_at = time.monotonic() + seconds
+
+
+def _list(flow: FlowNow) -> SelectedGroups:
+    return selected_groups(flow, GroupSelection(everything=True), Direction.FORWARD)
+
+
+@dataclass(slots=True)
+class GroupOffsets:
+    """Commits the current checkpoints on the target.
+
+    Attributes:
+        checkpoints: The groups' current checkpoints.
+        target: Where to commit.
+        seconds: The interval.
+        moved: Groups that now belong to the target, as far as the control topic says at that moment.
+    """
+
+    checkpoints: Checkpoints
+    target: ClusterPort
+    seconds: float
+    moved: Callable[[], Container[str]] = frozenset
+    name: str = "group offsets"
+    extra: ExtraTurn = "last"
+    follower: OffsetSyncer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.follower = OffsetSyncer(self.target, moved=self.moved)
+
+    async def perform(self) -> None:
+        """Commit the groups' current checkpoints on the target once.
+
+        Raises:
+            MmtoolError: the target refused the offsets of some groups; the others were committed.
+        """
+        turn = await in_thread(self.follower.turn, self._wanted())
+        failed = [group.problem for group in turn.values() if group.problem]
+        if failed:
+            more = f" (and {counted(len(failed) - 1, 'more group')})" if len(failed) > 1 else ""
+            causes = sorted({cause for group in turn.values() for cause in group.causes})
+            raise MmtoolError(failed[0] + more, remedy=remedy_of(causes, self.target.alias))
+
+    def _wanted(self) -> dict[str, Offsets]:
+        wanted: dict[str, Offsets] = defaultdict(dict)
+        for checkpoint in list(self.checkpoints.current.values()):  # a look may be under way in its thread
+            offset = Commit(checkpoint.downstream, checkpoint.metadata)
+            wanted[checkpoint.group][checkpoint.topic_partition] = offset
+        return dict(wanted)
 
 
 @dataclass(slots=True)

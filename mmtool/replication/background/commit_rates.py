@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.groups.commit_rates import CommitPace, Sample, is_changed, observe
 from mmtool.plan.records.documents import CommitRatesRecord
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -1,29 +1,72 @@
-"""The list of periodic tasks that a flow's settings ask for."""
+"""The periodic tasks that a flow's settings ask for, and the smallest of them: MirrorMaker 2's heartbeats."""
 
 from __future__ import annotations
 
+import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.translation import mirrors_others
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
+from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.state.flow_state import FollowedFlowState, way_back_state
+from mmtool.kafka.state.own_log import MARK, append_records
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.topics.facts import TopicFacts
-from mmtool.replication.background.checkpoints import Checkpoints
-from mmtool.replication.background.group_offsets import GroupOffsets
-from mmtool.replication.background.heartbeats import Heartbeats
-from mmtool.replication.background.topic_acls import TopicAcls
-from mmtool.replication.background.topic_configs import TopicConfigs
-from mmtool.replication.mm2.guard import MirrorMakerGuard, writes_same_topics
-from mmtool.replication.mm2.watch import MirrorMakerWatch
+from mmtool.replication.background.checkpoints import Checkpoints, GroupOffsets
+from mmtool.replication.background.topic_sync import TopicAcls, TopicConfigs
+from mmtool.replication.mm2.guard import MirrorMakerGuard, MirrorMakerWatch, writes_same_topics
+from mmtool.replication.ownership.internal_topics import mm2_topic
+from mmtool.runtime.threads import in_thread
+from mmtool.translation.mm2_records import Heartbeat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from mmtool.config import FlowSettings
-    from mmtool.replication.background import Duty
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.replication.background import Duty, ExtraTurn
     from mmtool.replication.driver.flow_run import FlowRun
+
+
+@dataclass(slots=True)
+class Heartbeats:
+    """Writes one record per interval into ``heartbeats`` on the target of a pair of clusters.
+
+    Attributes:
+        pair: The flow, or a reverse flow.
+        target: The pair's target.
+    """
+
+    pair: FlowSettings
+    target: WireCluster
+    name: str = "heartbeats"
+    extra: ExtraTurn = "first"
+    _is_there: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return float(self.pair.emit_heartbeats_interval_seconds)
+
+    async def perform(self) -> None:
+        topic = self.pair.policy.heartbeats_topic()
+        try:
+            if not self._is_there:
+                await in_thread(self._create, topic)
+                await self.target.refresh([topic])
+            aliases = self.pair.topic_aliases
+            beat = Heartbeat(aliases.source, aliases.target, int(time.time() * 1000))
+            await append_records(self.target, topic, [(beat.key(), beat.value())], MARK)
+        except BaseException:
+            self._is_there = False  # deleted, perhaps: the next turn makes it again
+            raise
+        self._is_there = True
+
+    def _create(self, topic: str) -> None:
+        factor = self.pair.heartbeats_replication_factor
+        TopicAdmin(self.pair.target).create_internal([mm2_topic(topic, factor)])
+
 
 _SECONDS = 30.0  # for one request
 

@@ -17,8 +17,7 @@ from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord, note_m
 from mmtool.replication.control.feed import ControlFeed
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.spark.assignment import Tally
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicId
+from mmtool.translation.types import UNKNOWN, TopicId
 
 if TYPE_CHECKING:
     from collections.abc import Callable

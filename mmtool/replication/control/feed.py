@@ -1,4 +1,4 @@
-"""Follow a flow's control topic from a given offset by long polls."""
+"""Follow a flow's control topic from a given offset by long polls; in a worker, for the record that ends its round."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from mmtool.kafka.batches import decode, iter_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.plan.records.control_topic import decode_control
-from mmtool.plan.records.documents import Document, UnreadableDocumentError
+from mmtool.plan.records.documents import (
+    Command,
+    ControlRecord,
+    Document,
+    SharesRecord,
+    UnreadableDocumentError,
+)
+from mmtool.plan.records.identity import decode_control
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.replication.spark.assignment import FlowAssignment
     from mmtool.translation.types import TopicId
+
 
 _MAX_WAIT_MS = 1000
 _FETCH_BYTES = 1 << 20
@@ -76,3 +86,25 @@ def _document(key: bytes | None, value: bytes | None) -> Document | None:
         return decode_control(key, value)
     except UnreadableDocumentError:
         return None
+
+
+async def until_told(
+    cluster: WireCluster, flow: FlowAssignment, throttled: Callable[[SharesRecord], None]
+) -> Command:
+    """Wait for the owner's control record that ends this round, and return its command: STOP or REPLAN.
+
+    Records of another owner or about an earlier round are ignored. Meanwhile ``throttled`` gets each new division of
+    the throttle.
+    """
+    feed = ControlFeed(cluster, flow.identity.control_topic, flow.control_topic_id, flow.control_offset)
+    ours = (flow.owner, flow.round)
+    while True:
+        for document in await feed.next():
+            if isinstance(document, ControlRecord) and _ends_round(document, flow):
+                return Command(document.command)
+            if isinstance(document, SharesRecord) and (document.owner, document.round) == ours:
+                throttled(document)
+
+
+def _ends_round(word: ControlRecord, flow: FlowAssignment) -> bool:
+    return word.owner == flow.owner and word.round >= flow.round and word.command != Command.RUN

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mmtool.config.changes import OF_THE_DRIVER, OF_WORKERS, SIDES, compare
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.events import Event, Notice, flow_notice
-from mmtool.kafka.remedies import BOTH_AWAY
+from mmtool.kafka.errors import BOTH_AWAY
 from mmtool.kafka.wire.cluster import ConnectionLostError, remedy_after
 from mmtool.output import human
 from mmtool.plan.flow.phases import MEANING, START, FlowEvent, FlowPhase
@@ -19,20 +19,23 @@ from mmtool.plan.words import counted
 from mmtool.replication.background import Scheduler
 from mmtool.replication.background.flow_tasks import duties_of
 from mmtool.replication.driver.context import connect
-from mmtool.replication.driver.deferred_flows import DeferredFlows, has_gone_away, joined
 from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.driver.halt_retry import HaltRetry
 from mmtool.replication.driver.notices import NoticeDeduplicator, retried
-from mmtool.replication.driver.reacquisition import Reacquirer, take_first
-from mmtool.replication.driver.round import Round, plan_round
-from mmtool.replication.driver.round_events import round_ended, round_started
+from mmtool.replication.driver.round import Round, plan_round, round_ended, round_started
 from mmtool.replication.driver.slot_watch import SlotWatch
 from mmtool.replication.driver.stop_signal import StopAskedError, unless_stopped
 from mmtool.replication.driver.topic_refresh import TopicRefresher, refuse_idle
+from mmtool.replication.driver.waiting_flows import (
+    DeferredFlows,
+    Reacquirer,
+    has_gone_away,
+    joined,
+    take_first,
+)
 from mmtool.replication.ownership.limits import refuse_met_topics
 from mmtool.replication.pump.report import AWAY, FENCED
-from mmtool.replication.spark.errors import ended_by, reason_of, spark_is_gone
-from mmtool.replication.spark.log import spark_log
+from mmtool.replication.spark.log import ended_by, reason_of, spark_is_gone, spark_log
 from mmtool.replication.spark.rounds import end_spark, local_master, open_rounds, spark_up
 from mmtool.runtime.process import usable_cores
 from mmtool.runtime.threads import came_within, left_behind

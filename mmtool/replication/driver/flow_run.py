@@ -13,8 +13,7 @@ from mmtool.events import Event, flow_notice
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.state.state_log import read_control
 from mmtool.plan.flow.phases import FlowPhase
-from mmtool.plan.flow.rounds import ShardLoad
-from mmtool.plan.flow.slots import SlotsRecord
+from mmtool.plan.flow.slots import ShardLoad, SlotsRecord
 from mmtool.plan.records.documents import Command, ControlRecord, PositionRecord, State
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import shard_of
@@ -30,8 +29,8 @@ from mmtool.replication.driver.notices import ConfigNotices
 from mmtool.replication.mm2.takeover import Mm2Takeover
 from mmtool.replication.ownership.checks import check_identity, check_stored
 from mmtool.replication.ownership.claim_and_recover import claim_and_recover, doubtful, renew
-from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.ownership.internal_topics import (
+    Refusals,
     closed_records,
     flow_record,
     make_internal_topics,
@@ -39,13 +38,10 @@ from mmtool.replication.ownership.internal_topics import (
     write_documents,
 )
 from mmtool.replication.ownership.owned_state import OwnedState, Place
-from mmtool.replication.ownership.ownership import Ownership
-from mmtool.replication.ownership.refusals import Refusals
-from mmtool.replication.recovery.lost_runs import refuse_lost_runs
-from mmtool.replication.recovery.state_loss import OwnTopics, own_topic_id
+from mmtool.replication.ownership.ownership import FlowLife, Ownership
+from mmtool.replication.recovery.state_loss import OwnTopics, own_topic_id, refuse_lost_runs
 from mmtool.replication.same_offsets.prefill import Prefills
-from mmtool.replication.same_offsets.prefill_cost import check_prefill
-from mmtool.replication.same_offsets.refusals import check_right, refuse_topics_of_mm2
+from mmtool.replication.same_offsets.refusals import check_prefill, check_right, refuse_topics_of_mm2
 from mmtool.replication.spark.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
 from mmtool.replication.topics.deleted_topics import forget_deleted, refuse_recreated, refuse_unfinished
 from mmtool.replication.topics.mirror_topics import MirrorTopics, TopicsView, source_ends
@@ -64,7 +60,7 @@ if TYPE_CHECKING:
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.assignment import Tally
-    from mmtool.replication.topics.mirror import MirroredTopic
+    from mmtool.replication.topics.mirror_topics import MirroredTopic
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 

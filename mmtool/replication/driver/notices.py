@@ -6,15 +6,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.plan.topics.config_refusals import adjustment_sentences
+from mmtool.plan.topics.configs import adjustment_sentences
 from mmtool.plan.words import first_part, joined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.plan.topics.config_refusals import ConfigAdjustment
-    from mmtool.plan.topics.configs import ConfigEntry
+    from mmtool.plan.topics.configs import ConfigAdjustment, ConfigEntry
 
 
 def retried(error: Exception) -> str:

@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.events import Event, Notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.flow.rounds import pack
-from mmtool.plan.flow.throttle import first_shares
-from mmtool.plan.records.documents import Command
-from mmtool.replication.driver.background_job import BackgroundJob
+from mmtool.plan.flow.slots import first_shares, pack
+from mmtool.plan.records.documents import Command, State
+from mmtool.plan.words import counted
 from mmtool.replication.driver.notices import NoticeDeduplicator, retried
-from mmtool.replication.driver.throttle import Throttling
+from mmtool.replication.driver.slot_watch import Throttling
+from mmtool.replication.driver.stop_signal import BackgroundJob
 from mmtool.replication.spark.assignment import TaskAssignment
-from mmtool.replication.spark.errors import GivenUpError, HungError
+from mmtool.replication.spark.log import GivenUpError, HungError
 from mmtool.runtime.threads import in_thread, left_behind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from mmtool.plan.flow.rounds import ShardLoad
+    from mmtool.plan.flow.slots import ShardLoad
     from mmtool.replication.driver.flow_run import FlowRun
     from mmtool.replication.driver.halt_retry import HaltRetry
     from mmtool.replication.driver.slot_watch import SlotWatch
@@ -32,6 +32,42 @@ if TYPE_CHECKING:
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.assignment import FlowAssignment
     from mmtool.replication.spark.rounds import Rounds
+
+
+def round_started(number: int, tasks: Sequence[TaskAssignment]) -> Notice:
+    """The log event of a round that is handed to Spark, with its tasks, partitions and flows."""
+    flows = sorted({flow.identity.name for task in tasks for flow in task.flows})
+    partitions = sum(len(flow.partitions) for task in tasks for flow in task.flows)
+    said = f"Spark job {number} starts: {counted(len(tasks), 'task')} for {counted(partitions, 'partition')}"
+    return Notice(
+        said, Event.ROUND_STARTED, round=number, tasks=len(tasks), partitions=partitions, flows=flows
+    )
+
+
+def round_ended(number: int, rows: Sequence[ReportRow], seconds: float) -> Iterator[Notice]:
+    """The log events of a round's end: one per worker with its figures, then one for the round.
+
+    Args:
+        number: The round's number.
+        rows: What the workers reported.
+        seconds: How long the round took.
+    """
+    executors = sorted({row.executor for row in rows if row.executor})
+    for executor in executors:
+        figures = _figures([row for row in rows if row.executor == executor])
+        said = f"worker {executor} has ended its part of Spark job {number}"
+        yield Notice(said, Event.WORKER_ENDED, executor=executor, round=number, **figures)
+    said = f"Spark job {number} has ended"
+    figures = _figures(rows)
+    yield Notice(said, Event.ROUND_ENDED, round=number, seconds=seconds, workers=len(executors), **figures)
+
+
+def _figures(rows: Sequence[ReportRow]) -> dict[str, object]:
+    partitions = [row for row in rows if row.partition >= 0]
+    told = sorted({row.told for row in rows if row.told})
+    halted = sum(row.state == State.HALTED for row in partitions)
+    return {"partitions": len(partitions), "halted": halted, "told": ", ".join(told)}
+
 
 _TICK_SECONDS = 0.25
 _AGAIN_SECONDS = 1.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.groups.lease import holder_now
 from mmtool.kafka.wire.cluster import ConnectionLostError, remedy_after
-from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from array import array
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from mmtool.kafka.batches import BatchError
+from mmtool.kafka.batches.records import read_columns
 from mmtool.kafka.wire.cluster import UnreadableLogError
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.flow.moves import Action, FlowRow
-from mmtool.replication.flow_state.record_prints import RecordPrints
+from mmtool.translation.answers import Reason
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
-from mmtool.translation.derive import AmbiguousError, KnownOffsets, derive, gaps_between, next_record
+from mmtool.translation.derive import AmbiguousError, KnownOffsets, Logged, derive, gaps_between, next_record
 from mmtool.translation.recorder import OPEN_RUNS, MapRecorder
-from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -30,6 +33,45 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
     Bounds = tuple[int, int]
+
+
+_SPREAD = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
+
+
+@dataclass(slots=True)
+class RecordPrints:
+    """Surviving records by column: 24 bytes each.
+
+    Attributes:
+        keeps_time: Every batch has its producers' timestamps (CreateTime), none its broker's (LogAppendTime).
+    """
+
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    times: array[int] = field(default_factory=lambda: array("q"))
+    bodies: array[int] = field(default_factory=lambda: array("q"))
+    keeps_time: bool = True
+
+    def take(self, view: BatchView, position: int = 0) -> None:
+        """Add a batch's records from offset ``position`` on.
+
+        Raises:
+            BatchError: The batch cannot be read.
+        """
+        records = read_columns(view)
+        if view.header.base_offset < position:
+            records = records.wanted(position, ())
+        self.offsets.extend(records.offsets)
+        self.times.extend(records.timestamps)
+        self.bodies.extend(map(hash, map(bytes, records.bodies)))
+        self.keeps_time &= not view.header.is_log_append_time
+
+    def logged(self, *, timed: bool) -> Logged:
+        """The records with fingerprints of 64 bits, which include the timestamps if ``timed``."""
+        prints = np.array(self.bodies, dtype=np.int64)
+        if timed:
+            prints ^= np.array(self.times, dtype=np.int64) * _SPREAD
+        return Logged(np.array(self.offsets, dtype=np.int64), prints)
+
 
 _UNNAMED = WriterState(0, 0, 0)
 """The producer state until the shard's claim is known, which is before anything is stored."""

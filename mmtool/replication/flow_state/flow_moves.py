@@ -1,15 +1,4 @@
-"""``flow seek`` and ``flow forget``: move or delete stored offset runs, as the flow's temporary owner.
-
-Spark is not needed. The owner first fences and recovers what the last one left unrecorded, so that a move starts from
-the true position, and its claims keep a zombie from overwriting the result. What a crash leaves at each step:
-
-- after the claims: shards that read as open; the next owner fences, and reads the target's log
-- while older blocks get tombstones, the oldest first: a map that no longer reaches back to its beginning
-- the newest block gets its tombstone in the same batch that holds the first block of the new beginning: either both
-  are stored or neither
-- after the blocks: positions on the control topic that are out of date until the next worker writes them
-Each partition is moved for itself; running the same command again does the rest.
-"""
+"""``flow seek`` and ``flow forget``: move or delete stored offset runs, as the flow's temporary owner."""
 
 from __future__ import annotations
 
@@ -20,32 +9,47 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, RefusedError, UnreachableError, UsageError
+from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError, UsageError
 from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.state.state_log import read_blocks, read_control
-from mmtool.kafka.wire.placement import LATEST
+from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plain_text import did_you_mean, nearest
-from mmtool.plan.flow.moves import Action, Move, changes, plan_forget, plan_seek, refused, sentences
-from mmtool.plan.flow.remedies import MISSING, forget_missing
+from mmtool.plan.flow.moves import (
+    MISSING,
+    Action,
+    Move,
+    changes,
+    forget_missing,
+    plan_forget,
+    plan_seek,
+    refused,
+    sentences,
+)
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
 from mmtool.plan.records.documents import position_key
 from mmtool.plan.records.identity import shard_of
-from mmtool.plan.words import counted, few, have
+from mmtool.plan.words import AGAIN, counted, few, have
 from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
+from mmtool.replication.flow_state.borrowed_flow import STOP_OWNER, borrowed, joined, owned, owner_now
 from mmtool.replication.ownership.checks import check_identity
 from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.topics.start_offsets import partition_of, starts_at
 from mmtool.runtime.threads import in_thread, run_loop
+from mmtool.translation.answers import Reason
 from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.refusals import Reason
-from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
+from mmtool.translation.types import (
+    UNKNOWN,
+    DownstreamOffset,
+    TopicId,
+    TopicPartition,
+    Unknown,
+    UpstreamOffset,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -57,6 +61,7 @@ if TYPE_CHECKING:
     from mmtool.plan.records.documents import PositionRecord
     from mmtool.translation.blocks import BlockKey
     from mmtool.translation.partition_map import PartitionMap
+
 
 Place = tuple[TopicId, int]
 Moves = dict[Place, Move]
@@ -436,3 +441,58 @@ class _Mover:
 def _known(offset: UpstreamOffset | None) -> UpstreamOffset:
     assert offset is not None, "a move that was not refused says where to"
     return offset
+
+
+class FlowPassing:
+    """The `PassingPort` that moves the flow.
+
+    Args:
+        say: Called with sentences for the operator.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def check(self, flow: FlowNow) -> None:
+        if (owner := owner_now(flow)) is not None:
+            raise owned(
+                flow.identity.name,
+                owner,
+                "; no `mmtool replicate` may run this flow while --diverged replay makes it skip the diverged records",
+            )
+
+    def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:
+        left = _left(flow, to)
+        if not left:
+            return
+        found = rehearse_seek(flow.narrowed_to({place.topic for place in left}), left)
+        if found.refusal is not None:
+            raise found.refusal
+        for move in found.moves.values():
+            if move.action not in (Action.SKIP, Action.KEEP):
+                raise RefusedError(
+                    f"{move.facts.source}: the flow cannot skip the diverged records that were replayed: the log"
+                    f" on {flow.identity.target_alias} does not match the stored state",
+                    remedy=f"run `mmtool flow rebuild {flow.identity.options} --topic {move.facts.source.topic}"
+                    f" --execute`, then {AGAIN}",
+                    code="ambiguous",
+                )
+        try:
+            execute(found, self._say, is_held=True, again=AGAIN)
+        except OwnedElsewhereError as error:
+            raise OwnedElsewhereError(error.message, remedy=f"{STOP_OWNER}, then {AGAIN}") from error
+
+
+def _left(flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> dict[TopicPartition, UpstreamOffset]:
+    """The offsets that the flow has not passed yet, by its stored state now.
+
+    No record is mirrored a second time.
+    """
+    topics = {place.topic for place in to}
+    partitions = partition_facts(flow, Direction.FORWARD, topics=topics, complete=True)
+    known = {facts.source: facts.map for facts in partitions.values()}
+    return {
+        place: offset
+        for place, offset in to.items()
+        if (found := known.get(place)) is None or found.upstream_frontier < offset
+    }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError
 from mmtool.kafka.state.state_log import read_control_of_run
 from mmtool.plan.flow.moves import Action, FlowRow
-from mmtool.plan.records.pauses import pause_words, resume_words
+from mmtool.plan.records.holds import pause_words, resume_words
 from mmtool.replication.driver.context import connect
 from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.runtime.process import operator
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.records.documents import PauseRecord, PositionRecord
-    from mmtool.plan.records.holds import Holds
-    from mmtool.plan.records.pauses import Pauses
+    from mmtool.plan.records.holds import Holds, Pauses
     from mmtool.plan.topics.facts import TopicFacts
 
 

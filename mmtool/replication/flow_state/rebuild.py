@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError, UnreachableError
 from mmtool.kafka.state.own_log import append_records
-from mmtool.kafka.state.runs_log import read_runs_log
-from mmtool.kafka.state.state_log import read_control, read_control_of_run, read_producers
+from mmtool.kafka.state.state_log import read_control, read_control_of_run, read_producers, read_runs_log
 from mmtool.kafka.wire.cluster import ConnectionLostError, remedy_after
-from mmtool.plan.flow.remedies import MISSING, forget_missing
+from mmtool.plan.flow.moves import MISSING, forget_missing
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
 from mmtool.plan.records.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
@@ -26,7 +25,6 @@ from mmtool.replication.driver.context import connect
 from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
 from mmtool.replication.flow_state.derivation import derive_partition
 from mmtool.replication.ownership.claim_and_recover import claim_blindly, doubtful
-from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.ownership.internal_topics import (
     closed_records,
     flow_record,
@@ -34,17 +32,16 @@ from mmtool.replication.ownership.internal_topics import (
     owner_record,
     write_documents,
 )
-from mmtool.replication.ownership.ownership import Ownership
+from mmtool.replication.ownership.ownership import FlowLife, Ownership
 from mmtool.replication.pump.state_writer import store_records
-from mmtool.replication.recovery.lost_runs import lost_runs, was_mirrored
-from mmtool.replication.recovery.state_loss import resume_after_loss
+from mmtool.replication.recovery.state_loss import lost_runs, resume_after_loss, was_mirrored
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.process import operator
 from mmtool.runtime.threads import in_thread, run_loop
+from mmtool.translation.answers import Reason
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, WriterState
 from mmtool.translation.derive import NOTHING_TOLD, KnownOffsets
-from mmtool.translation.refusals import Reason
 from mmtool.translation.types import TopicId, TopicPartition
 
 if TYPE_CHECKING:
@@ -52,7 +49,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.kafka.state.runs_log import RunsLog
+    from mmtool.kafka.state.state_log import RunsLog
     from mmtool.plan.flow.moves import FlowRow
     from mmtool.plan.flow.status import FlowMember
     from mmtool.plan.records.documents import PositionRecord

@@ -1,35 +1,26 @@
-"""Detect whether MirrorMaker 2 runs a flow: MM2 and mmtool must never write to the same topics at once.
-
-Dedicated MM2 and Strimzi are detected by their workers' group. MM2 in a Connect cluster with any other name is
-detected by the records that it writes beside the mirrored ones: heartbeats every second, and offset syncs. mmtool
-writes both as well, with a header that tells them apart (docs/decisions/0016).
-"""
+"""Detect whether MirrorMaker 2 runs a flow: MM2 and mmtool must never write to the same topics at once."""
 
 from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.config.mm2_names import workers_groups
+from mmtool.config.aliases import workers_groups
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
 from mmtool.events import Event, flow_notice
 from mmtool.kafka.groups.lease import described
 from mmtool.kafka.mm2.mirror_maker import syncs_place
-from mmtool.kafka.state.own_records import foreign_records
+from mmtool.kafka.state.own_log import foreign_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.placement import LATEST
+from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.notices import NoticeDeduplicator, awaited
 from mmtool.runtime.threads import run_loop
-from mmtool.translation.mm2_records import (
-    Heartbeat,
-    OffsetSync,
-    decode_heartbeat,
-    decode_offset_sync,
-)
+from mmtool.translation.mm2_records import Heartbeat, OffsetSync, decode_heartbeat, decode_offset_sync
 from mmtool.translation.names import RenamePolicy, TopicAliases
 from mmtool.translation.types import TopicPartition
 
@@ -40,10 +31,12 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import Record
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.groups import DescribedGroup
+    from mmtool.replication.background import ExtraTurn
     from mmtool.replication.driver.context import FlowContext
 
     Say = Callable[[str], None]
     Judge = Callable[[FlowSettings, Record], bool]
+
 
 RECENT_SECONDS = 15.0
 BY_MIRROR_MAKER = "mirror_maker"
@@ -322,3 +315,47 @@ def _beats_for(flow: FlowSettings, record: Record) -> bool:
 def _maps_for(flow: FlowSettings, record: Record) -> bool:
     sync = decode_offset_sync(record.key, record.value)
     return isinstance(sync, OffsetSync) and flow.mirrors_topic(sync.topic_partition.topic)
+
+
+@dataclass(slots=True)
+class MirrorMakerWatch:
+    """Reports once that MM2 runs, and once that it has stopped.
+
+    mmtool continues meanwhile: what MM2 copies is on the target twice, whichever of the two ends first, and only an
+    operator knows which of them should run.
+
+    Attributes:
+        guard: Of the flow.
+        say: Called with sentences for the operator.
+    """
+
+    guard: MirrorMakerGuard
+    say: Callable[[str], None]
+    name: str = "looking for MirrorMaker 2"
+    seconds: float = RECENT_SECONDS / 2
+    extra: ExtraTurn = ""
+    _is_there: bool = False
+    _since: float = field(default_factory=time.monotonic)
+
+    async def perform(self) -> None:
+        with suppress(UnreachableError, ConnectionLostError):  # others say that a cluster is away
+            sign = await self.guard.look()
+            if sign is not None and not self._is_there and self._is_of_before(sign):
+                return
+            self._tell(sign)
+
+    def _is_of_before(self, sign: Sign) -> bool:
+        """Whether the evidence may be the last records of an MM2 from which this process has just taken over."""
+        return bool(sign.last_written) and time.monotonic() - self._since < RECENT_SECONDS
+
+    def _tell(self, sign: Sign | None) -> None:
+        name, was_there = self.guard.flow.settings.name, self._is_there
+        self._is_there = sign is not None
+        if sign is not None and not was_there:
+            said = (
+                f"MirrorMaker 2 now runs this flow too: {sign.sentence}; stop MirrorMaker 2: the target gets each"
+                " record twice"
+            )
+            self.say(flow_notice(name, said, Event.MIRROR_MAKER_SEEN))
+        elif sign is None and was_there:
+            self.say(flow_notice(name, "MirrorMaker 2 has stopped", Event.MIRROR_MAKER_GONE))

@@ -1,9 +1,4 @@
-"""Take a flow over from MirrorMaker 2: wait until it stops, and continue without copying a record twice.
-
-MM2's stored offsets are as old as its last flush: a minute, unless it ended cleanly. Its offset syncs are at most some
-hundred records old, and each names a record on both sides. From the last sync on, the target's records are compared
-with the source's one by one; where they agree, mmtool continues behind the last of them, however MM2 ended.
-"""
+"""Take a flow over from MirrorMaker 2: wait until it stops, and continue without copying a record twice."""
 
 from __future__ import annotations
 
@@ -14,35 +9,129 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.batches import BatchError, raw_records, same_records
+from mmtool.kafka.errors import BOTH_AWAY
 from mmtool.kafka.mm2.mirror_maker import read_positions, read_syncs, syncs_place
-from mmtool.kafka.wire.placement import EARLIEST, LATEST
-from mmtool.kafka.wire.scan import list_offsets, log_bounds
-from mmtool.plan.flow.take_over import Cut, Traces, cut_of
+from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError, remedy_after
+from mmtool.kafka.wire.metadata import EARLIEST, LATEST
+from mmtool.kafka.wire.scan import AtMost, list_offsets, log_bounds, read_range
+from mmtool.plan.flow.mirror_maker import Cut, Traces, cut_of
 from mmtool.plan.records.identity import shard_of
 from mmtool.plan.words import counted, named_topics
 from mmtool.replication.mm2.guard import MirrorMakerGuard
-from mmtool.replication.mm2.stop_point import ContradictionError, mm2_stop_point
 from mmtool.replication.pump.state_writer import store_owned
+from mmtool.replication.recovery.recover_partition import Upstream, surviving
 from mmtool.replication.topics.start_offsets import partition_of
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.blocks import WriterState
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.names import DefaultPolicy
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
+    from mmtool.kafka.batches import BatchView, Comparison
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.ownership.owned_state import OwnedState
-    from mmtool.replication.topics.mirror import MirroredTopic
-    from mmtool.translation.blocks import Block, MirrorStart
+    from mmtool.replication.topics.mirror_topics import MirroredTopic
+    from mmtool.translation.blocks import Block, MirroredPartition, MirrorStart
     from mmtool.translation.mm2_records import OffsetSync
 
     Place = tuple[MirroredTopic, int]
     Begun = list[tuple[MirroredTopic, int, Block]]
+
+
+_LONGEST_TAIL = 200_000  # records that are held in memory to be compared
+
+
+class ContradictionError(Exception):
+    """The two records that a sync says are the same differ; the message names both."""
+
+
+async def mm2_stop_point(
+    flow: FlowContext, about: MirroredPartition, traces: Traces
+) -> UpstreamOffset | Unknown:
+    """The source offset after the target's last record; UNKNOWN where the records do not show it.
+
+    Compares all records from the last sync on, the sync's own included; if that is inconclusive, whether the target's
+    last record is the last one that MM2 says it replicated.
+
+    Raises:
+        ContradictionError: the sync belongs to other logs than the present ones.
+        UnreachableError: a log cannot be read now.
+    """
+    sync, end = traces.sync, traces.target.log_end
+    if sync is not UNKNOWN:
+        compared = await _compared(flow, about, sync.upstream, sync.downstream, traces)
+        for found in compared:
+            if found.is_complete:
+                return _behind(found)
+        if compared and all(_differs_at(sync, found) for found in compared):
+            raise ContradictionError(
+                f"MirrorMaker 2 stored source offset {sync.upstream} with target offset {sync.downstream}, but the"
+                " records at these offsets differ: one of the topics was recreated"
+            )
+    if traces.last is UNKNOWN:
+        return UNKNOWN
+    for found in await _compared(flow, about, traces.last, DownstreamOffset(end - 1), traces):
+        if found.is_complete:
+            return _behind(found)
+    return UNKNOWN
+
+
+def _differs_at(sync: OffsetSync, found: Comparison) -> bool:
+    """Whether both records of the sync exist and differ from each other."""
+    at = found.difference
+    return at is not None and (at.upstream_offset, at.downstream_offset) == (sync.upstream, sync.downstream)
+
+
+def _behind(found: Comparison) -> UpstreamOffset:
+    last = found.matched[-1]
+    return UpstreamOffset(last.upstream_start + last.count)
+
+
+async def _compared(
+    flow: FlowContext,
+    about: MirroredPartition,
+    upstream: UpstreamOffset,
+    downstream: DownstreamOffset,
+    traces: Traces,
+) -> list[Comparison]:
+    """Comparisons of both logs from a pair of offsets to the target's end; empty if nothing can be compared.
+
+    MM2 reads uncommitted records unless it is configured otherwise: both readings of the source are tried.
+    """
+    try:
+        tail = await _tail(flow, about, downstream, traces.target.log_end)
+        count = sum(record.offset >= downstream for view in tail for record in raw_records(view))
+        if count == 0:
+            return []
+        comparisons = []
+        for committed in (False, True):
+            source = Upstream(flow.source, committed)
+            # a transaction that is open there ends what is committed before the log does
+            stop = AtMost(traces.source.log_end)
+            views = await surviving(source, about, upstream, count, stop)
+            comparisons.append(same_records(views, upstream, tail, count, target_position=downstream))
+    except (BatchError, UnreadableLogError):
+        return []
+    except ConnectionLostError as lost:
+        raise UnreachableError(f"{about.upstream}: {lost}", remedy=remedy_after(lost, BOTH_AWAY)) from lost
+    return comparisons
+
+
+async def _tail(
+    flow: FlowContext, about: MirroredPartition, start: DownstreamOffset, end: DownstreamOffset
+) -> list[BatchView]:
+    """The target's batches from ``start`` to ``end``; empty if there are too many offsets to hold in memory."""
+    if end - start > _LONGEST_TAIL:
+        return []
+    topic, topic_id = about.target_topic, about.target_topic_id
+    reading = read_range(flow.target, topic, topic_id, about.partition, start, end, read_committed=True)
+    return [view async for view in reading]
+
 
 _COMPARES_AT_ONCE = 8
 _OPEN_TRANSACTION_SECONDS = 120

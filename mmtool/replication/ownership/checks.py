@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError
-from mmtool.kafka.remedies import DOCTOR_PRINTS
+from mmtool.kafka.errors import DOCTOR_PRINTS
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.kafka.wire.codes import DENIED
 from mmtool.plan.records.documents import State

@@ -13,23 +13,21 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.kafka.admin.active_producers import active_producers_of_all
-from mmtool.kafka.state.append_count import unbooked_of
 from mmtool.kafka.state.claims import take_shards
+from mmtool.kafka.state.flow_state import unbooked_of
 from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_producers
-from mmtool.kafka.wire.placement import LATEST
-from mmtool.kafka.wire.scan import list_offsets
+from mmtool.kafka.wire.metadata import LATEST
+from mmtool.kafka.wire.scan import active_producers_of_all, list_offsets
 from mmtool.plan.records.documents import ShardRecord
 from mmtool.plan.records.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.replication.ownership.internal_topics import producer_record, write_documents
 from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.recover_shards import ask_unbooked, resume_all
-from mmtool.replication.same_offsets.claim import offset_writers
+from mmtool.replication.same_offsets.log_fill import offset_writers
 from mmtool.replication.spark.assignment import ShardAssignment
 from mmtool.runtime.threads import in_thread
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import DownstreamOffset, TopicPartition
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

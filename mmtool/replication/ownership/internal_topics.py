@@ -1,4 +1,4 @@
-"""The driver's writes on the target: internal topics, recorded claims, registered producer ids."""
+"""The driver's writes on the target: internal topics, recorded claims and refusals, registered producer ids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mmtool.errors import NotAuthorisedError
+from mmtool.errors import MmtoolError, NotAuthorisedError
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.mm2.mirror_maker import syncs_place
 from mmtool.kafka.state.own_log import (
@@ -18,18 +18,21 @@ from mmtool.kafka.state.own_log import (
     internal_topics,
     known_everywhere,
 )
-from mmtool.plan.records.documents import FlowRecord, OwnerRecord, ProducerRecord, ShardRecord
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan.records.documents import FlowRecord, OwnerRecord, ProducerRecord, RefusedRecord, ShardRecord
 from mmtool.plan.topics.facts import CreateTopic
 from mmtool.replication.topics.target_limits import short_of_replicas
 from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable, Mapping
 
     from mmtool.config import FlowSettings
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.records.documents import Document
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.spark.assignment import ShardAssignment
+
 
 _MM2_CONFIGS = {"cleanup.policy": "compact"}
 
@@ -128,3 +131,44 @@ def closed_records(shards: Iterable[ShardAssignment], owner: str) -> list[ShardR
 def producer_record(flow: FlowContext, shard: int, producer_id: int) -> ProducerRecord:
     identity = flow.identity
     return ProducerRecord(producer_id, identity.flow, identity.source_id, identity.target_id, shard)
+
+
+class Refusals:
+    """The recorded refusals of a flow, kept up to date.
+
+    Args:
+        flow: Whose topics.
+        owner: The owner that records them.
+    """
+
+    def __init__(self, flow: FlowContext, owner: str) -> None:
+        self._flow = flow
+        self._owner = owner
+        self._told: dict[bytes, RefusedRecord] = {}
+
+    def start(self, control: ControlView) -> None:
+        """Take over the refusals that earlier owners recorded; the next `tell` removes those that have ended."""
+        self._told = dict(control.refusals)
+
+    async def tell(self, reasons: Mapping[str, str], gone: Container[str] = ()) -> None:
+        """Record the topics that are refused now, and remove the others; writes nothing if nothing has changed.
+
+        Mirroring does not wait for it: what the target does not take now is written at the next refresh.
+
+        Args:
+            reasons: The reason for each refused topic.
+            gone: Topics that the source no longer has.
+        """
+        words = {
+            word.key: word
+            for topic, why in reasons.items()
+            for word in [RefusedRecord(self._owner, topic, why, topic in gone)]
+        }
+        news = [word for key, word in words.items() if self._told.get(key) != word]
+        over = self._told.keys() - words.keys()
+        if news or over:
+            with suppress(MmtoolError, ConnectionLostError):
+                await write_documents(
+                    self._flow, self._flow.identity.control_topic, news, tombstones=sorted(over)
+                )
+                self._told = words

@@ -15,7 +15,7 @@ from mmtool.config.names import LITERAL
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.identity import CANARY_TOPIC
-from mmtool.plan.topics.topology import Edge, repetition
+from mmtool.plan.topics.retention import Edge, repetition
 from mmtool.replication.same_offsets.refusals import TRANSLATE, refuse_two_sources
 from mmtool.translation.names import HEARTBEATS_TOPIC, DefaultPolicy, RenamePolicy
 

@@ -1,7 +1,4 @@
-"""The ownership lease: the member of a flow's consumer group that is assigned the control topic's partition.
-
-Kafka's own group membership is the lock; see ``mmtool.kafka.groups.lease``.
-"""
+"""The ownership of a flow: its lease, and its phase in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +14,16 @@ from mmtool.kafka.clients import CLIENT_ID
 from mmtool.kafka.groups.lease import GroupLease, lease_holder, not_let_in
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.failover.lease_wait import LOOK_SECONDS, NOBODY_WAITS_SECONDS, LeaseWait, waits
-from mmtool.plan.flow.phases import FlowEvent, FlowPhase
+from mmtool.plan.flow.phases import (
+    CLAIMED,
+    IN_DOUBT,
+    LEASED,
+    START,
+    FlowEvent,
+    FlowPhase,
+    FlowTransition,
+    advance,
+)
 from mmtool.plan.records.identity import owner_client
 from mmtool.runtime.threads import came_within, in_thread
 
@@ -25,10 +31,55 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mmtool.config import ClusterSettings
-    from mmtool.plan.flow.phases import FlowTransition
     from mmtool.plan.flow.status import FlowMember
     from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.ownership.flow_life import FlowLife
+
+
+class FlowLife:
+    """Changes phases by `mmtool.plan.flow.phases.TABLE`, on the event loop. Other threads may read `phase`.
+
+    A. Rounds are planned for a flow, and its shards recorded as closed, only while they are claimed and not in doubt.
+    B. Once claimed, a flow is claimed again only in doubt: every shard is fenced.
+
+    Attributes:
+        phase: The flow's current phase.
+        leased: Set while this process holds the ownership lease.
+    """
+
+    def __init__(self, phase: FlowPhase = START) -> None:
+        self.phase = phase
+        self.leased = asyncio.Event()
+        self._show_lease()
+
+    def happen(self, event: FlowEvent) -> FlowTransition:
+        """Move the flow to the next phase that the table gives for the event; returns the transition.
+
+        Raises:
+            IllegalFlowEventError: the table has no such row; nothing has changed.
+        """
+        transition = advance(self.phase, event)
+        self.phase = transition.next
+        self._show_lease()
+        return transition
+
+    def _show_lease(self) -> None:
+        (self.leased.set if self.is_leased else self.leased.clear)()
+
+    @property
+    def is_leased(self) -> bool:
+        """Whether this process holds the ownership lease."""
+        return self.phase in LEASED
+
+    @property
+    def is_claimed(self) -> bool:
+        """Whether rounds are planned for the flow."""
+        return self.phase in CLAIMED
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether this process may have appended batches that the flow's stored state does not contain."""
+        return self.phase in IN_DOUBT
+
 
 _SILENT_SECONDS = 2.0
 _FAILURE_LOOK_SECONDS = 0.2

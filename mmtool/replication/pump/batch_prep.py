@@ -16,7 +16,7 @@ from mmtool.kafka.batches import (
     split,
 )
 from mmtool.kafka.batches.errors import OTHER_LEADER, CorruptBatchError, LargeBatchError
-from mmtool.plan.flow.remedies import seek_to
+from mmtool.plan.flow.moves import seek_to
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:

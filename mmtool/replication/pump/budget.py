@@ -1,8 +1,205 @@
-"""A worker's memory budget: bytes between fetch and acknowledgement, over all its flows and partitions."""
+"""What bounds a worker: the bytes between fetch and acknowledgement, and the rate at which it reads a flow."""
 
 from __future__ import annotations
 
 import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from mmtool.plan.flow.slots import Use
+from mmtool.plan.records.documents import UseRecord
+from mmtool.runtime.threads import came_within
+
+if TYPE_CHECKING:
+    from mmtool.plan.records.documents import SharesRecord
+    from mmtool.replication.spark.assignment import FlowAssignment
+
+
+BURST_SECONDS = 0.5
+STEP_SECONDS = 0.1
+_SET_ASIDE = 2
+_ALL = 0.95
+
+
+class TokenBucket:
+    """The bytes that a task may move for one flow.
+
+    A. A caller that takes only when `wait_seconds` is 0 takes in any ``t`` seconds at one rate at most
+       ``rate * (t + BURST_SECONDS)`` bytes and the excess of the last taking.
+    B. What is taken at once may be larger than what is there, so a batch of any size goes: the rest of the time that
+       it is worth is waited for afterwards.
+    """
+
+    def __init__(self, rate: float, now: float) -> None:
+        self._rate = rate
+        self._balance = 0.0
+        self._at = now
+        self._gained = 0.0
+        self._spilled = 0.0
+        self._used_from = now
+
+    def balance(self, now: float) -> float:
+        """Bytes that may be taken now; negative after more was taken than the bucket held."""
+        self._settle(now)
+        return self._balance
+
+    def take(self, count: int, now: float) -> None:
+        """Take ``count`` bytes, which may be more than the bucket holds (B)."""
+        self._settle(now)
+        self._balance -= count
+
+    def wait_seconds(self, now: float, under_way: int = 0) -> float:
+        """Seconds until the bucket holds enough for a fetch: a step of `STEP_SECONDS`, and one per pending fetch.
+
+        A step, because fetching byte by byte would be a request per batch. The size of pending answers is unknown, so a
+        step is set aside for each, but only for the first few: fetches that bring nothing must not delay others for
+        long.
+        """
+        steps = 1 + min(under_way, _SET_ASIDE)
+        return max(steps * STEP_SECONDS - self.balance(now) / self._rate, 0.0)
+
+    def set_rate(self, rate: float, now: float) -> None:
+        """Change the rate, in bytes per second, from now on.
+
+        A lower rate shrinks a debt in proportion: a debt stands for time, and a reader must not pause for minutes
+        because of bytes that the former rate allowed.
+        """
+        self._settle(now)
+        if self._balance < 0:
+            self._balance = max(self._balance, self._balance * rate / self._rate)
+        self._balance = min(self._balance, rate * BURST_SECONDS)
+        self._rate = rate
+
+    def use(self, now: float) -> Use:
+        """The rate used since the last call, and whether all of the bucket's rate was used.
+
+        Bytes that overflowed the bucket count as unused.
+        """
+        self._settle(now)
+        seconds, gained, spilled = now - self._used_from, self._gained, self._spilled
+        self._used_from, self._gained, self._spilled = now, 0.0, 0.0
+        if seconds <= 0 or gained <= 0:
+            return Use(self._rate, is_all=True)
+        return Use((gained - spilled) / seconds, is_all=gained - spilled >= gained * _ALL)
+
+    def _settle(self, now: float) -> None:
+        gained = self._rate * (now - self._at)
+        kept = min(gained, self._rate * BURST_SECONDS - self._balance)
+        self._balance += kept
+        self._gained += gained
+        self._spilled += gained - kept
+        self._at = now
+
+
+_LONG_MS = 500
+"""The shortest throttle time that counts: brokers ask for less when a client is hardly above its quota."""
+
+_REMEMBERED_SECONDS = 10.0
+
+
+class Quotas:
+    """The clusters whose brokers answered with a long throttle time lately.
+
+    A. A cluster is named until `_REMEMBERED_SECONDS` after the last wait that it asked for.
+    """
+
+    def __init__(self) -> None:
+        self._until: dict[str, float] = {}
+
+    def note(self, alias: str, throttle_ms: int) -> None:
+        """Note that a broker of cluster ``alias`` throttles this client for ``throttle_ms``."""
+        if throttle_ms >= _LONG_MS:
+            self._until[alias] = time.monotonic() + throttle_ms / 1000 + _REMEMBERED_SECONDS
+
+    @property
+    def aliases(self) -> list[str]:
+        """The clusters whose quotas throttle the flow now, sorted."""
+        now = time.monotonic()
+        return sorted(alias for alias, until in self._until.items() if until > now)
+
+    @property
+    def of(self) -> str:
+        """`aliases` as one phrase; empty when there are none."""
+        return " and ".join(self.aliases)
+
+
+class Pace:
+    """Delays the reader, so that no fetched batch waits in memory for its turn to be sent.
+
+    Args:
+        flow: Whose share.
+        task: Which task of the round this is.
+
+    Attributes:
+        under_way: How many fetches are pending.
+        quotas: The brokers' own throttling, in addition.
+    """
+
+    def __init__(self, flow: FlowAssignment, task: int) -> None:
+        self._flow = flow
+        self._task = task
+        self._bucket: TokenBucket | None = None
+        self._changed = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self.under_way = 0
+        self.quotas = Quotas()
+        self._set(flow.bytes_per_second)
+
+    @property
+    def is_throttled(self) -> bool:
+        return self._bucket is not None
+
+    def heard(self, shares: SharesRecord) -> None:
+        """Apply this task's share of a throttle that the owner has divided again."""
+        if str(self._task) in shares.shares:
+            self._set(shares.shares[str(self._task)])
+
+    def _set(self, rate: float | None) -> None:
+        if rate is None:
+            self._bucket = None
+        elif self._bucket is None:
+            self._bucket = TokenBucket(rate, time.monotonic())
+        else:
+            self._bucket.set_rate(rate, time.monotonic())
+        self._changed.set()
+
+    async def ready(self) -> None:
+        """Wait until the throttle allows a fetch.
+
+        Connections wait one after the other, so that their large batches do not arrive at the same time.
+        """
+        if self._bucket is None:
+            return
+        async with self._turn:
+            while (seconds := self._seconds()) > 0:
+                self._changed.clear()
+                await came_within(seconds, self._changed.wait())
+
+    def _seconds(self) -> float:
+        return 0.0 if self._bucket is None else self._bucket.wait_seconds(time.monotonic(), self.under_way)
+
+    def at_most(self, count: int) -> int:
+        """``count`` bytes to fetch, or fewer where the throttle leaves less beside the pending fetches.
+
+        At least one: a broker answers with a whole batch all the same (KIP-74), and the next fetch waits the longer.
+        """
+        if self._bucket is None:
+            return count
+        return max(min(count, int(self._bucket.balance(time.monotonic()) / (1 + self.under_way))), 1)
+
+    def took(self, count: int) -> None:
+        """Charge ``count`` bytes of fetched batches to the throttle."""
+        if self._bucket is not None and count > 0:
+            self._bucket.take(count, time.monotonic())
+
+    def use(self) -> UseRecord | None:
+        """How much of the share was used since the last call, for the owner; None without a throttle."""
+        if self._bucket is None:
+            return None
+        use = self._bucket.use(time.monotonic())
+        return UseRecord(
+            self._flow.owner, self._flow.round, self._task, round(use.bytes_per_second), use.is_all
+        )
 
 
 class Budget:

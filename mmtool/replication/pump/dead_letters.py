@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.logs.dead_letters import KafkaDeadLetters, Letter
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.replication.driver.background_job import to_its_end
+from mmtool.replication.driver.stop_signal import to_its_end
 from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""A batch in flight to the target, and the state of its produce request."""
+"""A batch in flight to the target, the state of its produce request, and the signals that stop a worker's copier."""
 
 from __future__ import annotations
 
@@ -7,15 +7,22 @@ from enum import Enum, auto
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import SEQUENCES
-from mmtool.kafka.remedies import remedy_of_refusal
+from mmtool.kafka.errors import remedy_of_refusal
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
 from mmtool.replication.driver.halt_retry import GRANT_IT, RAISE
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import DownstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset
 
 if TYPE_CHECKING:
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.wire.produce import ProducedPartition
+
+
+class FencedError(Exception):
+    """Another owner claimed the shard: this worker must stop, and leave all that it still holds to that owner."""
+
+
+class InDoubtError(Exception):
+    """The target's answers do not say what it holds: recover by reading its log."""
 
 
 NOBODY_KNOWS = (Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID)

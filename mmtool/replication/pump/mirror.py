@@ -8,26 +8,25 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.batches import BatchError, ReadyBatch
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.flow.latency import Latency, LatencyCounter
-from mmtool.plan.flow.remedies import rebuild
+from mmtool.plan.flow.moves import rebuild
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.batch_prep import DeadLetter, Fill, Unsent, judge, prepared, shrunk, why
-from mmtool.replication.pump.errors import FencedError, InDoubtError
 from mmtool.replication.pump.gaps import Gaps
 from mmtool.replication.pump.in_flight import (
     NO_TIME,
     NOBODY_KNOWS,
     PERHAPS_APPENDED,
     BatchState,
+    FencedError,
+    InDoubtError,
     InFlightBatch,
     refusal,
 )
-from mmtool.replication.pump.leader_epochs import LeaderEpochs
-from mmtool.replication.pump.truncation import source_cut, target_cut
+from mmtool.replication.pump.truncation import LeaderEpochs, source_cut, target_cut
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import OPEN_RUNS, MapRecorder
-from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from mmtool.replication.pump.round_trips import RoundTrips
     from mmtool.replication.spark.assignment import PartitionAssignment, ShardAssignment
     from mmtool.translation.blocks import Block
-    from mmtool.translation.sync_emission import SyncEmitter
+    from mmtool.translation.recorder import SyncEmitter
 
 IN_FLIGHT = 5
 """Brokers remember five batches of a producer per partition; up to five may be retried without harm (KIP-98)."""

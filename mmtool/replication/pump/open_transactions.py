@@ -7,10 +7,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.admin.active_producers import active_producers
+from mmtool.kafka.wire.scan import active_producers
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import moment
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster

@@ -9,27 +9,25 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.clients import wire_cluster
 from mmtool.plan.records.documents import State
-from mmtool.replication.control.partition_control import until_told
-from mmtool.replication.driver.background_job import to_its_end
+from mmtool.replication.control.feed import until_told
+from mmtool.replication.driver.stop_signal import to_its_end
+from mmtool.replication.pump.budget import Pace
 from mmtool.replication.pump.dead_letters import DeadLetters
 from mmtool.replication.pump.ends import TargetEnds
-from mmtool.replication.pump.errors import InDoubtError
 from mmtool.replication.pump.gaps import Foreign
+from mmtool.replication.pump.in_flight import InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
-from mmtool.replication.pump.pace import Pace
-from mmtool.replication.pump.pending_replies import SILENT_SECONDS
 from mmtool.replication.pump.reader import SourceReader
 from mmtool.replication.pump.report import rows_of
-from mmtool.replication.pump.round_trips import RoundTrips
-from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter
-from mmtool.replication.pump.syncs import SyncBook
+from mmtool.replication.pump.round_trips import SILENT_SECONDS, RoundTrips
+from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter, SyncBook
 from mmtool.replication.pump.writer import TargetWriter
 from mmtool.replication.recovery.state_loss import until_gone
 from mmtool.replication.same_offsets.fills import Fills
 from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.threads import came_within
-from mmtool.translation.sync_emission import SyncEmitter
+from mmtool.translation.recorder import SyncEmitter
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.replication.spark.assignment import NOTHING_YET, Tally
-from mmtool.replication.spark.executor import executor_name
+from mmtool.replication.spark.log import executor_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

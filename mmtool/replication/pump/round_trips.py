@@ -1,16 +1,56 @@
-"""Measure the round-trip time to the target, and derive from it how large batches have to be.
-
-A partition has at most five batches in flight, so over a link of 160 ms it sends 31 batches a second, whatever the
-bandwidth. Small batches are therefore joined, more of them the longer the round trip is; on a short one they are left
-as they are.
-"""
+"""What answers tell: how long they take, how large batches have to be for that, and which broker owes one."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
+
+
+W = TypeVar("W")
+
+SILENT_SECONDS = 10.0
+"""How long a broker may owe an answer before it is reported as silent."""
+
+
+class PendingReplies(Generic[W]):
+    """For each broker, when the oldest unanswered request was sent; in seconds of one clock."""
+
+    def __init__(self) -> None:
+        self._since: dict[W, float] = {}
+
+    def asked(self, whom: W, now: float) -> None:
+        """Note that a request to ``whom`` was sent.
+
+        The time of an earlier request that is still unanswered stays.
+        """
+        self._since.setdefault(whom, now)
+
+    def answered(self, whom: W, now: float, *, owes_more: bool = False) -> None:
+        """Note that ``whom`` answered; ``owes_more`` if other requests to it are still pending."""
+        self._since.pop(whom, None)
+        if owes_more:
+            self._since[whom] = now
+
+    def let_go(self, whom: W) -> None:
+        """Forget the pending request to ``whom``: its answer is not needed any more."""
+        self._since.pop(whom, None)
+
+    @property
+    def whom(self) -> Iterable[W]:
+        """The brokers or connections with a pending request."""
+        return self._since.keys()
+
+    def silent(self, now: float) -> list[W]:
+        """The brokers or connections that have owed an answer for more than `SILENT_SECONDS`."""
+        return [one for one, since in self._since.items() if now - since > SILENT_SECONDS]
+
+    def seconds(self, whom: Iterable[W], now: float) -> float:
+        """The longest that any of ``whom`` has owed an answer, in seconds; 0 if none does."""
+        return now - min((self._since[one] for one in whom if one in self._since), default=now)
+
 
 _WINDOW_SECONDS = 30.0
 _BYTES_PER_SECOND = 128e6

@@ -1,4 +1,4 @@
-"""Store a worker's state on the target each second: offset runs under the shards' claims, and positions."""
+"""Store a worker's state on the target each second: offset runs under claims, positions, MM2's offset syncs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.state.own_log import append, refused
-from mmtool.kafka.state.own_records import own_batches
-from mmtool.kafka.wire.codes import FENCED, Code, name_of
-from mmtool.kafka.wire.produce import ProducePartition
+from mmtool.errors import MmtoolError
+from mmtool.kafka.errors import remedy_of_refusal
+from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.state.own_log import MARK, append, own_batches, refused
+from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import FENCED, RETRY_AFTER_METADATA, Code, name_of
+from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.plan.failover.emergency_facts import REPORT_SECONDS
 from mmtool.plan.records.documents import PositionRecord
 from mmtool.plan.records.identity import runs_partition_of
-from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.driver.notices import retried
+from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.pump.report import tally_of
-from mmtool.replication.spark.executor import executor_name
+from mmtool.replication.spark.log import executor_name
 from mmtool.translation.block_codec import encode_block, encode_key
 
 if TYPE_CHECKING:
@@ -28,11 +32,95 @@ if TYPE_CHECKING:
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.ownership.owned_state import OwnedState
+    from mmtool.replication.pump.budget import Pace
     from mmtool.replication.pump.gaps import Gaps
     from mmtool.replication.pump.mirror import PartitionMirror
-    from mmtool.replication.pump.pace import Pace
     from mmtool.replication.spark.assignment import FlowAssignment, ShardAssignment
     from mmtool.translation.blocks import Block, BlockKey
+
+
+_TIMEOUT_MS = 15_000
+_CLOSING_SECONDS = 3.0
+
+
+class SyncBook:
+    """Writes the syncs that are due, and each second the newest one of every partition that moved.
+
+    MM2 flushes its delayed syncs once a minute; a tick of a second only makes its translations better. As in
+    MM2, a sync that cannot be written is dropped: only other tools use syncs, and mmtool relies on the offset runs. Nor
+    does an unreachable cluster delay mirroring: the syncs are often written to the source.
+
+    Attributes:
+        failure: Why the last write failed, with the remedy; empty after one that succeeded.
+    """
+
+    def __init__(
+        self, cluster: WireCluster, flow: FlowAssignment, mirrors: Iterable[PartitionMirror]
+    ) -> None:
+        self._topic = syncs_place(flow.settings)[1]
+        self._cluster = cluster
+        self._mirrors = [mirror for mirror in mirrors if mirror.syncs is not None]
+        self._writing: asyncio.Task[None] | None = None
+        self.failure = ""
+
+    @property
+    def topics(self) -> set[str]:
+        """Topics whose metadata ``WireCluster.refresh`` has to read before the first flush."""
+        return {self._topic} if self._mirrors else set()
+
+    def flush(self) -> None:
+        """Start to write the syncs that are due, unless the last write still waits for its answer."""
+        if (self._writing is None or self._writing.done()) and (records := self._due()):
+            self._writing = asyncio.create_task(self._write(records))
+
+    async def close(self) -> None:
+        """Write the remaining syncs; give up when the cluster does not answer within seconds."""
+        for _ in range(2):  # what is under way, then what became due meanwhile
+            self.flush()
+            if self._writing is not None:
+                await asyncio.wait({self._writing}, timeout=_CLOSING_SECONDS)
+        if self._writing is not None:
+            self._writing.cancel()
+
+    def _due(self) -> list[tuple[bytes, bytes | None]]:
+        records: list[tuple[bytes, bytes | None]] = []
+        for mirror in self._mirrors:
+            if mirror.syncs is not None:
+                mirror.syncs.on_tick()
+                if (sync := mirror.syncs.due()) is not None:
+                    records.append((sync.key(), sync.value()))
+        return records
+
+    async def _write(self, records: list[tuple[bytes, bytes | None]]) -> None:
+        try:
+            topic_id = self._cluster.topic_id(self._topic)
+            if topic_id is None:
+                await self._cluster.refresh([self._topic])
+                return
+            for batch in own_batches(records, int(time.time() * 1000), MARK):
+                request = ProduceRequest(
+                    [ProducePartition(self._topic, topic_id, 0, batch.payload)], _TIMEOUT_MS
+                )
+                answer = await self._cluster.send_to_leader(self._topic, 0, request, purpose="syncs")
+                code = answer.partitions[0].error_code
+                self._note(code)
+                if code in RETRY_AFTER_METADATA:
+                    await self._cluster.refresh([self._topic])
+        except (MmtoolError, ConnectionLostError) as error:
+            self.failure = retried(error)
+
+    def _note(self, code: int) -> None:
+        """Note the broker's answer to a write.
+
+        Raises:
+            NotAuthorisedError: the cluster denies it.
+        """
+        self._cluster.check_denied(code, f"WRITE on topic {self._topic}")
+        alias, name = self._cluster.alias, name_of(code)
+        said = f"cluster {alias} refuses a write to topic {self._topic}: {name}"
+        remedy = remedy_of_refusal(name, alias, f"topic {self._topic}")
+        self.failure = "" if code == Code.NONE else f"{said}; {remedy}"
+
 
 _PATIENCE_SECONDS = 45.0
 """How long a write is retried, which is longer than one request waits.

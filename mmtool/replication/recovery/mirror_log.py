@@ -1,27 +1,34 @@
-"""What a partition's target log holds after the stored offset runs, or where it was cut; read after fencing.
-
-`recover_partition` compares it with the source.
-"""
+"""What a target log holds after the stored offset runs, cut or compacted as it may be; read after fencing."""
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
+from mmtool.kafka.batches import SEQUENCES
+from mmtool.kafka.batches.records import read_columns
 from mmtool.kafka.wire.scan import read_range
+from mmtool.replication.flow_state.derivation import RecordPrints
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.translation.blocks import MirroredTo
-from mmtool.translation.types import DownstreamOffset
+from mmtool.translation.compaction import Appended, Remains, match_remains
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Container
+    from collections.abc import AsyncIterator, Container, Sequence
 
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.topics.facts import HaltReason
     from mmtool.translation.answers import TargetLog
-    from mmtool.translation.blocks import MirroredPartition, Tail
+    from mmtool.translation.blocks import Block, MirroredPartition, Tail, WriterState
+    from mmtool.translation.compaction import FoundTail
+    from mmtool.translation.runs import Offsets
     from mmtool.translation.types import TopicId
+
 
 _GROWN = 1000
 """How many offsets before its end a truncated log is read to find where it was truncated."""
@@ -116,3 +123,104 @@ def _add(ranges: list[range], start: int, stop: int) -> None:
     if ranges and ranges[-1].stop == start:
         start = ranges.pop().start
     ranges.append(range(start, stop))
+
+
+class SourceRemains(NamedTuple):
+    """The surviving source records behind the last stored block.
+
+    Attributes:
+        cluster: The source.
+        begin: The block's frontier, or the log's start offset if that is higher by now.
+        counts: The lowest offset at which a mirrored record may still be; all below it are gone.
+        views: The batches that the flow mirrors from there on, as far as the unrecorded tail may reach.
+    """
+
+    cluster: WireCluster
+    begin: int
+    counts: int
+    views: Sequence[BatchView]
+
+
+async def match_compacted(
+    source: SourceRemains,
+    target: WireCluster,
+    block: Block,
+    tail: Sequence[BatchView],
+    target_topic_id: TopicId,
+    bounds: TargetLog,
+) -> FoundTail | None:
+    """The tail matched with the source's surviving records (`match_remains`); None if they do not match.
+
+    Args:
+        source: The source's records that may have been mirrored.
+        target: The cluster of ``tail``.
+        block: The last stored block.
+        tail: This flow's batches on the target after the block.
+        target_topic_id: The target topic's own id.
+        bounds: The target partition's log.
+
+    Raises:
+        BatchError: A batch cannot be read.
+        ConnectionLostError: A log cannot be read.
+    """
+    about, start = block.about, block.tail.upstream_frontier
+    stop = source.views[-1].header.next_offset if source.views else source.begin
+    here, there = RecordPrints(), RecordPrints()
+    begin = max(bounds.log_start, block.tail.target_verified_end)
+    for view in source.views:
+        here.take(view, source.counts)
+    for view in tail:
+        there.take(view, begin)
+    timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
+    on_source = await _present(
+        source.cluster, (about.source_topic, about.topic_id, about.partition), source.begin, stop
+    )
+    on_source = on_source[np.searchsorted(on_source, source.counts) :]
+    on_target = await _present(
+        target, (about.target_topic, target_topic_id, about.partition), begin, bounds.log_end
+    )
+    left = Remains(begin, bounds.log_end, there.logged(timed=timed), on_target)
+    return match_remains(
+        Remains(start, stop, here.logged(timed=timed), on_source),
+        left,
+        _appended(tail, block.tail.writer, left),
+    )
+
+
+async def _present(cluster: WireCluster, place: tuple[str, TopicId, int], start: int, stop: int) -> Offsets:
+    """Offsets of all records in a range of a log: aborted records, markers and foreign records included."""
+    topic, topic_id, partition = place
+    found = array("q")
+    async for view in read_range(cluster, topic, topic_id, partition, start, stop, read_committed=False):
+        header = view.header
+        if header.record_count == header.last_offset_delta + 1:
+            found.extend(range(header.base_offset, header.next_offset))
+        elif header.record_count:
+            found.extend(read_columns(view).offsets)
+    return np.array(found, dtype=np.int64)
+
+
+def _appended(tail: Sequence[BatchView], writer: WriterState | Unknown, there: Remains) -> Appended:
+    """The places of all appended records: missing batches are counted by their sequence numbers.
+
+    Where an owner started new sequences in a gap, its size is unknown, and it is noted as a doubt.
+    """
+    places: list[int | Unknown] = []
+    doubts: list[int] = []
+    end = there.start
+    last = None if writer is UNKNOWN else (writer.producer_id, writer.epoch, writer.next_sequence)
+    for view in tail:
+        header = view.header
+        begin = max(header.base_offset, there.start)
+        if there.gone(end, begin):
+            if last is None or last[:2] != (header.producer_id, header.producer_epoch):
+                doubts.append(len(places))
+            else:
+                places += [UNKNOWN] * ((header.base_sequence - last[2]) % SEQUENCES)
+        places += range(begin, header.next_offset)
+        end = header.next_offset
+        following = (header.base_sequence + header.last_offset_delta + 1) % SEQUENCES
+        last = (header.producer_id, header.producer_epoch, following)
+    if there.gone(end, there.end):
+        doubts.append(len(places))
+    return Appended(places, doubts)

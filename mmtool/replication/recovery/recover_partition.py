@@ -17,26 +17,24 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.batches import BatchError, same_records
 from mmtool.kafka.batches.errors import OTHER_LEADER
-from mmtool.kafka.remedies import NO_LEADER
+from mmtool.kafka.errors import NO_LEADER
 from mmtool.kafka.wire.cluster import (
     PATIENCE_SECONDS,
     ConnectionLostError,
     OutOfRangeError,
     UnreadableLogError,
 )
-from mmtool.kafka.wire.placement import EARLIEST, LATEST
+from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
-from mmtool.plan.flow.remedies import rebuild
+from mmtool.plan.flow.moves import rebuild
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason
 from mmtool.plan.words import counted, flow_options
 from mmtool.replication.pump.truncation import target_cut
-from mmtool.replication.recovery.compaction import SourceRemains, match_compacted
-from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
-from mmtool.replication.same_offsets.places import offsets_differ
+from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog, SourceRemains, match_compacted
+from mmtool.replication.same_offsets.mirror import offsets_differ
 from mmtool.replication.topics.presence import TopicWatch, source_gone
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence

@@ -1,43 +1,81 @@
-"""Recover every partition of the shards in doubt from its target log, each by `recover_partition`."""
+"""Recover every partition of the shards in doubt from its target log, and count the foreign records found there."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.remedies import NO_LEADER
-from mmtool.kafka.state.append_count import count_unbooked
+from mmtool.kafka.errors import NO_LEADER
 from mmtool.kafka.state.claims import all_or_none
+from mmtool.kafka.state.flow_state import count_unbooked
+from mmtool.kafka.state.state_log import read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import Code, name_of
-from mmtool.kafka.wire.placement import EARLIEST
+from mmtool.kafka.wire.metadata import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.records.identity import shard_of
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason
+from mmtool.replication.control.control_follower import position_by_books
+from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.pump.state_writer import store_owned
-from mmtool.replication.recovery.foreign_records import told_of_others
 from mmtool.replication.recovery.mirror_log import DivergedError
 from mmtool.replication.recovery.recover_partition import GoneError, SourceAwayError, Upstream, resume
 from mmtool.replication.same_offsets.fills import replicated_ends
 from mmtool.replication.topics.origins import Origins
 from mmtool.replication.topics.presence import gone_for_good
+from mmtool.runtime.threads import in_thread
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.blocks import WriterState
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import DownstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Mapping
+    from collections.abc import Collection, Container, Iterable, Mapping
 
     from mmtool.kafka.state.claims import Claim
+    from mmtool.plan.records.documents import PositionRecord
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.ownership.owned_state import OwnedState, Place
     from mmtool.replication.recovery.recover_partition import Resumed
     from mmtool.translation.blocks import Block
-    from mmtool.translation.known import Unknown
-    from mmtool.translation.types import TopicId, TopicPartition
+    from mmtool.translation.types import TopicId, TopicPartition, Unknown
+
+
+async def told_of_others(
+    flow: FlowContext, blocks: Mapping[Place, Block], others: Mapping[Place, list[range]]
+) -> dict[Place, PositionRecord]:
+    """Add new foreign records to the positions on the control topic; returns the changed positions.
+
+    Flows that keep topic names are left out: there other producers may write.
+
+    Args:
+        flow: The flow, whose shards are claimed.
+        blocks: The last blocks, extended to all that the target holds.
+        others: By partition, offsets of foreign records after the stored offset runs.
+
+    Raises:
+        UnreachableError, NotAuthorisedError, MmtoolError: the control topic cannot be read, or not be written.
+    """
+    found = {place: ranges for place, ranges in others.items() if ranges}
+    if not found or flow.settings.keeps_names:
+        return {}
+    control = await in_thread(read_control, flow.settings.target, flow.identity)
+    before = {place: control.written_position(*place) or position_by_books(blocks[place]) for place in found}
+    told = {place: with_others(before[place], ranges) for place, ranges in found.items()}
+    told = {place: position for place, position in told.items() if position != before[place]}
+    await write_documents(flow, flow.identity.control_topic, told.values())
+    return told
+
+
+def with_others(position: PositionRecord, others: Iterable[range]) -> PositionRecord:
+    """The position with its count of foreign records raised by those after its last counted offset."""
+    counted, end = position.foreign, position.foreign_end
+    for one in others:
+        counted += max(one.stop - max(one.start, end), 0)
+        end = max(end, one.stop)
+    return replace(position, foreign=counted, foreign_end=end)
+
 
 _RESUMES_AT_ONCE = 8
 _LEADER_SECONDS = 60.0

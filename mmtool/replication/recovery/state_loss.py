@@ -1,9 +1,4 @@
-"""Refuse a flow that has mirrored but whose control topic or offset-runs topic is gone.
-
-With the control topic are lost: the flow's producer ids, so that the last owner's unrecorded records would count as
-foreign and be mirrored again; which topics have failed over or are paused; and which groups belong to the target. With
-the offset-runs topic: which records were mirrored at all.
-"""
+"""Refuse a flow that has mirrored but whose control topic, offset-runs topic or offset runs are gone."""
 
 from __future__ import annotations
 
@@ -12,24 +7,28 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from mmtool.errors import MmtoolError, RefusedError, UnreachableError
-from mmtool.kafka.remedies import NO_LEADER
+from mmtool.kafka.errors import NO_LEADER
 from mmtool.kafka.state.state_log import read_blocks
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.scan import without_leader
-from mmtool.plan.flow.remedies import START_AGAIN
-from mmtool.replication.pump.errors import FencedError
+from mmtool.plan.flow.moves import START_AGAIN
+from mmtool.plan.records.documents import State
+from mmtool.plan.words import counted
+from mmtool.replication.pump.in_flight import FencedError
 from mmtool.replication.topics.presence import gone_for_good
 from mmtool.runtime.threads import in_thread
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.records.documents import PositionRecord
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.driver.context import FlowContext
-    from mmtool.translation.types import TopicId
+
 
 _LOOK_SECONDS = 5.0
 OFFSET_RUNS = "offset runs (the map of source offsets to target offsets)"
@@ -149,3 +148,58 @@ def _refusal(identity: FlowIdentity, topic: str, alias: str) -> RefusedError:
         f" {resume_after_loss(identity)}; {START_AGAIN}",
         code="control_lost",
     )
+
+
+async def refuse_lost_runs(
+    flow: FlowContext,
+    positions: Mapping[tuple[str, int], PositionRecord],
+    blocks: Collection[tuple[str, int]],
+) -> None:
+    """Refuse to mirror partitions again whose offset runs are lost, as `lost_runs` finds them.
+
+    Raises:
+        RefusedError: there are such partitions; the message names one.
+    """
+    if lost := await lost_runs(flow, positions, blocks):
+        first = min(lost.values(), key=lambda position: (position.topic, position.partition))
+        raise RefusedError(
+            f"{flow.identity.name}: the {OFFSET_RUNS} of {counted(len(lost), 'partition')} are lost, for example of"
+            f" {first.topic}-{first.partition}, mirrored up to offset {first.upstream_position}:"
+            f" topic {flow.identity.runs_topic} on {flow.target.alias} was deleted or emptied",
+            remedy=rebuild_lost_runs(flow.identity),
+            code="runs_lost",
+        )
+
+
+async def lost_runs(
+    flow: FlowContext,
+    positions: Mapping[tuple[str, int], PositionRecord],
+    blocks: Collection[tuple[str, int]],
+) -> dict[tuple[str, int], PositionRecord]:
+    """Positions of mirrored partitions without offset runs whose topic exists on both clusters.
+
+    Topics count whether the file matches them or not: it may match them again. A worker stores a partition's first
+    block before its first position, and ``flow forget`` deletes both.
+
+    Args:
+        flow: The flow of the positions.
+        positions: The flow's recorded positions, by topic id and partition.
+        blocks: The partitions whose offset runs are there.
+    """
+    without = {place: p for place, p in positions.items() if place not in blocks and was_mirrored(p)}
+    if not without:
+        return {}
+    there = await flow.target.refresh({p.target_topic for p in without.values()})
+    gone = await gone_for_good(flow.source, {(p.topic, TopicId(p.topic_id)) for p in without.values()})
+    return {
+        place: p
+        for place, p in without.items()
+        if p.target_topic in there
+        and there[p.target_topic].error_code == Code.NONE
+        and (p.topic, p.topic_id) not in gone
+    }
+
+
+def was_mirrored(position: PositionRecord) -> bool:
+    """Whether the target holds records of the partition, as far as its worker has reported."""
+    return position.downstream_position > 0 and position.state != State.STARTING

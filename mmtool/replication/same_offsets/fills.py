@@ -8,14 +8,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.admin.active_producers import active_producers_of_all
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
-from mmtool.kafka.wire.markers import Marker, WriteTxnMarkersRequest, markers_denied
-from mmtool.kafka.wire.placement import EARLIEST, NO_REPLICA
-from mmtool.kafka.wire.scan import ends_now
-from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.kafka.wire.metadata import EARLIEST, NO_REPLICA
+from mmtool.kafka.wire.scan import active_producers_of_all, ends_now
+from mmtool.kafka.wire.transactions import Marker, WriteTxnMarkersRequest, markers_denied
+from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
 from mmtool.translation.types import DownstreamOffset
 

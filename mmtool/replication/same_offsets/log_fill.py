@@ -1,4 +1,4 @@
-"""Move the end of one empty log to an offset: append empty records, and delete them after each request."""
+"""Move the end of one empty log to an offset, by the producers of mirrors with the source's own offsets."""
 
 from __future__ import annotations
 
@@ -6,25 +6,56 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.admin.active_producers import active_producers
 from mmtool.kafka.batches import SEQUENCES
-from mmtool.kafka.batches.filler import MOST_FILLER, filler, is_filler
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.batches.ready import MOST_FILLER, filler, is_filler
+from mmtool.kafka.state.state_log import read_control
+from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
-from mmtool.kafka.wire.placement import EARLIEST, DeleteRecordsRequest
+from mmtool.kafka.wire.metadata import EARLIEST, DeleteRecordsRequest
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
-from mmtool.kafka.wire.scan import list_offsets, read_range
+from mmtool.kafka.wire.scan import active_producers, list_offsets, read_range
+from mmtool.kafka.wire.transactions import InitProducerIdRequest
+from mmtool.plan.records.documents import OffsetWritersRecord
+from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.same_offsets.fills import next_number, replicated_ends
 from mmtool.runtime.threads import in_thread
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.records.documents import OffsetWritersRecord
+    from mmtool.replication.driver.context import FlowContext
     from mmtool.translation.types import TopicId, TopicPartition
+
+
+async def offset_writers(flow: FlowContext) -> OffsetWritersRecord | None:
+    """The flow's ids, taken at its first claim; None for a flow that translates offsets. Call it behind that claim.
+
+    Raises:
+        UnreachableError, NotAuthorisedError, RefusedError: The target does not answer, or denies a part.
+    """
+    if flow.settings.offsets != "same":
+        return None
+    control = await in_thread(read_control, flow.settings.target, flow.identity)
+    if control.offset_writers is not None:
+        return control.offset_writers
+    record = OffsetWritersRecord(await _new_id(flow.target), await _new_id(flow.target))
+    await write_documents(flow, flow.identity.control_topic, [record])
+    return record
+
+
+async def _new_id(cluster: WireCluster) -> int:
+    async def attempt() -> tuple[int, int]:
+        answer = await cluster.ask_any(InitProducerIdRequest(None, 0))
+        cluster.check_denied(answer.error_code, "IDEMPOTENT_WRITE on the cluster")
+        return answer.error_code, answer.producer_id
+
+    code, found = await retrying(attempt, what="asking for a producer id", alias=cluster.alias)
+    assert code == Code.NONE, code
+    return int(found)
+
 
 _TIMEOUT_MS = 15_000
 _FETCH_BYTES = 1 << 20

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.events import Event, Notice, flow_notice
 from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.kafka.errors import KINDS, Kind
-from mmtool.kafka.remedies import remedy_of_refusal
+from mmtool.kafka.errors import KINDS, Kind, remedy_of_refusal
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.placement import EARLIEST, LATEST
+from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import ends_now, list_offsets, log_bounds
 from mmtool.plan.records.documents import PrefillRecord, State
 from mmtool.plan.topics.configs import ResetConfig, SetConfig
@@ -27,9 +26,9 @@ from mmtool.plan.topics.facts import HaltReason
 from mmtool.replication.control.control_follower import position_by_books
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.ownership.internal_topics import write_documents
-from mmtool.replication.pump.bucket import TokenBucket
+from mmtool.replication.pump.budget import TokenBucket
 from mmtool.replication.same_offsets.log_fill import FillRefusedError, ForeignLogError, LogFill, holds_filler
-from mmtool.replication.same_offsets.prefill_cost import FEW, SHARE, Cost
+from mmtool.replication.same_offsets.refusals import FEW, SHARE, Cost
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.blocks import MirrorStart
 from mmtool.translation.recorder import MapRecorder
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from mmtool.plan.records.holds import Holds
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.ownership.owned_state import OwnedState, Place
-    from mmtool.replication.topics.mirror import MirroredTopic
+    from mmtool.replication.topics.mirror_topics import MirroredTopic
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importlib.metadata import distribution
 
-from mmtool.lab.class_archive import ClassArchive
+from mmtool.java import ClassArchive
 from mmtool.runtime.files import cache_root
 
 

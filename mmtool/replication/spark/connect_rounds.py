@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from mmtool.errors import UsageError
 from mmtool.extras import install_extra
 from mmtool.replication.pump.report import ReportRow
-from mmtool.replication.spark.executor import attempt_number
+from mmtool.replication.spark.log import attempt_number
 from mmtool.replication.spark.task import run_task
 
 if TYPE_CHECKING:

@@ -17,9 +17,15 @@ from mmtool.plan.flow.slots import asked_slots
 from mmtool.replication.driver.stop_signal import StopAskedError, or_stop
 from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark.class_archive import spark_classes
-from mmtool.replication.spark.errors import reason_of
-from mmtool.replication.spark.executor import attempt_number
-from mmtool.replication.spark.log import drop_old_logs, drop_spark_log, keep_talk_aside, log_sink, spark_log
+from mmtool.replication.spark.log import (
+    attempt_number,
+    drop_old_logs,
+    drop_spark_log,
+    keep_talk_aside,
+    log_sink,
+    reason_of,
+    spark_log,
+)
 from mmtool.replication.spark.slots import SlotsQuestion, SparkSlots
 from mmtool.replication.spark.task import run_task
 from mmtool.runtime.threads import in_thread, within

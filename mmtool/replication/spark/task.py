@@ -19,7 +19,7 @@ from mmtool.replication.control.control_follower import tally_of_all
 from mmtool.replication.driver.context import connect
 from mmtool.replication.ownership.claim_and_recover import claim_and_recover
 from mmtool.replication.pump.budget import Budget
-from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.pump.pump import FlowPump, RoundEnd
 from mmtool.replication.pump.report import AWAY, FENCED, nothing_known
 from mmtool.runtime.threads import in_thread, run_loop

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.events import Event, Notice
-from mmtool.kafka.admin.config_trials import TrialResult
+from mmtool.kafka.admin.topics import TrialResult
 from mmtool.kafka.wire.codes import DENIED, Code
-from mmtool.kafka.wire.placement import LATEST
+from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.topics.configs import ConfigRules, SetConfig, plan_topic_configs
@@ -34,9 +34,7 @@ from mmtool.plan.topics.facts import (
 from mmtool.plan.words import counted
 from mmtool.replication.driver.notices import ConfigNotices
 from mmtool.replication.ownership.name_changes import under_new_names
-from mmtool.replication.topics.absence import AbsenceCheck
-from mmtool.replication.topics.mirror import MirroredTopic
-from mmtool.replication.topics.presence import presence_of
+from mmtool.replication.topics.presence import AbsenceCheck, presence_of
 from mmtool.replication.topics.target_limits import TIME_BOUNDS, TargetLimits, short_of_replicas
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.types import TopicPartition
@@ -51,6 +49,24 @@ if TYPE_CHECKING:
     from mmtool.replication.driver.context import FlowContext
     from mmtool.translation.blocks import MirroredPartition
     from mmtool.translation.types import TopicId
+
+
+@dataclass(frozen=True, slots=True)
+class MirroredTopic:
+    """A source topic and its mirror, both of which exist.
+
+    Attributes:
+        partitions: How many are mirrored: as many as the source has; the target may have more.
+        limits: The record sizes and timestamps that the target topic accepts.
+    """
+
+    name: str
+    topic_id: TopicId
+    partitions: int
+    target_name: str
+    target_id: TopicId
+    limits: TargetLimits
+
 
 _LEARNED_AGAIN = 100
 _UNKNOWN = Code.UNKNOWN_TOPIC_OR_PARTITION

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import NO_PRODUCER_ID, decode
-from mmtool.kafka.remedies import NO_LEADER
+from mmtool.kafka.errors import NO_LEADER
 from mmtool.kafka.state.state_log import registration
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code
-from mmtool.kafka.wire.placement import LATEST
+from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC
 from mmtool.translation.types import TopicPartition

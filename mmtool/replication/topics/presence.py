@@ -1,21 +1,56 @@
-"""Check whether a topic is still the mirrored one: it exists, is not known yet, was deleted, or recreated."""
+"""Whether a topic or a leader is missing, or only not known yet; and whether a topic is still the mirrored one."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.topics.facts import HaltReason, forget_deleted, source_made_again
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Awaitable, Callable, Collection
 
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.translation.types import TopicId
+
+
+K = TypeVar("K")
+T = TypeVar("T")
+
+_LOOK_SECONDS = 0.2
+
+
+class AbsenceCheck(Generic[K]):
+    """Repeats the request while a topic or leader is newly missing; one that was missing before causes no wait.
+
+    Attributes:
+        missing: What was missing at the last check.
+        is_first: Whether no check was made before.
+    """
+
+    def __init__(self) -> None:
+        self.missing: frozenset[K] = frozenset()
+        self.is_first = True
+
+    async def of(self, look: Callable[[], Awaitable[tuple[T, Collection[K]]]], seconds: float) -> T:
+        """The result of ``look``, repeated while something is newly missing, for up to ``seconds``.
+
+        Args:
+            look: Returns a result, and what is missing in it.
+            seconds: How long to repeat the request.
+        """
+        deadline = time.monotonic() + seconds
+        while True:
+            found, missing = await look()
+            if self.missing.issuperset(missing) or time.monotonic() >= deadline:
+                self.missing, self.is_first = frozenset(missing), False
+                return found
+            await asyncio.sleep(_LOOK_SECONDS)
+
 
 _GONE_AFTER_SECONDS = 10.0  # a broker may not have heard of a young topic yet
 _LOOK_AGAIN_SECONDS = 0.5

@@ -8,10 +8,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.wire.placement import EARLIEST, LATEST
+from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.words import few, have
-from mmtool.replication.topics.absence import AbsenceCheck
+from mmtool.replication.topics.presence import AbsenceCheck
 from mmtool.translation.blocks import MirroredPartition, MirrorStart
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from mmtool.config.values import RelativeStart
     from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.topics.mirror import MirroredTopic
+    from mmtool.replication.topics.mirror_topics import MirroredTopic
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 

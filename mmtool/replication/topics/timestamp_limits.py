@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.wire.placement import LATEST
+from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plain_text import duration
 from mmtool.plan.words import counted
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.replication.topics.mirror import MirroredTopic
+    from mmtool.replication.topics.mirror_topics import MirroredTopic
     from mmtool.translation.blocks import Block
 
 

@@ -12,10 +12,10 @@ import pytest
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.security.token_endpoint import Failure
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 

@@ -9,10 +9,10 @@ from confluent_kafka.admin import AdminClient
 from kit.kafka_tools import list_topics
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
+from mmtool.lab.cluster import properties_text
 from mmtool.lab.load import Load, produce
+from mmtool.lab.security.certificates import StoreFormat
 from mmtool.lab.security.kinds import ADMIN, GUEST, MMTOOL, SecurityKind
-from mmtool.lab.security.stores import StoreFormat
-from mmtool.lab.server_properties import properties_text
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Self
 
 from kit.chaos.schedule import Side, What
 from kit.link import LinkShape, Way
-from mmtool.kafka.wire.markers import WriteTxnMarkersRequest
 from mmtool.kafka.wire.produce import ProduceRequest
-from mmtool.lab.worker import Worker
+from mmtool.kafka.wire.transactions import WriteTxnMarkersRequest
+from mmtool.lab.load import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kit.broker_watch import committed
 from mmtool.errors import MmtoolError
+from mmtool.lab.load import Worker
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.worker import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,7 @@ from kit.chaos.sides import Sides, first_unread
 from kit.consumers import consume
 from kit.lookups import groups_of
 from mmtool.failover.diverged_tail.tail_file import exported_records
-from mmtool.lab.load import Load, produce
-from mmtool.lab.records import numbered
+from mmtool.lab.load import Load, numbered, produce
 from mmtool.plan.groups.facts import Commit
 
 if TYPE_CHECKING:

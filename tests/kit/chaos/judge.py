@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kit.chaos.anomalies import Committed, Kind, of_group, of_records
 from kit.chaos.sides import first_unread, records_below
 from kit.exactness import stored_maps, wrong_translations
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

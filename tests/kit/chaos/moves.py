@@ -18,8 +18,8 @@ from kit.chaos.linked_flow import PARTITIONS
 from kit.chaos.schedule import schedule_of
 from kit.processes import run_mmtool
 from mmtool.kafka.state.log_reader import read_log
-from mmtool.lab.wait import patience, wait_until
-from mmtool.lab.worker import Worker
+from mmtool.lab.load import Worker
+from mmtool.lab.ports import patience, wait_until
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ from kit.chaos.schedule import schedule_of
 from kit.working_group import WorkingGroup
 from kit.writers import RunningWriter
 from mmtool.errors import GateError, UnreachableError
-from mmtool.kafka.wire.markers import WriteTxnMarkersRequest
 from mmtool.kafka.wire.produce import ProduceRequest
+from mmtool.kafka.wire.transactions import WriteTxnMarkersRequest
+from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import end_offsets
-from mmtool.lab.wait import patience, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -20,18 +20,18 @@ from kit.decoders.state import PLACE, group_plan, sealed_document, some
 from kit.decoders.table import Decoder
 from mmtool.errors import UsageError
 from mmtool.evidence.signature import EVIDENCE, SIGNATURE, PageError, check, load_public_key, load_signer
+from mmtool.failover.commits.apply import read_undo
 from mmtool.failover.commits.exchange import lines_in
-from mmtool.failover.commits.undo_files import read_undo
 from mmtool.failover.diverged_tail.tail_file import exported_records, read_export
 from mmtool.insight.verify.points import points_in
 from mmtool.lab.state import BrokerState, LabState, StateDirectory
+from mmtool.plan.failover.acl_promotion import read_principal_map
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.guards import Guard
-from mmtool.plan.failover.principal_map import read_principal_map
 from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.failover.steps import Mode, steps_of
 from mmtool.plan.groups.facts import Commit, Member
-from mmtool.plan.groups.reset_csv import parse_groups_csv, parse_reset_csv
+from mmtool.plan.groups.imports import parse_groups_csv, parse_reset_csv
 from mmtool.plan.groups.spark_offsets import parse_offset_log
 from mmtool.plan.groups.undo import Replaced, Undo
 from mmtool.plan.records.documents import UnreadableDocumentError
@@ -40,8 +40,7 @@ from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, To
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import Names
 from mmtool.runtime.known_names import names_in
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import ClusterId
+from mmtool.translation.types import UNKNOWN, ClusterId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,7 +62,7 @@ def rows() -> Iterator[Decoder]:
     )
     yield Decoder(
         "undo file",
-        (f"{groups}.undo", "mmtool.failover.commits.undo_files"),
+        (f"{groups}.undo", "mmtool.failover.commits.apply"),
         _undos,
         lambda data: read_undo("undo.json", data),
         (UsageError,),
@@ -91,7 +90,7 @@ def rows() -> Iterator[Decoder]:
     )
     yield Decoder(
         "map of principals",
-        ("mmtool.plan.failover.principal_map",),
+        ("mmtool.plan.failover.acl_promotion",),
         lambda: [b"source_principal,target_principal\nUser:east-app,User:west-app\nUser:old,\n"],
         lambda data: read_principal_map(data.decode("utf-8", "replace").splitlines()),
         (ValueError,),
@@ -107,7 +106,7 @@ def rows() -> Iterator[Decoder]:
 def _reset_file(of: str, read: Callable[[list[str]], object], sample: bytes) -> Decoder:
     return Decoder(
         f"reset file {of}",
-        ("mmtool.plan.groups.reset_csv", "mmtool.failover.commits.exchange"),
+        ("mmtool.plan.groups.imports", "mmtool.failover.commits.exchange"),
         lambda: [sample],
         lambda data: read(lines_in("file", data)),
         (ValueError, UsageError),

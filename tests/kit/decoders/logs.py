@@ -24,10 +24,10 @@ from mmtool.kafka.batches import (
     same_records,
     verify_crc,
 )
-from mmtool.kafka.batches.aborts import is_abort_marker
-from mmtool.kafka.groups.commit_log import commit_of
-from mmtool.kafka.state.own_records import foreign_records
-from mmtool.plan.groups.commit_metadata import is_of_streams, is_position_map
+from mmtool.kafka.batches.sequence import is_abort_marker
+from mmtool.kafka.groups.coordinators import commit_of
+from mmtool.kafka.state.own_log import foreign_records
+from mmtool.plan.groups.outside_offsets import is_of_streams, is_position_map
 from mmtool.translation.connect_offsets import decode_position
 from mmtool.translation.mm2_records import (
     Checkpoint,
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 _PLACE = TopicPartition("orders", 3)
 _BATCHES = "mmtool.kafka.batches"
 _READING = tuple(
-    f"{_BATCHES}.{name}" for name in ("sequence", "header", "records", "compression", "legacy", "integrity")
+    f"{_BATCHES}.{name}" for name in ("sequence", "header", "records", "compression", "checksum")
 )
 _MM2 = "mmtool.translation.mm2_records"
 
@@ -63,20 +63,20 @@ def rows() -> Iterator[Decoder]:
         sealed_batches,
     )
     yield Decoder("batches to compare", (f"{_BATCHES}.compare",), _batches, _compare, bad, sealed_batches)
-    yield Decoder("transaction markers", (f"{_BATCHES}.aborts",), _markers, _filter, bad, sealed_batches)
+    yield Decoder("transaction markers", (f"{_BATCHES}.sequence",), _markers, _filter, bad, sealed_batches)
     yield Decoder("producer ids", (f"{_BATCHES}.header",), _batches, producer_ids)
-    yield Decoder("records of MM2's topics", ("mmtool.kafka.state.own_records",), _batches, _foreign, bad)
+    yield Decoder("records of MM2's topics", ("mmtool.kafka.state.own_log",), _batches, _foreign, bad)
     yield Decoder("offset syncs", (_MM2,), _syncs, lambda data: decode_offset_sync(*_record(data)))
     yield Decoder("checkpoints", (_MM2,), _checkpoints, lambda data: decode_checkpoint(*_record(data)))
     yield Decoder("heartbeats", (_MM2,), _heartbeats, lambda data: decode_heartbeat(*_record(data)))
     yield Decoder(
         "Connect's offsets",
-        ("mmtool.translation.connect_offsets", "mmtool.translation.json_text"),
+        ("mmtool.translation.connect_offsets", "mmtool.translation.connect_offsets"),
         _positions,
         lambda data: decode_position(*_record(data), "east", "west"),
     )
-    yield Decoder("keys of commit records", ("mmtool.kafka.groups.commit_log",), _commit_keys, commit_of)
-    yield Decoder("metadata of commits", ("mmtool.plan.groups.commit_metadata",), _metadata, _read_metadata)
+    yield Decoder("keys of commit records", ("mmtool.kafka.groups.coordinators",), _commit_keys, commit_of)
+    yield Decoder("metadata of commits", ("mmtool.plan.groups.outside_offsets",), _metadata, _read_metadata)
 
 
 def _batches() -> Iterator[bytes]:

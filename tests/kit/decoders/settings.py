@@ -20,11 +20,11 @@ from cryptography.hazmat.primitives.serialization import (
 from kit.decoders.files import as_file
 from kit.decoders.table import Decoder
 from mmtool.config import load_settings
-from mmtool.config.jaas import parse_jaas
 from mmtool.config.javaregex import PatternRefusedError, compile_java
-from mmtool.config.pem import pem_document
 from mmtool.config.placeholders import Resolver, UnresolvedError
 from mmtool.config.properties import read_properties
+from mmtool.config.sasl import parse_jaas
+from mmtool.config.security import pem_document
 from mmtool.errors import ConfigError, UsageError
 from mmtool.importers.service import imported_json, imported_yaml
 from mmtool.keystores.certificates import certificates_in, der_certificate, first_expiry, leaf_subject, opens
@@ -101,7 +101,7 @@ def rows() -> Iterator[Decoder]:
     )
     yield Decoder("placeholders", (f"{config}.placeholders",), _placeholders, _resolve, (UnresolvedError,))
     yield Decoder(
-        "login modules", (f"{config}.jaas",), _logins, lambda data: parse_jaas(_text(data)), (ValueError,)
+        "login modules", (f"{config}.sasl",), _logins, lambda data: parse_jaas(_text(data)), (ValueError,)
     )
     yield Decoder(
         "Java patterns",
@@ -113,7 +113,11 @@ def rows() -> Iterator[Decoder]:
         seconds_per_byte=2e-3,  # `re` compiles each class
     )
     yield Decoder(
-        "PEM in a value", (f"{config}.pem",), _pems, lambda data: pem_document(_text(data)), (ValueError,)
+        "PEM in a value",
+        (f"{config}.security",),
+        _pems,
+        lambda data: pem_document(_text(data)),
+        (ValueError,),
     )
     yield Decoder("certificates", ("mmtool.keystores.certificates",), _pems, _read_certificates, is_slow=True)
     yield Decoder("formats of stores", ("mmtool.keystores.formats",), _stores, detect_format)

@@ -18,8 +18,8 @@ from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records import documents
-from mmtool.plan.records.control_topic import CONTROL_DOCUMENTS
 from mmtool.plan.records.documents import Document, UnreadableDocumentError
+from mmtool.plan.records.identity import CONTROL_DOCUMENTS
 from mmtool.plan.records.journal import Entry, Kind, group_body
 from mmtool.translation.answers import Bounded, Exact, Knowledge
 from mmtool.translation.block_codec import decode_block, decode_blocks, decode_key, encode_block, encode_key
@@ -54,7 +54,7 @@ def rows() -> Iterator[Decoder]:
     for kind in every_document():
         yield Decoder(
             f"document {kind.__name__}",
-            (kind.__module__, f"{_RECORDS}.documents", f"{_RECORDS}.shapes", f"{_RECORDS}.control_topic"),
+            (kind.__module__, f"{_RECORDS}.documents", f"{_RECORDS}.shapes", f"{_RECORDS}.identity"),
             partial(_documents, kind),
             partial(_read_document, kind),
             (UnreadableDocumentError,),

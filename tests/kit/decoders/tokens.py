@@ -11,10 +11,9 @@ from kit.decoders.files import as_file
 from kit.decoders.table import Decoder
 from mmtool.config.settings import OAuthLogin, TokenFileLogin
 from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.kafka.errors import readable_refusal
 from mmtool.kafka.tokens.endpoint import TokenEndpoint, _document
-from mmtool.kafka.tokens.msk import signed_seconds
-from mmtool.kafka.tokens.refusals import readable_refusal
-from mmtool.kafka.tokens.token import TokenFile
+from mmtool.kafka.tokens.token import TokenFile, signed_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +31,8 @@ def rows() -> Iterator[Decoder]:
         (UnreachableError, NotAuthorisedError),
     )
     yield Decoder("token file", (f"{room}.token",), _tokens, _read_file, (UnreachableError,))
-    yield Decoder("signed IAM token", (f"{room}.msk",), _signed, _read_signed, (UnreachableError,))
-    yield Decoder("refusal of a token", (f"{room}.refusals",), _refusals, _read_refusal)
+    yield Decoder("signed IAM token", (f"{room}.token",), _signed, _read_signed, (UnreachableError,))
+    yield Decoder("refusal of a token", ("mmtool.kafka.errors",), _refusals, _read_refusal)
 
 
 def _jwt(**claims: object) -> str:

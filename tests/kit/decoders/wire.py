@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.codec import Cursor
 
 _SHARED = (
-    "mmtool.kafka.wire.codec", "mmtool.kafka.wire.request", "mmtool.kafka.wire.rights", "mmtool.kafka.wire.schema",
+    "mmtool.kafka.wire.codec", "mmtool.kafka.wire.request", "mmtool.kafka.wire.acls", "mmtool.kafka.wire.schema",
 )  # fmt: skip
 
 

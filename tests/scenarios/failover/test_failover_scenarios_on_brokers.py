@@ -22,12 +22,12 @@ from kit.scenario_ends import differences, operation_of, standing_differences
 from kit.scenarios import SIDES, Scenario, SceneState, read_scenario
 from mmtool.config import load_settings
 from mmtool.failover.operation.records import recorded
-from mmtool.kafka.mm2.topics import Mm2Topics
+from mmtool.kafka.mm2.mirror_maker import Mm2Topics
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.lab.wait import wait_until
 from mmtool.plan.groups.facts import Commit
 
 pytestmark = pytest.mark.kafka

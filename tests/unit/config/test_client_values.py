@@ -6,8 +6,7 @@ from confluent_kafka.admin import AdminClient
 
 from mmtool.config.clientkeys import CLIENT_KEYS, client_keys, librdkafka_value
 from mmtool.errors import ConfigError
-from mmtool.kafka.clients import librdkafka_config, new_client
-from mmtool.kafka.kept_clients import admin_client, reader_config
+from mmtool.kafka.clients import admin_client, librdkafka_config, new_client, reader_config
 
 INT, LONG = 2**31 - 1, 2**63 - 1
 

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from mmtool.config.exposure import exposed_files
+from mmtool.config.live import exposed_files
 
 LOGIN = 'A.sasl.jaas.config = X required password="p";\n'
 

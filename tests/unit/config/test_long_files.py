@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from mmtool.config.pem import pem_document
 from mmtool.config.placeholders import Resolver, UnresolvedError
 from mmtool.config.properties import read_properties
+from mmtool.config.security import pem_document
 from mmtool.errors import ConfigError
 from mmtool.keystores.certificates import certificates_in
 

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from mmtool.config.pem import pem_document
+from mmtool.config.security import pem_document
 from mmtool.errors import ConfigError
 from mmtool.kafka.clients import librdkafka_config, new_client, wire_options
 

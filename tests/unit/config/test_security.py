@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.serialization import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.config.jaas import jaas_text, parse_jaas
+from mmtool.config.sasl import jaas_text, parse_jaas
 from mmtool.errors import ConfigError
 
 CANARY = "canary-5eCr3t"

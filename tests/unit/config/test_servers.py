@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.config.servers import parse_servers
+from mmtool.config.values import parse_servers
 from mmtool.errors import ConfigError
 
 

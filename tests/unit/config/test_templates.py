@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.config.templates import unsubstituted
+from mmtool.config.placeholders import unsubstituted
 from mmtool.errors import ConfigError
 from mmtool.output.redaction import redacted
 

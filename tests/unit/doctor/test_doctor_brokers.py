@@ -15,8 +15,7 @@ from mmtool.doctor.broker_checks import (
 )
 from mmtool.doctor.spark import SparkFacts, judge_spark, master_addresses
 from mmtool.kafka.admin.details import LogDir, Replicas, TopicDetails
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 GIB = 1 << 30
 WHOLE = Replicas(1, (1, 2, 3), (1, 2, 3))

@@ -15,8 +15,8 @@ from mmtool.doctor.entrances import (
     judge_certificates,
     judge_listeners,
     judge_versions,
+    release_of,
 )
-from mmtool.doctor.releases import release_of
 from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
 from mmtool.kafka.admin.listeners import entrances
 from mmtool.kafka.wire.api_versions import SpokenApis

@@ -5,10 +5,9 @@ import pytest
 from mmtool.doctor.finding import Severity
 from mmtool.doctor.groups import judge_assign, judge_connect, judge_share, judge_state, judge_streams_protocol
 from mmtool.doctor.transactions import Open, judge_transaction
-from mmtool.plan.failover.acl_fence import OpenTransaction
+from mmtool.plan.failover.fence_plan import OpenTransaction
 from mmtool.plan.groups.applications import AppState, StateLoss, StateTopic
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 MINUTE_MS = 60_000
 LIMIT_MS = 15 * MINUTE_MS

@@ -9,9 +9,9 @@ from mmtool.doctor.rights import (
     lacking_on_topics,
 )
 from mmtool.kafka.admin.details import TopicDetails
-from mmtool.kafka.wire.rights import Operation, Rights
+from mmtool.kafka.wire.acls import Operation, Rights
 from mmtool.rights.needs import Kind, Need, Purpose
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 MM = Asker("B", "User:mm", "b:9092")
 EVERY = frozenset(Purpose)

@@ -14,8 +14,8 @@ from mmtool.doctor.topics import (
     known_aliases,
 )
 from mmtool.plan.topics.facts import TopicFacts
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.names import DefaultPolicy
+from mmtool.translation.types import UNKNOWN
 
 IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 NO_REFRESH = "refresh.topics.enabled = false"

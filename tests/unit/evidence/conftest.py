@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from mmtool.evidence.document import Evidence, Fact, Hash, Kind, Moment, Tone, Verdict
-from mmtool.evidence.file import page_bytes
+from mmtool.evidence.page import page_bytes
 from mmtool.evidence.signature import load_public_key, load_signer
 
 AT = "2026-01-31T12:00:00.000Z"

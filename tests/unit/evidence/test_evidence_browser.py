@@ -9,7 +9,7 @@ import pytest
 
 from kit.browser import Browser, unpacked
 from kit.debian import has_apt
-from mmtool.evidence.file import page_bytes
+from mmtool.evidence.page import page_bytes
 from tests.unit.evidence.conftest import AT, compared, evidence_of
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]

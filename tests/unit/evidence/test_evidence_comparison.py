@@ -6,8 +6,7 @@ import pytest
 
 from mmtool.evidence.comparison import Run, comparison_evidence
 from mmtool.evidence.document import Tone
-from mmtool.insight.verify.findings import Difference, Findings, Kind
-from mmtool.insight.verify.verdicts import ComparedRow
+from mmtool.insight.verify.verdicts import ComparedRow, Difference, Findings, Kind
 from mmtool.insight.verify.verification import Options, Verification
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.types import ClusterId, TopicPartition

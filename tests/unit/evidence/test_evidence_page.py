@@ -10,8 +10,7 @@ import pytest
 
 from kit.schemas import misfits
 from mmtool.evidence.document import Fact, Kind, Moment, Tone, Verdict, canonical, rows_hash
-from mmtool.evidence.file import page_bytes
-from mmtool.evidence.page import render
+from mmtool.evidence.page import page_bytes, render
 from tests.unit.evidence.conftest import AT, compared, evidence_of
 
 HOSTILE = """</script><script>alert(1)</script><img src=x onerror="alert(1)">'&amp;\u202e\x1b[31m\ud800"""

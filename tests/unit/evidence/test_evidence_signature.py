@@ -11,7 +11,7 @@ import pytest
 
 from mmtool.errors import CheckFailedError, UsageError
 from mmtool.evidence.document import Fact, Kind, canonical
-from mmtool.evidence.file import page_bytes, write_page
+from mmtool.evidence.page import page_bytes, write_page
 from mmtool.evidence.signature import (
     EncryptedKeyError,
     PageError,

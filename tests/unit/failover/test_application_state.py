@@ -23,7 +23,7 @@ from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.runbook.by_hand import Hands, Place
 from mmtool.plan.words import Names
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))

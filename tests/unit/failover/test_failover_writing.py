@@ -15,8 +15,8 @@ from mmtool.failover.commits.write import (
     write_groups,
 )
 from mmtool.insight.translation import translate_groups
+from mmtool.kafka.errors import GRANT
 from mmtool.kafka.ports import Problem
-from mmtool.kafka.remedies import GRANT
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.groups.offsets import Rules
 from mmtool.translation.types import TopicPartition

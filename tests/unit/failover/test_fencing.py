@@ -14,11 +14,9 @@ from mmtool.failover.fence.actions import (
     watch_ends,
 )
 from mmtool.kafka.ports import Bounds, Problem
-from mmtool.plan.failover.acl_fence import OpenTransaction
 from mmtool.plan.failover.acl_rules import Binding
-from mmtool.plan.failover.fence_plan import FenceKind
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import ClusterId, TopicPartition
+from mmtool.plan.failover.fence_plan import FenceKind, OpenTransaction
+from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)
 

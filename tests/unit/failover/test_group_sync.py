@@ -221,7 +221,7 @@ def test_a_forced_turn_that_leaves_groups_behind_ends_with_3_or_6(once, turns):
 )
 def test_it_says_what_it_does_until_it_is_stopped_and_its_end_is_no_error(sync, monkeypatch, end, code, said):
     turns = iter([lambda: None, end])
-    monkeypatch.setattr("mmtool.output.watch_screen.time.sleep", lambda _: next(turns)())
+    monkeypatch.setattr("mmtool.output.render.time.sleep", lambda _: next(turns)())
     ended = sync("--every", "5", "-o", "json")
     documents = [json.loads(line) for line in ended.stdout.splitlines()]
     assert (ended.code, [len(document["data"]) for document in documents]) == (code, [1, 1])

@@ -14,7 +14,7 @@ from mmtool.failover.operation.states import Event
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.undo import UndoGroup
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason
 from mmtool.translation.types import ClusterId, TopicPartition
 
 IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")

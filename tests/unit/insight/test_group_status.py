@@ -10,9 +10,9 @@ from kit.scene import Scene
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.failover.modes.emergency import rehearse
 from mmtool.failover.report.report import rehearsed_row
-from mmtool.insight.group_report import headline
 from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
+from mmtool.insight.status_report import groups_headline
 from mmtool.metrics.families import FAILOVER_READY
 from mmtool.metrics.samples import samples_of_groups
 from mmtool.plan.groups.facts import GroupSelection, Member
@@ -178,7 +178,7 @@ def test_a_group_that_a_failover_has_moved_to_the_target_need_not_be_stopped_or_
 def test_a_group_that_a_failover_has_moved_is_in_nobody_s_count_of_ready_groups(scene):
     scene.state.marked(MovedGroupRecord("app", True, "op-1", "ann@host-1", 0))
     found = scene.found()
-    assert headline(found) == "east->west: 0 of 1 group ready to fail over; moved by a failover: app"
+    assert groups_headline(found) == "east->west: 0 of 1 group ready to fail over; moved by a failover: app"
     (summary,) = summaries(found.rows)
     assert FAILOVER_READY not in [one.family for one in samples_of_groups({}, [summary])]  # an alert is on 0
     assert summary.ready is False

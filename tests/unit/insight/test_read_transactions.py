@@ -8,7 +8,7 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.insight.verify import transactions
-from mmtool.kafka.remedies import CUT_SHORT, NO_LEADER, THROTTLED
+from mmtool.kafka.errors import CUT_SHORT, NO_LEADER, THROTTLED
 from mmtool.kafka.wire.cluster import ConnectionLostError
 
 

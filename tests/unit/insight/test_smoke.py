@@ -11,8 +11,7 @@ from mmtool.plan.flow.smoke import CANARY_GROUP
 from mmtool.plan.flow.status import FlowMember
 from mmtool.plan.groups.facts import Commit, GroupSelection, select_groups
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, State
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 CANARY_STEPS = ["clusters", "owner", "topic", "produce", "mirrored", "commit", "translated", "read"]
 NEWEST_STEPS = ["clusters", "owner", "newest", "mirrored", "translated", "read"]

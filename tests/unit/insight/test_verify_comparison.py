@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.insight.verify.comparison import Expectations, Line, Lines, align, compare_lines
-from mmtool.insight.verify.findings import Difference, Findings, Kind
+from mmtool.insight.verify.verdicts import Difference, Findings, Kind
 
 
 def line(number, *, timestamp=None, key=None, value=None, headers=7):

@@ -8,10 +8,9 @@ from mmtool.insight.verify.ranges import ComparedPartition, Joint, plan_ranges
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.blocks import Gap, MirroredTo, MirrorStart, Tail
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.partition_map import PartitionMap
 from mmtool.translation.runs import Run, RunMap
-from mmtool.translation.types import TopicId, TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition
 
 START = MirrorStart(100, 110)
 RUNS = RunMap.from_runs([Run(100, 110, 500), Run(605, 610, 395)])

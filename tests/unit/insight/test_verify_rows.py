@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.insight.verify.findings import Difference, Findings, Kind
-from mmtool.insight.verify.verdicts import ComparedRow, gate, severity
+from mmtool.insight.verify.verdicts import ComparedRow, Difference, Findings, Kind, gate, severity
 from mmtool.insight.verify.verification import Verification
 from mmtool.translation.types import TopicPartition
 

@@ -9,7 +9,7 @@ from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.admin import cluster_facts
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
-from mmtool.kafka.kept_clients import HearingClient
+from mmtool.kafka.clients import HearingClient
 
 PATIENCE_SECONDS = 20.0
 

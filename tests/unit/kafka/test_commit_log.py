@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.kafka.groups.commit_log import partition_of
+from mmtool.kafka.groups.coordinators import partition_of
 
 
 @pytest.mark.parametrize(

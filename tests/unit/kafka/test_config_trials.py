@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.kafka.admin.config_trials import apply_configs
-from mmtool.plan.topics.config_refusals import ConfigAdjustment, adjustment_sentences, nearest_value
+from mmtool.kafka.admin.topics import apply_configs
+from mmtool.plan.topics.configs import ConfigAdjustment, adjustment_sentences, nearest_value
 
 UNKNOWN = "Unknown topic config name: message.format.version"
 TOO_SMALL = "Invalid value 100000 for configuration segment.bytes: Value must be at least 1048576"

@@ -10,8 +10,7 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.group_offsets import FetchedOffset, FetchedOffsets
-from mmtool.kafka.wire.groups import Coordinator, DescribedGroup
+from mmtool.kafka.wire.groups import Coordinator, DescribedGroup, FetchedOffset, FetchedOffsets
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

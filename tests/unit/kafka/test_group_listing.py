@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mmtool.kafka.groups.commit_log import partition_of
-from mmtool.kafka.groups.listing import all_groups, names_by_partition
+from mmtool.kafka.groups.coordinators import all_groups, names_by_partition, partition_of
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import (
     DescribedGroup,

@@ -4,16 +4,20 @@ import pytest
 from confluent_kafka import KafkaError
 
 from mmtool.config import ClusterSettings
-from mmtool.kafka.errors import KINDS, Kind, failure_of, kind_of, unreachable
-from mmtool.kafka.remedies import (
+from mmtool.kafka.errors import (
     _NAMES,
     CLOSED,
     CUT_SHORT,
+    KINDS,
     NO_LEADER,
     OAUTH_REFUSED,
     OTHER_CLUSTER,
     REMEDIES,
     UNPROVEN,
+    Kind,
+    failure_of,
+    kind_of,
+    unreachable,
 )
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code

@@ -14,13 +14,12 @@ from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, Unreach
 from mmtool.kafka.groups import groups as groups_module
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.patience import RetriableError
+from mmtool.kafka.wire.acls import Rights
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import Coordinator, DescribedGroup
-from mmtool.kafka.wire.rights import Rights
 from mmtool.plan.groups.facts import Commit
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 

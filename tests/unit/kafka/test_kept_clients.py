@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError
 
 from mmtool.config import ClusterSettings
 from mmtool.config.settings import PasswordLogin, Security
-from mmtool.kafka import kept_clients
-from mmtool.kafka.kept_clients import admin_client, lent_reader
+from mmtool.kafka import clients
+from mmtool.kafka.clients import admin_client, lent_reader
 
 
 class Client:
@@ -38,9 +38,9 @@ class Client:
 
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch):
-    monkeypatch.setattr(kept_clients, "_shelves", {})
+    monkeypatch.setattr(clients, "_shelves", {})
     for library_class in ("Consumer", "AdminClient"):
-        monkeypatch.setattr(kept_clients, library_class, Client)
+        monkeypatch.setattr(clients, library_class, Client)
 
 
 def west(word="old"):
@@ -119,7 +119,7 @@ def test_a_forked_process_has_clients_of_its_own():
 
 
 def test_a_process_forked_while_clients_are_looked_up_does_not_wait_for_them():
-    with kept_clients._lock:
+    with clients._lock:
         child = os.fork()
         if child == 0:
             admin_client(west())

@@ -8,13 +8,12 @@ import pytest
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka import patience
+from mmtool.kafka.errors import CLOSED
 from mmtool.kafka.logs.log_bounds import Patience, read_bounds
 from mmtool.kafka.ports import Bounds
-from mmtool.kafka.remedies import CLOSED
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
-from mmtool.kafka.wire.placement import EARLIEST, ListedOffset
+from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset, PartitionLeader, TopicMetadata
 from mmtool.translation.types import TopicId, TopicPartition
 
 SETTINGS = ClusterSettings(alias="west", bootstrap_servers="west-1:9092")

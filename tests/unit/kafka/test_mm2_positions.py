@@ -8,9 +8,9 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.config import ClusterSettings
-from mmtool.config.mm2_names import workers_groups
+from mmtool.config.aliases import workers_groups
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.kept_clients import reader_config
+from mmtool.kafka.clients import reader_config
 from mmtool.kafka.mm2 import mirror_maker
 from mmtool.kafka.mm2.mirror_maker import read_positions
 from mmtool.kafka.state.log_reader import LogRecord

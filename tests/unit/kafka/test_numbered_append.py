@@ -12,8 +12,7 @@ from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.claims import Claim
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.kafka.wire.placement import EARLIEST, ListedOffset
+from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset, TopicMetadata
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)

@@ -10,8 +10,8 @@ import pytest
 from kit.batches import PlainRecord, batch_of
 from kit.mirror import SOURCE_ID, fetched
 from mmtool.config import ClusterSettings
-from mmtool.kafka.logs import oldest
-from mmtool.kafka.logs.oldest import first_missing_times
+from mmtool.kafka.logs import log_bounds
+from mmtool.kafka.logs.log_bounds import first_missing_times
 from mmtool.kafka.ports import FirstMissing
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -57,13 +57,13 @@ class Telling(Dying):
 @pytest.mark.parametrize(("timestamp", "told"), [(7_000, [7_000]), (-1, [])])
 def test_a_record_that_carries_no_time_tells_none(timestamp, told, monkeypatch):
     """Else it had waited since 1970, and the source would be about to delete it at any moment."""
-    monkeypatch.setattr(oldest, "wire_cluster", lambda *_, **__: Telling(timestamp))
+    monkeypatch.setattr(log_bounds, "wire_cluster", lambda *_, **__: Telling(timestamp))
     times = first_missing_times(EAST, [FirstMissing("orders", SOURCE_ID, 0, 5)], 1.0, read_committed=True)
     assert list(times.values()) == told
 
 
 def test_of_a_source_whose_brokers_are_gone_by_now_nothing_is_told(monkeypatch):
-    monkeypatch.setattr(oldest, "wire_cluster", lambda *_, **__: Dying())
+    monkeypatch.setattr(log_bounds, "wire_cluster", lambda *_, **__: Dying())
     places = [FirstMissing("orders", TopicId("id"), 0, 5)]
     assert first_missing_times(EAST, places, 1.0, read_committed=True) == {}
 
@@ -73,7 +73,7 @@ def test_a_broker_that_does_not_answer_is_waited_for_no_longer_than_the_look_may
         async def send(self, *_, **__):
             await asyncio.sleep(60)
 
-    monkeypatch.setattr(oldest, "wire_cluster", lambda *_, **__: Hanging(0))
+    monkeypatch.setattr(log_bounds, "wire_cluster", lambda *_, **__: Hanging(0))
     began = time.monotonic()
     places = [FirstMissing("orders", TopicId("id"), 0, 5)]
     assert first_missing_times(EAST, places, 0.3, read_committed=True) == {}

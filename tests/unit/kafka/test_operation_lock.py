@@ -8,8 +8,8 @@ import pytest
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import OwnedElsewhereError, UnreachableError
-from mmtool.kafka.groups import operation_lock as operation_lock_of
-from mmtool.kafka.groups.operation_lock import OperationLock, _client_id
+from mmtool.kafka.groups import lease as operation_lock_of
+from mmtool.kafka.groups.lease import OperationLock, _client_id
 from mmtool.plan.flow.status import FlowMember
 
 

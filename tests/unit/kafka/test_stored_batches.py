@@ -10,7 +10,7 @@ from kit.batches import data
 from kit.mirror import SOURCE_ID, fetched
 from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
-from mmtool.kafka.logs.batches_on_disk import KafkaBatches
+from mmtool.kafka.logs.log_parts import KafkaBatches
 from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer

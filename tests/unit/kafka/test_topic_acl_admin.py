@@ -6,8 +6,8 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from mmtool.config import ClusterSettings
-from mmtool.kafka.admin.acls import AclAdmin
-from mmtool.plan.topics.acls import TopicAcl
+from mmtool.kafka.admin.topics import AclAdmin
+from mmtool.plan.topics.configs import TopicAcl
 
 
 def rule(user, operation="READ"):

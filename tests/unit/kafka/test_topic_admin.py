@@ -9,11 +9,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.kafka.admin.config_trials import TrialResult
-from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.admin.topics import TopicAdmin, TrialResult
 from mmtool.plan.topics.configs import ConfigEntry, Origin
-from mmtool.replication.background import topic_configs
-from mmtool.replication.background.topic_configs import TopicConfigs
+from mmtool.replication.background import topic_sync
+from mmtool.replication.background.topic_sync import TopicConfigs
 
 SILENT = SimpleNamespace(of=lambda *_: [])
 
@@ -68,10 +67,8 @@ def test_configs_of_topics_are_carried_over_beside_one_that_may_not_be_described
             alter_adjusted=lambda steps: altered.update(steps) or TrialResult(),
         )
 
-    monkeypatch.setattr(topic_configs, "TopicAdmin", fake)
-    monkeypatch.setattr(
-        topic_configs, "config_rules", lambda _: SimpleNamespace(accepts=bool, defaults_from="")
-    )
+    monkeypatch.setattr(topic_sync, "TopicAdmin", fake)
+    monkeypatch.setattr(topic_sync, "config_rules", lambda _: SimpleNamespace(accepts=bool, defaults_from=""))
     flow = SimpleNamespace(source=SimpleNamespace(alias="source"), target=SimpleNamespace(alias="target"))
     duty = TopicConfigs(flow, dict, print, SILENT)
     with pytest.raises(MmtoolError, match="topic shy of source does not show its configuration"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.kafka.state.append_count import unbooked_of
+from mmtool.kafka.state.flow_state import unbooked_of
 from mmtool.kafka.wire.transactions import ProducerState
 from mmtool.translation.blocks import WriterState
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 LAST = (1 << 31) - 1
 

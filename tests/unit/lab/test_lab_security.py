@@ -10,11 +10,24 @@ from urllib.request import urlopen
 import pytest
 
 from mmtool.keystores import StoreFile, read_identity, read_trusted
-from mmtool.lab.security.certificates import Authority
-from mmtool.lab.security.clients import SECRETS, Login, client_properties, without_secrets
-from mmtool.lab.security.kinds import ADMIN, BROKER, SecurityKind
-from mmtool.lab.security.listeners import secured_properties
-from mmtool.lab.security.stores import StoreFormat, pem_identity, pkcs12_identity, pkcs12_trust, write_private
+from mmtool.lab.security.certificates import (
+    Authority,
+    StoreFormat,
+    pem_identity,
+    pkcs12_identity,
+    pkcs12_trust,
+    write_private,
+)
+from mmtool.lab.security.kinds import (
+    ADMIN,
+    BROKER,
+    SECRETS,
+    Login,
+    SecurityKind,
+    client_properties,
+    secured_properties,
+    without_secrets,
+)
 from mmtool.lab.security.token_endpoint import Tls, TokenEndpoint, TokenPolicy
 
 PASSWORD = "canary-5eCr3t"  # noqa: S105  of this test alone

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from mmtool.errors import UsageError
-from mmtool.lab import probe
-from mmtool.lab.cluster import Cluster, Shape, new_cluster_id
+from mmtool.lab import ports
+from mmtool.lab.cluster import Cluster, Node, Shape, new_cluster_id, server_properties
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, _chunks
-from mmtool.lab.probe import TlsFiles
+from mmtool.lab.ports import TlsFiles
 from mmtool.lab.security.kinds import Secure, SecurityKind
-from mmtool.lab.server_properties import Node, server_properties
 from mmtool.lab.session import LabRequest
 from mmtool.lab.state import BrokerState, LabState, StateDirectory
 
@@ -112,7 +111,7 @@ def test_something_that_listens_but_never_answers_is_not_ready():
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
-        assert probe.ask(silent.getsockname()[1], timeout=0.2) is None
+        assert ports.ask(silent.getsockname()[1], timeout=0.2) is None
 
 
 def test_a_load_is_dealt_out_evenly_and_goes_on_where_it_is_told():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from mmtool.lab.worker import Worker, end_together
+from mmtool.lab.load import Worker, end_together
 
 
 def test_all_are_asked_before_any_is_waited_for():

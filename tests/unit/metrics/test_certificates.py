@@ -6,8 +6,8 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.keystores.certificates import certificates_in, first_expiry
+from mmtool.metrics.collector import KafkaProbes
 from mmtool.metrics.families import Level
-from mmtool.metrics.probes import KafkaProbes
 
 PROPERTIES = """\
 clusters = a, b

@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 from kit.scrape import fetch
 from mmtool.config import load_settings
 from mmtool.errors import NotAuthorisedError, UnreachableError, UsageError
-from mmtool.lab.wait import wait_until
+from mmtool.lab.ports import wait_until
 from mmtool.metrics import families
 from mmtool.metrics.collector import Collector, Lookout, Reopened
 from mmtool.metrics.samples import Sample

@@ -13,11 +13,10 @@ from mmtool.events import Event, Notice
 from mmtool.output import Result, console, detail, emit, fail, preview, talk, warn
 from mmtool.output.documents import csv_text, json_document
 from mmtool.output.failures import handle_failures
-from mmtool.output.formats import LogFormat, OutputFormat
 from mmtool.output.junit import Case, junit_xml
-from mmtool.output.progress import Progress, ProgressSnapshot
-from mmtool.output.steps import Steps
-from mmtool.output.watch_screen import picture
+from mmtool.output.progress import Progress, ProgressSnapshot, Steps
+from mmtool.output.render import picture
+from mmtool.output.result import LogFormat, OutputFormat
 from mmtool.plain_text import printable
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from mmtool.output import Column, Result
-from mmtool.output import group_rows as of
-from mmtool.output.layout import layout
-from mmtool.output.table import draw
+from mmtool.output import layout as of
+from mmtool.output.layout import draw, layout
 
 COLUMNS = (
     Column("group", of_group=of.same),

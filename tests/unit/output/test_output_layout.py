@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.output import Column, Result
-from mmtool.output.layout import fitted, fold, layout, width
-from mmtool.output.table import draw
+from mmtool.output.layout import draw, fitted, fold, layout, width
 
 ROWS = [
     {

@@ -30,7 +30,7 @@ from mmtool.output import (
     warn,
 )
 from mmtool.output.library_logs import LogHandler, log_what_others_tell
-from mmtool.output.steps import Steps
+from mmtool.output.progress import Steps
 from mmtool.plan.records.documents import State
 
 SNAPSHOT = ProgressSnapshot("a->b", 10, 900, 1.23456, 9.0, 5, None, None, 2, Counter({State.RUNNING: 2}))

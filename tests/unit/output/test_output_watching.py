@@ -3,7 +3,7 @@
 import os
 
 from mmtool.output import Column, Result
-from mmtool.output.watch_screen import picture
+from mmtool.output.render import picture
 
 COLUMNS = (Column("group"), Column("ready"))
 SUMMARY = "300 more rows (2 not ready): show them with -g NAME, --topic NAME or -o json, or pipe the output"

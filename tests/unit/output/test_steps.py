@@ -3,7 +3,7 @@
 import pytest
 
 from mmtool.output import console
-from mmtool.output.steps import Steps
+from mmtool.output.progress import Steps
 
 
 @pytest.fixture

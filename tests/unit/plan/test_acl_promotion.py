@@ -7,11 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.plan.failover.acl_promotion import (
+    SAME_NAMES,
+    PrincipalMap,
     Promotion,
     plan_promotion,
     plan_withdrawal,
     promotion_body,
     promotion_of,
+    read_principal_map,
 )
 from mmtool.plan.failover.acl_rules import (
     CLUSTER,
@@ -24,9 +27,8 @@ from mmtool.plan.failover.acl_rules import (
     Binding,
     acl_command,
 )
-from mmtool.plan.failover.principal_map import SAME_NAMES, PrincipalMap, read_principal_map
 from mmtool.plan.words import Names
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 NAMES = Names("east", "west")
 TOPICS = ("orders", "orders-eu")

@@ -9,15 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.maps import about_of, map_of
-from mmtool.plan.groups.checkpoints import checkpoint_of, is_news, is_settled, plan_group_sync
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts, GroupStanding, Member
 from mmtool.plan.groups.offsets import PartitionFacts
+from mmtool.plan.groups.sync import checkpoint_of, is_news, is_settled, plan_group_sync
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.translation.answers import Refused, SourceLog, TargetLog
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.answers import Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.mm2_records import Checkpoint
-from mmtool.translation.refusals import Reason
-from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("a.orders", 0)
 ABOUT = about_of(FlowIdentity("src", "tgt", "a", "b"), TopicId("id"), HERE, "a.orders", TopicId("there"))

@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from mmtool.plan.groups.commit_metadata import is_of_streams, is_position_map, position_map_warnings
 from mmtool.plan.groups.facts import Commit, GroupFacts
+from mmtool.plan.groups.outside_offsets import is_of_streams, is_position_map, position_map_warnings
 from mmtool.translation.types import TopicPartition
 
 

@@ -16,7 +16,7 @@ from mmtool.plan.groups.commit_rates import (
     is_changed,
     observe,
 )
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 RATES = st.one_of(st.just(0.0), st.floats(0.001, 1e6))
 AGES = st.floats(0, 1e6)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.slots import SlotsRecord
-from mmtool.plan.records.control_topic import CONTROL_DOCUMENTS, decode_control
 from mmtool.plan.records.documents import (
     Command,
     CommitRatesRecord,
@@ -32,8 +31,9 @@ from mmtool.plan.records.documents import (
     decode,
     encode,
 )
+from mmtool.plan.records.identity import CONTROL_DOCUMENTS, decode_control
 from mmtool.plan.records.marks import FailedOverRecord, LookRecord, MovedGroupRecord
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.types import UNKNOWN
 
 _LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 FLOW = FlowRecord("src", "tgt", "A", "B", 32)

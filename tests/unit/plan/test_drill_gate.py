@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.plan.failover.drill_gate import Limits, failing, missed, shown_by
+from mmtool.plan.failover.drill import Limits, failing, missed, shown_by
 
 ID = "20261126-0000-abcd"
 

@@ -7,10 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.fences import SUPER_USER, TOPICS, fence_facts, may
-from mmtool.plan.failover.acl_fence import CannotTell, FenceFacts, FencePlan, fence_plan, unfenced
 from mmtool.plan.failover.acl_rules import EVERYBODY, Binding
-from mmtool.plan.failover.fence_plan import Fence, FenceKind
-from mmtool.translation.known import UNKNOWN
+from mmtool.plan.failover.fence_plan import (
+    CannotTell,
+    Fence,
+    FenceFacts,
+    FenceKind,
+    FencePlan,
+    fence_plan,
+    unfenced,
+)
+from mmtool.translation.types import UNKNOWN
 
 PRINCIPALS = ("User:mm", "User:alice", "User:bob", SUPER_USER, "User:nobody")
 FACTS = FenceFacts(

@@ -12,10 +12,8 @@ from kit.maps import map_of
 from kit.runs import ORDERS
 from mmtool.plan.flow.moves import Action, changes, plan_forget, plan_seek, refused, sentences
 from mmtool.plan.groups.offsets import PartitionFacts
-from mmtool.translation.answers import SourceLog, TargetLog
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.refusals import Reason
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.answers import Reason, SourceLog, TargetLog
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, UpstreamOffset
 
 PLACES = TopicPartition("orders", 7), TopicPartition("east.orders", 7)
 NEVER = PartitionFacts(*PLACES, None, SourceLog(10, 200), UNKNOWN)

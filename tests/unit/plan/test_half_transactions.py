@@ -13,8 +13,7 @@ from mmtool.plan.failover.half_transactions import (
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
 from mmtool.translation.blocks import SeenOffset
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 

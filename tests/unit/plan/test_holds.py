@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State
-from mmtool.plan.records.holds import Holds, news
+from mmtool.plan.records.holds import Holds, news, resume_words
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.plan.records.pauses import resume_words
 
 NAMES = {"orders": "id-1", "bills": "id-2"}
 PAUSE = PauseRecord("id-1", "orders", paused=True, by="bob@west", since_ms=1_780_000_000_000, reason="disk")

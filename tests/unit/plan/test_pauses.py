@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State, position_key
-from mmtool.plan.records.holds import Holds
-from mmtool.plan.records.pauses import Pauses, name_of, pause_words, resume_words, sentence_of
+from mmtool.plan.records.holds import Holds, Pauses, name_of, pause_words, resume_words, sentence_of
 
 TOPICS = {"orders": "id-1", "bills": "id-2"}
 MARK = PauseRecord("id-1", "orders", paused=True, by="ann@east", since_ms=1_780_000_000_000, reason="disk")

@@ -13,9 +13,8 @@ from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
 from mmtool.translation.answers import Refused, Skipping, TargetLog
 from mmtool.translation.blocks import SeenOffset
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.pair import translate_in_pair
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, UpstreamOffset
 
 PLACE = TopicPartition("orders", 0)
 

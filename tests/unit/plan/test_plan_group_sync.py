@@ -7,8 +7,7 @@ from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.groups.sync import lead
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.translation.answers import SourceLog, TargetLog
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Reason, SourceLog, TargetLog
 from mmtool.translation.types import TopicId, TopicPartition
 
 HERE, THERE = TopicPartition("orders", 0), TopicPartition("orders", 0)

@@ -16,10 +16,8 @@ from mmtool.plan.groups.offsets import (
     unknown_groups,
 )
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.translation.answers import Bounded, Exact, Skipping, SourceLog, TargetLog
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.refusals import Reason
-from mmtool.translation.types import TopicId, TopicPartition
+from mmtool.translation.answers import Bounded, Exact, Reason, Skipping, SourceLog, TargetLog
+from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition
 
 FLOW = FlowIdentity("src", "tgt", "a", "b")
 ORDERS = [TopicPartition("orders", n) for n in range(3)]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.groups.reset_csv import ResetLine, parse_groups_csv, parse_reset_csv, write_reset_csv
+from mmtool.plan.groups.imports import ResetLine, parse_groups_csv, parse_reset_csv, write_reset_csv
 from mmtool.translation.types import TopicPartition
 
 

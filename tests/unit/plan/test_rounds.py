@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.flow.rounds import ShardLoad, pack
+from mmtool.plan.flow.slots import ShardLoad, pack
 
 _WEIGHTS = st.integers(0, 1 << 40).map(float)  # bytes per second; whole numbers add up without rounding
 

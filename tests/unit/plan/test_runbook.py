@@ -24,8 +24,8 @@ from mmtool.plan.failover.state_lag import StateLag
 from mmtool.plan.failover.steps import ORDER, Mode, StepName, steps_of
 from mmtool.plan.groups.applications import StateTopic
 from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.imports import parse_reset_csv
 from mmtool.plan.groups.offsets import Direction, GroupPlan
-from mmtool.plan.groups.reset_csv import parse_reset_csv
 from mmtool.plan.runbook.by_hand import Hands, Place
 from mmtool.plan.runbook.guides import FIELDS, guide_of
 from mmtool.plan.runbook.runbook import Runbook, render

@@ -26,8 +26,7 @@ from mmtool.plan.failover.tail_progress import (
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
 from mmtool.translation.divergence import DivergedTail, TailPart
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
 
 PLACE = TopicPartition("orders", 0)
 NAMES = Names("east", "west")

@@ -17,8 +17,7 @@ from mmtool.plan.records.documents import UnreadableDocumentError, encode
 from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen, differences
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import Names
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import ClusterId, TopicPartition
+from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition
 
 NAMES = Names("east", "west")
 ORDERS = TopicPartition("orders", 0)

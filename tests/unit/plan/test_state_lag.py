@@ -11,8 +11,7 @@ from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.blocks import SeenOffset
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, UpstreamOffset
 
 CHANGELOG = "app-counts-changelog"
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.flow.take_over import Traces, cut_of
+from mmtool.plan.flow.mirror_maker import Traces, cut_of
 from mmtool.translation.answers import SourceLog, TargetLog
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import OffsetSync
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, UpstreamOffset
 
 
 def traces(last=None, sync=None, source_end=1000, target_end=500):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.flow.throttle import Use, divide, first_shares, is_news
+from mmtool.plan.flow.slots import Use, divide, first_shares, is_news
 
 RATES = st.floats(1024, 1e10)
 WORK = st.lists(st.floats(0, 1e10), min_size=1, max_size=40)

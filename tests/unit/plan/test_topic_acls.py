@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mmtool.plan.failover.acl_fence import FenceFacts, fence_plan
 from mmtool.plan.failover.acl_rules import ANY_HOST, LITERAL, Binding
-from mmtool.plan.topics.acls import TopicAcl, plan_acls
+from mmtool.plan.failover.fence_plan import FenceFacts, fence_plan
+from mmtool.plan.topics.configs import TopicAcl, plan_acls
 
 
 def acl(topic="orders", operation="READ", permission="ALLOW", principal="User:app"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.topics.topology import Edge, repetition
+from mmtool.plan.topics.retention import Edge, repetition
 
 _NAMES = "abcde"
 

@@ -3,8 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.groups.facts import GroupSelection, select_groups
-from mmtool.plan.groups.units import ChosenUnit, dependencies
+from mmtool.plan.groups.facts import ChosenUnit, GroupSelection, dependencies, select_groups
 from mmtool.plan.words import Names
 
 NAMES = Names("east", "west")

@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from mmtool.replication.topics import absence
-from mmtool.replication.topics.absence import AbsenceCheck
+from mmtool.replication.topics import presence
+from mmtool.replication.topics.presence import AbsenceCheck
 
 
 @pytest.fixture
 def looked(monkeypatch):
     """The number of looks that a check takes, told by each what is missing: the last of it from then on."""
-    monkeypatch.setattr(absence, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(presence, "_LOOK_SECONDS", 0.001)
 
     def looks(check, *missing, seconds=10.0):
         told, count = list(missing), 0

@@ -9,7 +9,7 @@ import pytest
 from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError
 from mmtool.replication.flow_state.borrowed_flow import borrowed, joined
-from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 
 ANOTHER_REPLICA = "make another replica the leader of that partition, then run the same command again"
 STOP_FIRST = (

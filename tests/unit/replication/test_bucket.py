@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.replication.pump.bucket import BURST_SECONDS, STEP_SECONDS, TokenBucket
+from mmtool.replication.pump.budget import BURST_SECONDS, STEP_SECONDS, TokenBucket
 
 RATES = st.floats(1024, 1e9)
 SIZES = st.lists(st.floats(0.001, 3.0), min_size=2, max_size=60)

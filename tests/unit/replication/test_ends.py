@@ -9,7 +9,7 @@ from kit.batches import data
 from kit.mirror import TARGET_ID, FakeLog, fetched, mirror_of
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.placement import ListedOffset
+from mmtool.kafka.wire.metadata import ListedOffset
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.ends import TargetEnds
 

@@ -15,13 +15,13 @@ from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
-from mmtool.replication.driver import deferred_flows, reacquisition
 from mmtool.replication.driver import engine as driver
+from mmtool.replication.driver import waiting_flows
 from mmtool.replication.driver.engine import Engine
 from mmtool.replication.driver.run_options import RunOptions
-from mmtool.replication.ownership.flow_life import FlowLife
 from mmtool.replication.ownership.owned_state import OwnedState
-from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.ownership.ownership import FlowLife
+from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.spark.rounds import spark_up
 from mmtool.replication.topics.mirror_topics import TopicsView
 
@@ -39,10 +39,10 @@ c->b.enabled = true
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(deferred_flows, "_AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(deferred_flows, "_TOGETHER_SECONDS", 0.01)
-    monkeypatch.setattr(reacquisition, "_AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(reacquisition, "check_led", lambda _: asyncio.sleep(0))
+    monkeypatch.setattr(waiting_flows, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(waiting_flows, "_TOGETHER_SECONDS", 0.01)
+    monkeypatch.setattr(waiting_flows, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(waiting_flows, "check_led", lambda _: asyncio.sleep(0))
     monkeypatch.setattr(driver, "_IDLE_SECONDS", 0.01)
 
 

@@ -8,9 +8,9 @@ import pytest
 from kit.mirror import assigned
 from mmtool.plan.records.documents import PositionRecord, State, decode, encode
 from mmtool.replication.control.control_follower import booked_position
-from mmtool.replication.driver.round_events import round_ended
+from mmtool.replication.driver.round import round_ended
 from mmtool.replication.pump.report import AWAY, ReportRow
-from mmtool.replication.spark import executor
+from mmtool.replication.spark import log
 from mmtool.replication.spark.assignment import NOTHING_YET
 
 HOST = socket.gethostname()
@@ -33,9 +33,9 @@ def test_a_worker_is_named_by_its_host_and_by_spark_s_executor_where_that_is_kno
         monkeypatch.delenv(variable, raising=False)
     for variable, value in environ.items():
         monkeypatch.setenv(variable, value)
-    executor._name.cache_clear()
-    assert executor.executor_name() == name
-    executor._name.cache_clear()
+    log._name.cache_clear()
+    assert log.executor_name() == name
+    log._name.cache_clear()
 
 
 def test_a_position_that_an_older_mmtool_wrote_has_no_executor():

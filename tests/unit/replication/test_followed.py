@@ -5,7 +5,7 @@ from __future__ import annotations
 from kit.batches import PlainRecord, batch_of, data
 from kit.mirror import assigned, fetched, mirror_of
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.fetch_set import FETCH_BYTES, FetchSet
+from mmtool.replication.pump.reader import FETCH_BYTES, FetchSet
 
 LIMIT = 100
 

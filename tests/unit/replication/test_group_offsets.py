@@ -18,12 +18,10 @@ from mmtool.kafka.ports import Bounds
 from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.records.documents import CommitRatesRecord
 from mmtool.plan.records.marks import LookRecord, MovedGroupRecord
-from mmtool.replication.background.checkpoints import Checkpoints
-from mmtool.replication.background.group_offsets import GroupOffsets
+from mmtool.replication.background.checkpoints import Checkpoints, GroupOffsets
 from mmtool.runtime.threads import in_thread
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import Checkpoint
-from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, ClusterId, DownstreamOffset, TopicPartition, UpstreamOffset
 
 GRANT = "grant mmtool's principal the missing right: `mmtool doctor -c FILE` prints the kafka-acls.sh command"
 REMOTE = [TopicPartition("a.orders", n) for n in range(2)]
@@ -404,7 +402,7 @@ def test_while_the_groups_cannot_be_listed_those_of_the_last_list_are_looked_at(
 
 def test_a_list_that_is_long_in_coming_is_a_later_look_s(looking, monkeypatch):
     scene, duty, looks = looking
-    monkeypatch.setattr("mmtool.replication.background.group_list._PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr("mmtool.replication.background.checkpoints._PATIENCE_SECONDS", 0.05)
     turn(duty)
     scene.commits("new", "orders", 15)
     slow = Slow(scene.source.groups.listing, before=True)

@@ -10,8 +10,8 @@ import pytest
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
-from mmtool.replication.driver import deferred_flows as latecomers
-from mmtool.replication.driver.deferred_flows import DeferredFlows
+from mmtool.replication.driver import waiting_flows as latecomers
+from mmtool.replication.driver.waiting_flows import DeferredFlows
 
 AWAY = UnreachableError("cluster east does not answer")
 

@@ -10,10 +10,9 @@ from kit.batches import PlainRecord, batch_of, data, marker
 from kit.mirror import FakeLog, assigned, fetched, mirror_of
 from mmtool.kafka.wire.fetch import Diverging
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.leader_epochs import LeaderEpochs
-from mmtool.translation.known import UNKNOWN
+from mmtool.replication.pump.truncation import LeaderEpochs
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.types import UNKNOWN, UpstreamOffset
 
 
 def of_epoch(epoch, offset, count=1):

@@ -11,15 +11,14 @@ import pytest
 from kit.flow_runs import run_of
 from kit.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.errors import UnreachableError
-from mmtool.kafka.wire.placement import EARLIEST
+from mmtool.kafka.wire.metadata import EARLIEST
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.replication.driver import flow_run
 from mmtool.replication.driver import topic_refresh as looking
 from mmtool.replication.driver.topic_refresh import TopicRefresher
-from mmtool.replication.ownership.flow_life import FlowLife
+from mmtool.replication.ownership.ownership import FlowLife
 from mmtool.replication.topics import start_offsets
-from mmtool.replication.topics.mirror import MirroredTopic
-from mmtool.replication.topics.mirror_topics import TopicsView
+from mmtool.replication.topics.mirror_topics import MirroredTopic, TopicsView
 from mmtool.replication.topics.target_limits import TargetLimits
 from mmtool.translation.types import TopicPartition
 

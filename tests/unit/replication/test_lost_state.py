@@ -13,7 +13,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.replication.pump.errors import FencedError
+from mmtool.replication.pump.in_flight import FencedError
 from mmtool.replication.recovery import state_loss as lost_state
 from mmtool.replication.recovery.state_loss import OwnTopics, check_led, own_topic_id, until_gone
 from mmtool.replication.topics import presence

@@ -22,10 +22,10 @@ from kit.batches import (
 from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import IN_FLIGHT
+from mmtool.translation.recorder import SyncEmitter
 from mmtool.translation.runs import Run
-from mmtool.translation.sync_emission import SyncEmitter
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 

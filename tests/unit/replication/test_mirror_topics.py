@@ -10,7 +10,7 @@ import pytest
 from mmtool.config import load_settings
 from mmtool.config.names import NameFilter
 from mmtool.errors import UnreachableError
-from mmtool.kafka.admin.config_trials import TrialResult
+from mmtool.kafka.admin.topics import TrialResult
 from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC

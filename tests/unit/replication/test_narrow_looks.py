@@ -10,8 +10,7 @@ from kit.scene import Scene
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.insight.flow_progress import copied_by_mm2, short_of
 from mmtool.replication.flow_state import flow_moves
-from mmtool.replication.flow_state.flow_moves import rehearse_forget, rehearse_seek
-from mmtool.replication.flow_state.skip_replayed import FlowPassing
+from mmtool.replication.flow_state.flow_moves import FlowPassing, rehearse_forget, rehearse_seek
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 ORDERS = TopicPartition("orders", 0)

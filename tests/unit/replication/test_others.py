@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from kit.mirror import SOURCE_ID, assigned
 from mmtool.kafka.state.control_view import ControlView
-from mmtool.plan.records.control_topic import decode_control
 from mmtool.plan.records.documents import PauseRecord, State
+from mmtool.plan.records.identity import decode_control
 from mmtool.replication.control.control_follower import booked_position
-from mmtool.replication.recovery import foreign_records as others
-from mmtool.replication.recovery.foreign_records import told_of_others, with_others
+from mmtool.replication.recovery import recover_shards as others
+from mmtool.replication.recovery.recover_shards import told_of_others, with_others
 from mmtool.replication.spark.assignment import Tally
 
 PLACE = (SOURCE_ID, 0)

@@ -17,8 +17,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.phases import FlowPhase
 from mmtool.plan.flow.status import FlowMember
 from mmtool.replication.ownership import ownership
-from mmtool.replication.ownership.flow_life import FlowLife
-from mmtool.replication.ownership.ownership import Ownership
+from mmtool.replication.ownership.ownership import FlowLife, Ownership
 
 DENIED = NotAuthorisedError("READ on group g is denied")
 FLOW = SimpleNamespace(

@@ -14,9 +14,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.records.documents import SharesRecord
-from mmtool.replication.pump.bucket import BURST_SECONDS
-from mmtool.replication.pump.budget import Budget
-from mmtool.replication.pump.pace import Pace
+from mmtool.replication.pump.budget import BURST_SECONDS, Budget, Pace
 from mmtool.replication.pump.reader import SourceReader
 
 BATCH = data(0, 50)

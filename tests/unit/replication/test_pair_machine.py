@@ -18,10 +18,9 @@ from kit.paired_flow import PairedFlow
 from kit.paired_logs import PairedLog
 from kit.pairs import HERE, THERE
 from mmtool.plan.records.documents import State
-from mmtool.translation.answers import Bounded, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Bounded, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.divergence import go_home_in_pair
 from mmtool.translation.pair import translate_in_pair
-from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 SIDES = st.sampled_from([HERE, THERE])

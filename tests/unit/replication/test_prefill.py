@@ -9,7 +9,7 @@ import pytest
 from mmtool.plan.records.documents import PrefillRecord
 from mmtool.replication.same_offsets import prefill
 from mmtool.replication.same_offsets.prefill import Prefills
-from mmtool.replication.same_offsets.prefill_cost import Cost
+from mmtool.replication.same_offsets.refusals import Cost
 
 
 def flow(rate=None, most=100_000_000):

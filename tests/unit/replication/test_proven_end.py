@@ -12,13 +12,12 @@ from kit.paired_logs import LogOnWire, PairedLog, disturb, lose_answers
 from kit.pairs import HERE
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.codes import Code
-from mmtool.plan.flow.take_over import Traces, cut_of
-from mmtool.replication.mm2.stop_point import mm2_stop_point
+from mmtool.plan.flow.mirror_maker import Traces, cut_of
+from mmtool.replication.mm2.takeover import mm2_stop_point
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.blocks import MirrorStart
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import OffsetSync
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, UpstreamOffset
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ from kit.maps import position_of
 from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.replication.control.control_follower import ControlFollower
-from mmtool.replication.pump import quotas
-from mmtool.replication.pump.quotas import Quotas
+from mmtool.replication.pump import budget
+from mmtool.replication.pump.budget import Quotas
 from mmtool.translation.types import TopicPartition
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = SimpleNamespace(seconds=100.0)
-    monkeypatch.setattr(quotas.time, "monotonic", lambda: now.seconds)
+    monkeypatch.setattr(budget.time, "monotonic", lambda: now.seconds)
     return now
 
 

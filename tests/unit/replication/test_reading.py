@@ -14,12 +14,11 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.kafka.wire.placement import EARLIEST, ListedOffset
+from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import GRANT_IT
-from mmtool.replication.pump import pending_replies
-from mmtool.replication.pump.budget import Budget
-from mmtool.replication.pump.pace import Pace
+from mmtool.replication.pump import round_trips
+from mmtool.replication.pump.budget import Budget, Pace
 from mmtool.replication.pump.reader import SourceReader
 
 LATER_MS = 60_000
@@ -210,7 +209,7 @@ def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["hangs", "breaks"])
 def test_a_leader_is_named_that_has_not_answered_for_long(how, monkeypatch):
-    monkeypatch.setattr(pending_replies, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(round_trips, "SILENT_SECONDS", 0.2)
 
     async def scene():
         source = Source()

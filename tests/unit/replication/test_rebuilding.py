@@ -11,7 +11,7 @@ from kit.mirror import SOURCE_ID, TARGET_ID
 from kit.paired_flow import PairedFlow
 from kit.paired_logs import LogOnWire, PairedLog
 from kit.pairs import HERE, THERE
-from mmtool.kafka.state.runs_log import RunsLog
+from mmtool.kafka.state.state_log import RunsLog
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.flow_state import rebuild as rebuilding
 from mmtool.replication.flow_state.derivation import derive_partition

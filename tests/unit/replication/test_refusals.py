@@ -10,8 +10,8 @@ import pytest
 from mmtool.errors import UnreachableError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
-from mmtool.replication.ownership import refusals
-from mmtool.replication.ownership.refusals import Refusals
+from mmtool.replication.ownership import internal_topics
+from mmtool.replication.ownership.internal_topics import Refusals
 
 DENIED = {"orders": "CREATE is denied", "bills": "CREATE is denied"}
 
@@ -32,7 +32,7 @@ def target(monkeypatch):
         for key, value in records:
             view.apply(key, value, view.end)
 
-    monkeypatch.setattr(refusals, "write_documents", write)
+    monkeypatch.setattr(internal_topics, "write_documents", write)
     made.words = Refusals(SimpleNamespace(identity=SimpleNamespace(control_topic="control")), "me")
     made.words.start(view)
     return made

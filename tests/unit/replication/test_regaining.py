@@ -14,11 +14,11 @@ from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
-from mmtool.replication.driver import reacquisition as regaining
-from mmtool.replication.driver.reacquisition import Reacquirer
-from mmtool.replication.ownership.flow_life import FlowLife
+from mmtool.replication.driver import waiting_flows as regaining
+from mmtool.replication.driver.waiting_flows import Reacquirer
 from mmtool.replication.ownership.owned_state import OwnedState
-from mmtool.replication.pump.errors import FencedError, InDoubtError
+from mmtool.replication.ownership.ownership import FlowLife
+from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 
 AWAY = UnreachableError("cluster east does not answer")
 

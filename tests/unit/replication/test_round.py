@@ -12,7 +12,7 @@ from mmtool.errors import MmtoolError
 from mmtool.replication.driver import round as round_module
 from mmtool.replication.driver.round import Round
 from mmtool.replication.spark.assignment import TaskAssignment
-from mmtool.replication.spark.errors import GivenUpError, HungError, spark_is_gone
+from mmtool.replication.spark.log import GivenUpError, HungError, spark_is_gone
 
 ROUND_SECONDS = 0.05
 GIVEN_UP = "the workers did not stop in time; cancelling the Spark job"

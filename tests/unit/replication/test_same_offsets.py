@@ -13,8 +13,8 @@ from kit.mirror import FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.control.control_follower import position_by_books
-from mmtool.replication.pump.errors import InDoubtError
-from mmtool.replication.same_offsets.places import FILLED_AT_ONCE, MOST_FILLED
+from mmtool.replication.pump.in_flight import InDoubtError
+from mmtool.replication.same_offsets.mirror import FILLED_AT_ONCE, MOST_FILLED
 from mmtool.replication.spark.assignment import OffsetWriters
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.blocks import WriterState

@@ -8,7 +8,7 @@ from kit.maps import position_of
 from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.replication.control.control_follower import ControlFollower
-from mmtool.replication.pump.pending_replies import PendingReplies
+from mmtool.replication.pump.round_trips import PendingReplies
 from mmtool.translation.types import TopicPartition
 
 BROKER, OTHER = "broker 2 of west", "broker 1 of east"

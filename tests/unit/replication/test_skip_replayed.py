@@ -9,8 +9,8 @@ import pytest
 from mmtool.errors import OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.plan.flow.moves import Action
 from mmtool.plan.words import then
-from mmtool.replication.flow_state import skip_replayed
-from mmtool.replication.flow_state.skip_replayed import FlowPassing
+from mmtool.replication.flow_state import flow_moves
+from mmtool.replication.flow_state.flow_moves import FlowPassing
 from mmtool.translation.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
@@ -28,9 +28,9 @@ def remedy(monkeypatch):
 
         move = SimpleNamespace(action=action, facts=SimpleNamespace(source=ORDERS))
         found = SimpleNamespace(refusal=None, moves={ORDERS: move})
-        monkeypatch.setattr(skip_replayed, "_left", lambda _flow, to: to)
-        monkeypatch.setattr(skip_replayed, "rehearse_seek", lambda _flow, _to: found)
-        monkeypatch.setattr(skip_replayed, "execute", execute)
+        monkeypatch.setattr(flow_moves, "_left", lambda _flow, to: to)
+        monkeypatch.setattr(flow_moves, "rehearse_seek", lambda _flow, _to: found)
+        monkeypatch.setattr(flow_moves, "execute", execute)
         identity = SimpleNamespace(options="-c FILE -s east -t west", target_alias="west")
         flow = SimpleNamespace(narrowed_to=lambda _topics: None, identity=identity)
         with pytest.raises((OwnedElsewhereError, RefusedError, UnreachableError)) as caught:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.replication.spark.errors import GivenUpError, HungError, ended_by, reason_of
+from mmtool.replication.spark.log import GivenUpError, HungError, ended_by, reason_of
 
 CALLED = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
 CANCELLED = "[SPARK_JOB_CANCELLED] Job 3 cancelled as part of cancellation of all jobs"

@@ -14,7 +14,7 @@ from mmtool.plan.records.holds import Holds
 from mmtool.replication.driver import flow_run
 from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.mm2.takeover import Mm2Takeover
-from mmtool.replication.ownership.flow_life import FlowLife
+from mmtool.replication.ownership.ownership import FlowLife
 from mmtool.replication.same_offsets.prefill import Prefills
 
 AWAY = ConnectionLostError("no broker of the source answers")

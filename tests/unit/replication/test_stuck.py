@@ -13,8 +13,7 @@ from kit.mirror import SOURCE_ID, OneBroker, assigned, mirror_of
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
 from mmtool.kafka.wire.produce import ProducedPartition
-from mmtool.replication.pump.budget import Budget
-from mmtool.replication.pump.pace import Pace
+from mmtool.replication.pump.budget import Budget, Pace
 from mmtool.replication.pump.reader import SourceReader
 
 LIMIT, BATCH = 16 << 20, 64 << 10

@@ -9,8 +9,8 @@ import pytest
 from kit.mirror import assigned, mirror_of
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.replication.pump import syncs
-from mmtool.replication.pump.syncs import SyncBook
+from mmtool.replication.pump import state_writer
+from mmtool.replication.pump.state_writer import SyncBook
 
 
 class Cluster:
@@ -32,7 +32,7 @@ class Cluster:
     "error", [ConnectionLostError("east refuses the credentials"), UnreachableError("no answer")]
 )
 def test_a_cluster_that_refuses_a_session_is_told_and_ends_no_task(monkeypatch, error):
-    monkeypatch.setattr(syncs, "syncs_place", lambda _: ("east", "mm2-offset-syncs.west.internal"))
+    monkeypatch.setattr(state_writer, "syncs_place", lambda _: ("east", "mm2-offset-syncs.west.internal"))
     mirror = mirror_of(assigned())
     mirror.syncs = SimpleNamespace(
         on_tick=lambda: None, due=lambda: SimpleNamespace(key=lambda: b"k", value=lambda: b"v")

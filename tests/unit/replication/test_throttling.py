@@ -9,8 +9,8 @@ import pytest
 
 from mmtool.errors import UnreachableError
 from mmtool.plan.records.documents import UseRecord
-from mmtool.replication.driver import throttle as throttling
-from mmtool.replication.driver.throttle import Throttling
+from mmtool.replication.driver import slot_watch as throttling
+from mmtool.replication.driver.slot_watch import Throttling
 
 FLOW = "src-tgt"
 ROUND = 3

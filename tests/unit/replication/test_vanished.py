@@ -15,8 +15,7 @@ from mmtool.replication.driver.progress import rows_of_run
 from mmtool.replication.driver.service import Outcome
 from mmtool.replication.driver.topic_refresh import TopicRefresher
 from mmtool.replication.ownership.owned_state import OwnedState
-from mmtool.replication.topics.mirror import MirroredTopic
-from mmtool.replication.topics.mirror_topics import TopicsView
+from mmtool.replication.topics.mirror_topics import MirroredTopic, TopicsView
 from mmtool.replication.topics.target_limits import TargetLimits
 from mmtool.translation.types import TopicPartition
 

@@ -11,7 +11,7 @@ import pytest
 from kit.mirror import SOURCE_ID, assigned, fetched
 from mmtool.errors import NotAuthorisedError
 from mmtool.events import Event
-from mmtool.kafka.state.own_records import own_batches
+from mmtool.kafka.state.own_log import own_batches
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, State
 from mmtool.replication.control import control_follower as watching
 from mmtool.replication.control.control_follower import ControlFollower, booked_position

@@ -9,7 +9,7 @@ from mmtool.config import load_settings
 from mmtool.errors import UsageError
 from mmtool.rights.needs import NEEDS, Purpose, ResourceType
 from mmtool.rights.render import kafka_acls, strimzi
-from mmtool.rights.requirements import NeededRight, needed_rights, rights_of_flows
+from mmtool.rights.scope import NeededRight, needed_rights, rights_of_flows
 
 FILE = """\
 clusters = west, east

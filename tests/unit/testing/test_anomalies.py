@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.chaos.anomalies import BothLogs, Committed, Kind, Seen, of_group, of_records
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 AT = TopicPartition("orders", 1)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kit.forked_rounds import ForkedRounds, WorkerError, open_here
-from mmtool.lab.wait import wait_until
-from mmtool.replication.spark.errors import reason_of
+from mmtool.lab.ports import wait_until
+from mmtool.replication.spark.log import reason_of
 from mmtool.replication.spark.rounds import local_master
 
 

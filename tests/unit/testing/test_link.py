@@ -10,8 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from kit.link import CLEAR, LATE_SECONDS, Link, LinkShape, Way
-from mmtool.lab.ports import PortReservation
-from mmtool.lab.wait import wait_until
+from mmtool.lab.ports import PortReservation, wait_until
 
 SECONDS = 5.0
 

@@ -29,10 +29,9 @@ from mmtool.translation.blocks import (
     WriterState,
 )
 from mmtool.translation.errors import UnreadableStateError
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.runs import RunMap
-from mmtool.translation.types import ClusterId, DownstreamOffset, TopicId, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, ClusterId, DownstreamOffset, TopicId, UpstreamOffset
 
 START = MirrorStart(UpstreamOffset(3), DownstreamOffset(40))
 

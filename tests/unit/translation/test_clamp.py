@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from kit.maps import map_of
 from kit.pairs import HERE, live, lives, pairs
 from kit.runs import ORDERS, ModelMirror, Slot, mirrors
-from mmtool.translation.answers import Bounded, Exact, Refused, Skipping, TargetLog
+from mmtool.translation.answers import Bounded, Exact, Reason, Refused, Skipping, TargetLog
 from mmtool.translation.blocks import MirrorStart, SeenOffset
-from mmtool.translation.clamp import clamp_ahead, clamp_checkpoint, clamp_skipping
 from mmtool.translation.pair import translate_in_pair
-from mmtool.translation.refusals import Reason
-from mmtool.translation.translate import translate
+from mmtool.translation.translate import clamp_ahead, clamp_checkpoint, clamp_skipping, translate
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 SHORT = TargetLog(DownstreamOffset(0), DownstreamOffset(3))

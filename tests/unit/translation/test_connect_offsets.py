@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.translation.connect_offsets import SourcePosition, decode_position
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.mm2_records import MalformedRecord
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 KEY = b'["MirrorSourceConnector",{"cluster":"east","partition":3,"topic":"orders"}]'
 PLACE = TopicPartition("orders", 3)

@@ -12,10 +12,9 @@ from kit.lost_home import AWAY, HOME, ModelHomecoming, homecomings, shipped
 from kit.maps import map_of
 from kit.pairs import ModelPair
 from kit.runs import ORDERS
-from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.divergence import DivergedTail, Homeward, TailPart, go_home, go_home_in_pair
 from mmtool.translation.errors import InvariantError
-from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 ANY = st.one_of(homecomings(shared=False), homecomings(shared=True))

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.mm2_model import MARKER, Copying, copyings
-from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.divergence import DivergedTail, Homeward, TailPart, go_home_by_syncs
-from mmtool.translation.refusals import Reason
 from mmtool.translation.sync_map import OffsetPair, SyncMap
 
 pytestmark = pytest.mark.long

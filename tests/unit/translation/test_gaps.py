@@ -7,16 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.runs import ORDERS, ModelMirror, Slot, live, lives, slots
-from mmtool.translation.answers import Answer, Bounded, Exact, Refused, Skipping, SourceLog, TargetLog
+from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused, Skipping, SourceLog, TargetLog
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.blocks import Gap, MirrorStart, WriterState
-from mmtool.translation.clamp import clamp_skipping
 from mmtool.translation.columns import Answers
-from mmtool.translation.known import UNKNOWN, Unknown
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.refusals import Reason
-from mmtool.translation.translate import translate, translate_back, translate_many
-from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.translate import clamp_skipping, translate, translate_back, translate_many
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, UpstreamOffset
 
 
 def skip(mirror: ModelMirror, offsets: int) -> None:

@@ -9,12 +9,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kit.mm2_model import MARKER, Copying, copyings
-from mmtool.translation.answers import Answer, Bounded, Exact, Refused, SourceLog, TargetLog
-from mmtool.translation.known import UNKNOWN
+from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.lockstep import Placed, Seen, Sides, Stretch, stretch_before, stretch_of
-from mmtool.translation.refusals import Reason
 from mmtool.translation.sync_map import OffsetPair, SyncMap, translate_by_syncs
-from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.types import UNKNOWN, UpstreamOffset
 
 
 @dataclass

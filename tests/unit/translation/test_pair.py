@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from kit.maps import map_of
 from kit.pairs import HERE, THERE, ModelPair, pairs
 from kit.runs import ORDERS
-from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.columns import Answers
 from mmtool.translation.pair import translate_in_pair, translate_in_pair_many
-from mmtool.translation.refusals import Reason
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from kit.runs import ORDERS, ModelMirror, Slot, live, lives, mirrors, slots
 from mmtool.translation.blocks import FIRST_BLOCK, MirrorStart, NothingMirrored, WriterState
 from mmtool.translation.errors import InvariantError, UnreadableStateError
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.partition_map import PartitionMap, join_blocks
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.runs import RunMap
-from mmtool.translation.types import DownstreamOffset, TopicId, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicId, UpstreamOffset
 
 START = MirrorStart(UpstreamOffset(0), DownstreamOffset(10))
 WRITER = WriterState(1, 0, 0)

@@ -10,17 +10,15 @@ from hypothesis import strategies as st
 
 from kit.maps import map_of
 from kit.runs import ORDERS
-from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.blocks import Gap
 from mmtool.translation.columns import Answers
-from mmtool.translation.known import UNKNOWN
 from mmtool.translation.pair import translate_in_pair, translate_in_pair_many
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.refusals import Reason
 from mmtool.translation.runs import RunMap
 from mmtool.translation.translate import translate, translate_back, translate_many
-from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, UpstreamOffset
 
 
 @st.composite

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.translation.mm2_records import OffsetSync
-from mmtool.translation.sync_emission import SyncEmitter
+from mmtool.translation.recorder import SyncEmitter
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 ORDERS = TopicPartition("orders", 0)

@@ -9,10 +9,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kit.mm2_model import MARKER, Copying, copyings, mm2_answer, mm2_store
-from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.refusals import Reason
+from mmtool.translation.answers import Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.sync_map import OffsetPair, SyncMap, translate_back_by_syncs, translate_by_syncs
+from mmtool.translation.types import UNKNOWN
 
 HISTORIES = st.booleans().flatmap(lambda races: copyings(tells_of_restarts=False, races=races))
 

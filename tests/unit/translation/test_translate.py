@@ -8,10 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.runs import ModelMirror, Slot, live, lives, mirrors
-from mmtool.translation.answers import Bounded, Exact, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.blocks import MirrorStart
 from mmtool.translation.columns import Answers
-from mmtool.translation.refusals import Reason
 from mmtool.translation.translate import translate, translate_back, translate_many
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kit.batches import PlainRecord, batch_of
 from mmtool.kafka.batches import Codec, decode, verify_crc, view_of
-from mmtool.kafka.batches.filler import MOST_FILLER, filler, is_filler
+from mmtool.kafka.batches.ready import MOST_FILLER, filler, is_filler
 
 OWN, OTHER = 7, 8
 WIDTHS = st.sampled_from([1, 63, 64, 65, 8191, 8192, 8193])

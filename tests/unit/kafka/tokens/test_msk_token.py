@@ -7,7 +7,7 @@ import pytest
 
 from mmtool.config.settings import MskLogin
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.tokens.msk import MskSigner
+from mmtool.kafka.tokens.token import MskSigner
 
 
 @pytest.fixture(autouse=True)

@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.kafka.remedies import remedy_of
-from mmtool.kafka.tokens.refusals import cause_of_refusal, readable_refusal
+from mmtool.kafka.errors import cause_of_refusal, readable_refusal, remedy_of
 
 TOLD = "the brokers do not accept the token (invalid_token)"
 

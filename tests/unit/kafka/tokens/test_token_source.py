@@ -13,7 +13,7 @@ from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.events import Event
 from mmtool.kafka.tokens.source import OauthCallback, TokenSource, report_trouble_to
 from mmtool.kafka.tokens.token import Token, claims_of, life_seconds
-from mmtool.lab.wait import wait_until
+from mmtool.lab.ports import wait_until
 
 AWAY = UnreachableError("cluster A: the token endpoint does not answer", remedy="wait")
 DENIED = NotAuthorisedError("cluster A: the token endpoint refuses client me", remedy="the key")

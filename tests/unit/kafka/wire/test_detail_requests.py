@@ -10,17 +10,18 @@ from mmtool.kafka.wire.api_versions import (
     claim_trial,
     read_api_versions,
 )
-from mmtool.kafka.wire.metadata import MetadataRequest, PartitionLeader, TopicMetadata
-from mmtool.kafka.wire.placement import (
+from mmtool.kafka.wire.metadata import (
     DescribedConfig,
     DescribedEntry,
     DescribedLogDir,
     DescribedLogDirs,
     DescribeLogDirsRequest,
     DescribeTopicConfigsRequest,
+    MetadataRequest,
+    PartitionLeader,
+    TopicMetadata,
 )
-from mmtool.translation.known import UNKNOWN
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 BROKER_PLAIN = "00000001 00000007 0001 61 00002384 ffff"
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.fetch import FetchAnswer, FetchPartition
-from mmtool.kafka.wire.fetch_session import FetchSession
+from mmtool.kafka.wire.fetch import FetchAnswer, FetchPartition, FetchSession
 
 TOPICS = ("a", "b")
 

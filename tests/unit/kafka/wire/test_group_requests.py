@@ -5,27 +5,25 @@ from __future__ import annotations
 import pytest
 
 from kit.protocol import raw, read
-from mmtool.kafka.wire.group_offsets import (
-    DeletedOffsets,
-    FetchedOffset,
-    FetchedOffsets,
-    OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchOfGroupsRequest,
-    OffsetFetchRequest,
-)
 from mmtool.kafka.wire.groups import (
     ConsumerGroupDescribeRequest,
     Coordinated,
     Coordinator,
+    DeletedOffsets,
     DescribedGroup,
     DescribeGroupsRequest,
+    FetchedOffset,
+    FetchedOffsets,
     FindCoordinatorRequest,
     FindCoordinatorsRequest,
     GroupMember,
     ListedGroup,
     ListedGroups,
     ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetDeleteRequest,
+    OffsetFetchOfGroupsRequest,
+    OffsetFetchRequest,
 )
 from mmtool.translation.types import TopicPartition
 

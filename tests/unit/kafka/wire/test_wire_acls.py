@@ -10,9 +10,9 @@ from mmtool.kafka.wire.acls import (
     DescribeAclsRequest,
     DescribeClusterRequest,
     ListedBindings,
+    Rights,
 )
-from mmtool.kafka.wire.placement import DescribeBrokerConfigRequest
-from mmtool.kafka.wire.rights import Rights
+from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest
 from mmtool.plan.failover.acl_rules import Binding
 
 DENY = Binding("a", "LITERAL", "User:b", "*", "WRITE", "DENY")

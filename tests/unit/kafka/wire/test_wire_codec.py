@@ -13,9 +13,8 @@ from mmtool.kafka.wire import codec
 from mmtool.kafka.wire.codec import Cursor
 from mmtool.kafka.wire.codes import DENIED, FENCED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.kafka.wire.group_offsets import OffsetDeleteRequest
-from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest
-from mmtool.kafka.wire.placement import ListOffsetsRequest
+from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest, OffsetDeleteRequest
+from mmtool.kafka.wire.metadata import ListOffsetsRequest
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.kafka.wire.request import NoCommonVersionError, WireRequest
 from mmtool.kafka.wire.transactions import DescribeProducersRequest

@@ -9,13 +9,16 @@ import pytest
 from kit.protocol import raw, read
 from mmtool.kafka.wire.fetch import Diverging, FetchAnswer, FetchedPartition, FetchPartition, FetchRequest
 from mmtool.kafka.wire.metadata import (
+    EARLIEST,
+    LATEST,
     BrokerAddress,
+    ListedOffset,
+    ListOffsetsRequest,
     MetadataAnswer,
     MetadataRequest,
     PartitionLeader,
     TopicMetadata,
 )
-from mmtool.kafka.wire.placement import EARLIEST, LATEST, ListedOffset, ListOffsetsRequest
 from mmtool.kafka.wire.produce import ProducedPartition, ProducePartition, ProduceRequest
 from mmtool.kafka.wire.transactions import (
     AddPartitionsToTxnRequest,

@@ -19,7 +19,7 @@ from mmtool.kafka.wire.cluster import (
 )
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.kafka.wire.placement import LATEST, ListedOffset
+from mmtool.kafka.wire.metadata import LATEST, ListedOffset
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)

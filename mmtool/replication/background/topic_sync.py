@@ -1,4 +1,4 @@
-"""Sync topic configs: mirrors get the configs of their source topics."""
+"""Sync of topics: mirrors get the configs and the READ rules of their source topics."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.events import flow_notice
-from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.kafka.remedies import remedy_of
-from mmtool.plan.topics.configs import KeptConfig, plan_topic_configs
+from mmtool.kafka.admin.topics import AclAdmin, TopicAdmin
+from mmtool.kafka.errors import remedy_of
+from mmtool.plan.topics.configs import KeptConfig, plan_acls, plan_topic_configs
 from mmtool.plan.topics.facts import configs_hidden
 from mmtool.plan.words import counted
 from mmtool.replication.topics.mirror_topics import config_rules
 from mmtool.runtime.threads import in_thread
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +23,57 @@ if TYPE_CHECKING:
     from mmtool.plan.topics.configs import ResetConfig, SetConfig
     from mmtool.replication.background import ExtraTurn
     from mmtool.replication.driver.notices import ConfigNotices
+
+
+_BY_HAND = "add the ACL on {alias} with kafka-acls.sh"
+"""The remedy where the error is no broker's, or has none of its own."""
+
+
+@dataclass(slots=True)
+class TopicAcls:
+    """Adds the source's ACLs on the target; does nothing where the source has no authorizer (as MM2)."""
+
+    flow: FlowSettings
+    name: str = "ACLs"
+    extra: ExtraTurn = ""
+
+    @property
+    def seconds(self) -> float:
+        return float(self.flow.sync_topic_acls_interval_seconds)
+
+    async def perform(self) -> None:
+        """Compare the topic ACLs of both clusters, and add those that the target lacks.
+
+        Raises:
+            MmtoolError: ACLs could not be read, or some could not be added.
+        """
+        await in_thread(self._perform)
+
+    def _perform(self) -> None:
+        here = AclAdmin(self.flow.source).topic_acls()
+        if here is UNKNOWN:
+            return
+        target = AclAdmin(self.flow.target)
+        there = target.topic_acls()
+        if there is UNKNOWN:
+            raise MmtoolError(
+                f"cluster {self.flow.target.alias} has no authorizer, so topic ACLs are not copied",
+                remedy=f"configure an authorizer on the brokers of {self.flow.target.alias}, or set"
+                f" {self.flow.name}.sync.topic.acls.enabled = false",
+            )
+        missing = plan_acls(
+            here, set(there), mirrors=self.flow.mirrors_topic, remote_topic=self.flow.remote_topic
+        )
+        failed = target.add(missing)
+        if failed:
+            first = next(iter(failed))
+            example = "for example for" if len(failed) > 1 else "for"
+            raise MmtoolError(
+                f"{counted(len(failed), 'ACL')} could not be added on {self.flow.target.alias}, {example} topic"
+                f" {first.topic}: {failed[first]}",
+                remedy=remedy_of(failed[first].partition(":")[0], self.flow.target.alias, otherwise=_BY_HAND),
+            )
+
 
 _EXCLUDE = "set the config on {alias} with kafka-configs.sh, or add its name to config.properties.exclude"
 """The remedy where the broker's error has none of its own."""
