@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmtool.kafka.errors import unreachable
@@ -20,19 +19,17 @@ T = TypeVar("T")
 
 
 _beginning = threading.Lock()
+_begun: asyncio.AbstractEventLoop | None = None
 
 
 def _loop() -> asyncio.AbstractEventLoop:
+    global _begun  # noqa: PLW0603  of the process
     with _beginning:
-        return _the_loop()
-
-
-@cache
-def _the_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
-    loop.set_default_executor(LookUps())
-    threading.Thread(target=loop.run_forever, name="wire", daemon=True).start()
-    return loop
+        if _begun is None:
+            _begun = asyncio.new_event_loop()
+            _begun.set_default_executor(LookUps())
+            threading.Thread(target=_begun.run_forever, name="wire", daemon=True).start()
+        return _begun
 
 
 def run_beside(work: Coroutine[Any, Any, T]) -> T:
@@ -111,4 +108,6 @@ class BlockingWireClient:
 
 
 def _close(cluster: WireCluster) -> None:
-    asyncio.run_coroutine_threadsafe(cluster.close(), _loop())
+    """Close a cluster; called by the garbage collector, maybe on a thread that holds `_beginning`."""
+    if _begun is not None:
+        asyncio.run_coroutine_threadsafe(cluster.close(), _begun)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import threading
+from types import SimpleNamespace
 
 import pytest
 
 from mmtool.errors import UnreachableError
+from mmtool.kafka.wire import blocking_client
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, _Errand
 
 
@@ -71,3 +74,23 @@ def test_a_question_that_is_given_up_before_it_began_is_never_asked():
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(errand.run(ask()))
     assert asked == []
+
+
+def test_a_client_that_is_collected_while_the_loop_begins_holds_nobody_up(monkeypatch):
+    """The collector runs at any allocation, on the thread that begins the loop as well."""
+    begin, made = asyncio.new_event_loop, []
+    clients = [BlockingWireClient(SimpleNamespace(alias="east", close=None), 1.0)]
+
+    def collecting():
+        clients.clear()
+        gc.collect()
+        made.append(begin())
+        return made[0]
+
+    monkeypatch.setattr(blocking_client, "_begun", None)
+    monkeypatch.setattr(asyncio, "new_event_loop", collecting)
+    beginning = threading.Thread(target=blocking_client._loop, daemon=True)
+    beginning.start()
+    beginning.join(10)
+    assert not beginning.is_alive()
+    made[0].call_soon_threadsafe(made[0].stop)
