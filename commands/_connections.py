@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.smoke_flow import SmokeFlow
     from mmtool.insight.status import WatchedFlow
-    from mmtool.kafka.admin.details import ClusterDetailsPort
+    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
     from mmtool.metrics.families import Level
     from mmtool.plan.groups.facts import ChosenUnit, GroupSelection
     from mmtool.replication.driver.service import Observe
@@ -182,7 +182,7 @@ def examined_clusters(
     settings: Settings,
     flows: Sequence[FlowSettings],
     seconds: float,
-    details: Callable[[ClusterSettings], ClusterDetailsPort] | None = None,
+    details: Callable[[ClusterSettings], KafkaClusterDetails] | None = None,
 ) -> list[ExaminedCluster]:
     """Every cluster of these flows, each once; nothing is asked yet.
 
@@ -236,11 +236,11 @@ def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> Sm
 
 def _shared_details(
     flows: Sequence[FlowSettings], seconds: float
-) -> Callable[[ClusterSettings], ClusterDetailsPort]:
+) -> Callable[[ClusterSettings], KafkaClusterDetails]:
     """What gives a cluster's details: one object for all flows that connect to it alike, so that each is asked once."""
     from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
 
-    known: list[tuple[ClusterSettings, ClusterDetailsPort]] = []
+    known: list[tuple[ClusterSettings, KafkaClusterDetails]] = []
     for cluster in (side for flow in flows for side in (flow.source, flow.target)):
         if all(cluster != settings for settings, _ in known):
             known.append((cluster, KafkaClusterDetails(cluster, seconds)))

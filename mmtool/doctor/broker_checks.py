@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.admin.details import ClusterDetailsPort, LogDir, TopicDetails
+    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
+    from mmtool.kafka.admin.details import LogDir, TopicDetails
 
 
 _ROWS = 20
@@ -383,7 +384,7 @@ def _target_side(flow: ExaminedFlow, topics: Iterable[str]) -> ReplicaFacts:
     )
 
 
-def _absent(details: ClusterDetailsPort, names: Collection[str]) -> list[str]:
+def _absent(details: KafkaClusterDetails, names: Collection[str]) -> list[str]:
     return [name for name in names if name not in details.topics()]
 
 
@@ -399,17 +400,17 @@ def _target_factors(flow: ExaminedFlow, absent: Collection[str]) -> Iterator[Fac
         yield Factor(key, settings.checkpoints_replication_factor, settings.checkpoints_topic)
 
 
-def _default_in_sync(details: ClusterDetailsPort) -> int | None:
+def _default_in_sync(details: KafkaClusterDetails) -> int | None:
     told = (values.get(MIN_ISR) for values in details.broker_configs([MIN_ISR]).values())
     return max((int(value) for value in told if value), default=None)
 
 
-def _in_sync_of(details: ClusterDetailsPort, topics: Collection[str]) -> dict[str, int]:
+def _in_sync_of(details: KafkaClusterDetails, topics: Collection[str]) -> dict[str, int]:
     configs = details.configs(topics, [MIN_ISR])
     return {name: int(entries[MIN_ISR].value or 1) for name, entries in configs.items() if MIN_ISR in entries}
 
 
-def _refuses_short(details: ClusterDetailsPort) -> bool:
+def _refuses_short(details: KafkaClusterDetails) -> bool:
     releases = [release_of(one.apis) for one in details.listeners() if one.apis is not None]
     return any(release[:2] < _CAPS_MIN_ISR for release in releases)
 

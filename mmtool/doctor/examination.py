@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.doctor.flow_view import FlowView
     from mmtool.insight.flow_now import FlowClusters, FlowNow
-    from mmtool.kafka.admin.details import ClusterDetailsPort
+    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
     from mmtool.kafka.ports import ClusterPort, FlowWatchPort
 
 
@@ -52,7 +52,7 @@ class ExaminedCluster:
 
     settings: ClusterSettings
     port: ClusterPort
-    details: ClusterDetailsPort
+    details: KafkaClusterDetails
     seconds: float
     settings_of_file: Settings
 
@@ -77,8 +77,8 @@ class ExaminedFlow:
     settings: FlowSettings
     clusters: FlowClusters
     watch: FlowWatchPort
-    source: ClusterDetailsPort
-    target: ClusterDetailsPort
+    source: KafkaClusterDetails
+    target: KafkaClusterDetails
     seconds: float
     settings_of_file: Settings
 

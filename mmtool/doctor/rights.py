@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.admin.details import ClusterDetailsPort, TopicDetails
+    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
+    from mmtool.kafka.admin.details import TopicDetails
     from mmtool.kafka.wire.acls import Rights
     from mmtool.rights.needs import Need, Side
 
@@ -161,7 +162,7 @@ def check_rights(flow: ExaminedFlow) -> Iterable[Finding]:
         yield ok(Check.RIGHT, "", message, flow.name)
 
 
-def _asker(details: ClusterDetailsPort) -> Asker:
+def _asker(details: KafkaClusterDetails) -> Asker:
     return Asker(details.alias, details.principal, details.bootstrap)
 
 
@@ -253,7 +254,7 @@ def _hidden_or_uncreatable(flow: ExaminedFlow, names: Iterable[str], needs: Iter
 
 
 def _of_kept(
-    details: ClusterDetailsPort, names: Collection[str], needs: Collection[Need], pattern: str = ""
+    details: KafkaClusterDetails, names: Collection[str], needs: Collection[Need], pattern: str = ""
 ) -> Iterator[Lack]:
     """Missing rights on internal topics; where none can be created, the pattern that grants all of them."""
     topics = details.topics()
@@ -268,7 +269,7 @@ def _of_kept(
         yield from (Lack("topic", "CREATE", name, f"mmtool cannot create {name}") for name in denied)
 
 
-def _uncreatable(details: ClusterDetailsPort, names: Collection[str]) -> Collection[str]:
+def _uncreatable(details: KafkaClusterDetails, names: Collection[str]) -> Collection[str]:
     """The topics that could not be created; no request is made where CREATE is granted on the whole cluster."""
     rights = details.rights()
     if not names or (rights is not UNKNOWN and rights.may(Operation.CREATE)):

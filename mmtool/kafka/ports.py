@@ -352,8 +352,8 @@ class AppendPort(Protocol):
         """
 
 
-class AclPort(Protocol):
-    """The ACLs of one cluster. Errors as in `GroupsPort`."""
+class FencePort(Protocol):
+    """The ACLs of one cluster, and the active producers of its topics. Errors as in `GroupsPort`."""
 
     @property
     def alias(self) -> str: ...
@@ -370,10 +370,6 @@ class AclPort(Protocol):
 
     def remove(self, bindings: Collection[Binding]) -> Mapping[Binding, Problem]:
         """Delete exactly these ACLs, if they exist; returns when no broker applies them, with failures by ACL."""
-
-
-class FencePort(AclPort, Protocol):
-    """The ACLs and the active producers of some topics of one cluster. Errors as in `GroupsPort`."""
 
     def facts(self, topics: Collection[str]) -> FenceFacts:
         """Read everything that the plan of a fence depends on."""

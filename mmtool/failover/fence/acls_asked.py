@@ -9,7 +9,7 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.plan.failover.acl_promotion import SAME_NAMES, PrincipalMap, plan_promotion, plan_withdrawal
 
 if TYPE_CHECKING:
-    from mmtool.kafka.ports import AclPort
+    from mmtool.kafka.ports import FencePort
     from mmtool.plan.failover.acl_promotion import Promotion
     from mmtool.plan.failover.acl_rules import AclFacts, Binding
     from mmtool.plan.words import Names
@@ -19,7 +19,7 @@ class AclsAsked(Protocol):
     """What an operation is asked to do with producers' ACLs, with the connections that it needs."""
 
     @property
-    def port(self) -> AclPort:
+    def port(self) -> FencePort:
         """The flow's target."""
 
     @property
@@ -48,8 +48,8 @@ class PromotionAsked:
         may_be_lost: In an emergency the source may not answer.
     """
 
-    source: AclPort
-    port: AclPort
+    source: FencePort
+    port: FencePort
     principals: PrincipalMap = SAME_NAMES
     standing: Promotion | None = None
     fences: frozenset[Binding] = frozenset()
@@ -94,7 +94,7 @@ class WithdrawalAsked:
         standing: As in `AclsAsked`.
     """
 
-    port: AclPort
+    port: FencePort
     promoted: frozenset[Binding]
     standing: Promotion | None = None
 

@@ -24,7 +24,7 @@ from mmtool.translation.types import UNKNOWN, Unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from mmtool.kafka.ports import AclPort, ClusterPort, FencePort, Problem
+    from mmtool.kafka.ports import ClusterPort, FencePort, Problem
     from mmtool.plan.failover.acl_rules import Binding
     from mmtool.plan.failover.fence_plan import FencePlan, OpenTransaction, Writer
     from mmtool.translation.types import TopicPartition
@@ -78,7 +78,7 @@ class AclChange:
         use: What they are for.
     """
 
-    port: AclPort
+    port: FencePort
     acls: Collection[Binding]
     use: AclUse
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.modes.cutover import Cutover
-    from mmtool.kafka.ports import AclPort
+    from mmtool.kafka.ports import FencePort
     from mmtool.plan.failover.acl_promotion import Promotion
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.steps import StepName
@@ -43,7 +43,7 @@ _WITHDRAWN = AclUse(
 )
 
 
-def do(port: AclPort, promotion: Promotion) -> None:
+def do(port: FencePort, promotion: Promotion) -> None:
     """Create the ACLs of a promotion, or remove those of a withdrawal.
 
     Raises:
@@ -53,13 +53,13 @@ def do(port: AclPort, promotion: Promotion) -> None:
     change.remove() if promotion.withdraws else change.create()
 
 
-def undo(port: AclPort, promotion: Promotion) -> None:
+def undo(port: FencePort, promotion: Promotion) -> None:
     """Remove the ACLs of a promotion, or create those of a withdrawal again; raises as `do`."""
     change = _change(port, promotion)
     change.restore() if promotion.withdraws else change.remove()
 
 
-def _change(port: AclPort, promotion: Promotion) -> AclChange:
+def _change(port: FencePort, promotion: Promotion) -> AclChange:
     return AclChange(port, promotion.acls, _WITHDRAWN if promotion.withdraws else _USE)
 
 

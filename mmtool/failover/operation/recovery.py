@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.marks import Holders
     from mmtool.failover.operation.operation import Operation, StepLog
     from mmtool.failover.operation.records import Figures, Recorded
-    from mmtool.kafka.ports import AclPort, ClusterPort, FlowStatePort, GroupsPort
+    from mmtool.kafka.ports import ClusterPort, FencePort, FlowStatePort, GroupsPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.records.documents import Document
     from mmtool.plan.records.identity import FlowIdentity
@@ -118,7 +118,7 @@ def roll_forward(
     context: OperationContext,
     log: StepLog,
     fence: FenceAsked | None = None,
-    acls: AclPort | None = None,
+    acls: FencePort | None = None,
 ) -> tuple[Operation, Cutover]:
     """Execute the remaining steps of an operation that was interrupted after its point of no return.
 
@@ -186,7 +186,7 @@ def _lower(found: Recorded, asked: FenceAsked, context: OperationContext) -> Non
     context.journal.fenced(plan.fence, stands=False)
 
 
-def _undo_acls(found: Recorded, port: AclPort, context: OperationContext) -> None:
+def _undo_acls(found: Recorded, port: FencePort, context: OperationContext) -> None:
     promotion = found.head.plan.promotion
     undo_acls(port, promotion)
     context.journal.promoted(promotion, stands=False)
@@ -353,7 +353,7 @@ def take_back(
     log: StepLog,
     fence: FenceAsked | None = None,
     give_up: Callable[[OperationContext], None] | None = None,
-    acls: AclPort | None = None,
+    acls: FencePort | None = None,
 ) -> RollbackPlan:
     """Cancel or roll back an operation: restore commits, end a replay, remove marks, undo ACLs, record that.
 
@@ -407,7 +407,7 @@ def take_back(
 
 
 def _undo_rules(
-    found: Recorded, context: OperationContext, fence: FenceAsked | None, acls: AclPort | None
+    found: Recorded, context: OperationContext, fence: FenceAsked | None, acls: FencePort | None
 ) -> None:
     """Undo the operation's change of producers' ACLs, and lower its fence, as far as they may be in force."""
     if found.promotion_stands:

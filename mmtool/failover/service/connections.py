@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.target_only import TargetSide
     from mmtool.kafka.admin.fences import KafkaFences
-    from mmtool.kafka.ports import AclPort, ClusterPort, FencePort
+    from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.kafka.state.journal import KafkaJournal
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -153,7 +153,7 @@ def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[Cluste
     return KafkaCluster(cluster, timeout.total_seconds()), _fences(cluster, timeout)
 
 
-def acls_of(cluster: ClusterSettings, timeout: timedelta) -> AclPort:
+def acls_of(cluster: ClusterSettings, timeout: timedelta) -> FencePort:
     """A cluster's ACLs, to read and to change; no request is sent yet. Requests wait as those of `fenced_cluster`."""
     return _fences(cluster, timeout)
 
@@ -164,7 +164,7 @@ def _fences(cluster: ClusterSettings, timeout: timedelta) -> KafkaFences:
     return KafkaFences(cluster, max(60.0, timeout.total_seconds()))
 
 
-def acls_to_read(cluster: ClusterSettings, timeout: timedelta) -> AclPort:
+def acls_to_read(cluster: ClusterSettings, timeout: timedelta) -> FencePort:
     """A cluster's ACLs, to read them within the time of one request: the cluster may be lost."""
     from mmtool.kafka.admin.fences import KafkaFences
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.failover.operation.records import Recorded
-    from mmtool.kafka.ports import AclPort
+    from mmtool.kafka.ports import FencePort
     from mmtool.plan.failover.acl_promotion import PrincipalMap, Promotion
 
 
@@ -78,7 +78,7 @@ def again(flow: FlowSettings, found: Recorded, timeout: timedelta) -> AclsAsked 
     return promotion_asked(flow, timeout, promotion.renamed, found.mode, _standing(found))
 
 
-def standing(flow: FlowSettings, found: Recorded, timeout: timedelta) -> AclPort | None:
+def standing(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FencePort | None:
     """The cluster on which an operation's change of producers' ACLs may be in force; None where none is."""
     return connections.acls_of(flow.target, timeout) if found.promotion_stands else None
 

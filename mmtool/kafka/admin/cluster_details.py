@@ -1,4 +1,4 @@
-"""A `ClusterDetailsPort` of a real cluster: read-only requests over the batch wire, each asked once."""
+"""What `mmtool doctor` asks a cluster: read-only requests over the batch wire, each asked once."""
 
 from __future__ import annotations
 
@@ -73,7 +73,11 @@ _LONGEST_METADATA_SECONDS = 4.0
 
 
 class KafkaClusterDetails:
-    """Reads the details of a real cluster; connects at the first request."""
+    """Reads the details of one cluster; connects at the first request. It writes, creates and joins nothing.
+
+    Every call but `listeners` raises `UnreachableError` or `NotAuthorisedError` when the cluster does not answer, or
+    not us.
+    """
 
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
         """Take the cluster's settings and the longest time of one request, in seconds."""
@@ -90,10 +94,12 @@ class KafkaClusterDetails:
 
     @property
     def bootstrap(self) -> str:
+        """The bootstrap servers: ``host:port``, separated by commas."""
         return self._settings.bootstrap_servers_for("admin")
 
     @property
     def principal(self) -> str:
+        """mmtool's own principal on the cluster, as ``User:mm``, as far as the settings show it."""
         security = self._settings.security_for("admin")
         if security.sasl is not None:
             return self._login_principal(security)
@@ -113,6 +119,7 @@ class KafkaClusterDetails:
     # --- listeners ----------------------------------------------------------------------------------------
 
     def listeners(self) -> Sequence[ListenerAnswer]:
+        """Try each bootstrap server and each advertised listener, all at the same time."""
         return self._listeners()
 
     def _try_listeners(self) -> list[ListenerAnswer]:
@@ -157,6 +164,7 @@ class KafkaClusterDetails:
     # --- metadata -----------------------------------------------------------------------------------------
 
     def brokers(self) -> dict[int, str]:
+        """``host:port`` of each live broker, by broker id."""
         return self._brokers()
 
     def _known_brokers(self) -> dict[int, str]:
@@ -167,12 +175,14 @@ class KafkaClusterDetails:
         return self._ask("listing brokers", known)
 
     def topics(self) -> dict[str, TopicDetails]:
+        """Every topic that mmtool may DESCRIBE, by name."""
         return {topic.name: _topic(topic) for topic in self._topics() if topic.error_code == Code.NONE}
 
     def _described(self, names: Sequence[str] | None) -> list[TopicMetadata]:
         return self._any("listing topics", MetadataRequest(names, with_rights=True)).topics
 
     def hidden(self, topics: Collection[str]) -> frozenset[str]:
+        """The given topics that mmtool may not DESCRIBE."""
         if not topics:
             return frozenset()
         denied = Code.TOPIC_AUTHORIZATION_FAILED
@@ -183,6 +193,7 @@ class KafkaClusterDetails:
     # --- configuration and disks --------------------------------------------------------------------------
 
     def configs(self, topics: Collection[str], names: Collection[str]) -> dict[str, dict[str, ConfigEntry]]:
+        """Read the named configs of topics; topics without DESCRIBE_CONFIGS are left out."""
         if not topics:
             return {}
         found = self._any("reading topic properties", DescribeTopicConfigsRequest(sorted(topics), names))
@@ -193,6 +204,8 @@ class KafkaClusterDetails:
         }
 
     def broker_configs(self, names: Collection[str]) -> dict[int, dict[str, str | None]]:
+        """Read the named configs of each broker; brokers that do not show them are left out."""
+
         async def told(wire: WireCluster) -> dict[int, dict[str, str | None]]:
             answers = await _of_each(wire, lambda node: DescribeBrokerConfigRequest(node, names))
             return {node: one.values for node, one in answers.items() if one.error_code == Code.NONE}
@@ -200,6 +213,10 @@ class KafkaClusterDetails:
         return self._ask("reading broker properties", told)
 
     def log_dirs(self, topics: Collection[str]) -> Answers[int, tuple[LogDir, ...]]:
+        """Each broker's log directories, with the sizes of the given topics.
+
+        Brokers without an answer are in ``failed``.
+        """
         known = self.topics()
         wanted = {name: len(known[name].partitions) for name in sorted(topics) if name in known}
 
@@ -227,6 +244,7 @@ class KafkaClusterDetails:
     # --- rights -------------------------------------------------------------------------------------------
 
     def rights(self) -> Rights | Unknown:
+        """mmtool's rights on the cluster resource; UNKNOWN from brokers before 2.8."""
         return self._rights()
 
     def _cluster_rights(self) -> Rights | Unknown:
@@ -237,26 +255,33 @@ class KafkaClusterDetails:
         return answer.rights if answer.error_code == Code.NONE else UNKNOWN
 
     def has_authorizer(self) -> bool:
+        """Whether the cluster has an authorizer."""
         answer = self._any("looking for an authorizer", DescribeAclsRequest(_NO_TOPIC))
         return answer.error_code != Code.SECURITY_DISABLED
 
     def uncreatable(self, topics: Collection[str]) -> dict[str, str]:
+        """The given topics that do not exist and that mmtool may not create, each with the broker's reason.
+
+        Validated only: no topic is created.
+        """
         admin = TopicAdmin(self._settings)
         wanted = [CreateTopic("", name, 1, -1, {}) for name in sorted(topics)]
         failed = admin.create(wanted, validate_only=True)
         return {name: reason for name, reason in failed.items() if _DENIED_CREATE in reason}
 
     def unclaimable(self, transactional_ids: Collection[str]) -> frozenset[str]:
+        """The given transactional ids that mmtool may not WRITE; no epoch is taken."""
         answers = self._tried(transactional_ids, claim_trial)
         denied = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         return frozenset(name for name, one in answers.items() if one.error_code == denied)
 
     def unreadable_groups(self, groups: Collection[str]) -> frozenset[str]:
+        """The given groups that mmtool may not READ; none is joined, and none has to exist."""
         answers = self._tried(groups, HeartbeatTrial)
         return frozenset(name for name, code in answers.items() if code == Code.GROUP_AUTHORIZATION_FAILED)
 
     def undeletable_groups(self, groups: Collection[str]) -> frozenset[str]:
-        """See `ClusterDetailsPort.undeletable_groups`; checked by deleting the offsets of no partition."""
+        """The given groups that mmtool may not DELETE; checked by deleting the offsets of no partition."""
         try:
             answers = self._tried(groups, lambda group: OffsetDeleteRequest(group, ()))
         except UnsupportedByBrokerError:  # before Kafka 2.4
@@ -265,7 +290,7 @@ class KafkaClusterDetails:
         return frozenset(name for name, one in answers.items() if one.error_code == denied)
 
     def hidden_groups(self, groups: Collection[str]) -> frozenset[str]:
-        """See `ClusterDetailsPort.hidden_groups`; any broker checks DESCRIBE before it looks for the group."""
+        """The given groups that mmtool may not DESCRIBE; any broker checks it before it looks for the group."""
         found = self._any("reading mmtool's rights", DescribeGroupsRequest(sorted(groups))) if groups else {}
         denied = Code.GROUP_AUTHORIZATION_FAILED
         return frozenset(name for name, one in found.items() if one.error_code == denied)
@@ -283,6 +308,8 @@ class KafkaClusterDetails:
     # --- offsets ------------------------------------------------------------------------------------------
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int | None]:
+        """The first offset at or after a timestamp (ms since 1970), by partition; None without such a record."""
+
         async def told(wire: WireCluster) -> Answers[TopicPartition, int | None]:
             await wire.refresh({place.topic for place in times})
             found = await _listed(wire, times)
@@ -303,14 +330,18 @@ class KafkaClusterDetails:
     def size_samples(
         self, questions: Mapping[TopicPartition, SizeQuestion]
     ) -> Answers[TopicPartition, SizeSample]:
+        """Whether records fit the target's limit, from a sample of each partition; needs READ on the topics."""
         return self._samples(questions, sample_sizes)
 
     def hole_samples(
         self, questions: Mapping[TopicPartition, HoleQuestion]
     ) -> Answers[TopicPartition, HoleSample]:
+        """The offsets without a record, from a sample of each partition; needs READ on the topics."""
         return self._samples(questions, sample_holes)
 
     def marker_trip_seconds(self) -> float:
+        """The time of a request for transaction markers, as `check_markers` sends it; raises its errors, too."""
+
         async def timed(wire: WireCluster) -> float:
             await check_markers(wire)  # opens the connection
             began = time.monotonic()

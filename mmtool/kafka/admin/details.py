@@ -1,22 +1,19 @@
-"""The port and data types of what `mmtool doctor` asks a cluster; `cluster_details` implements the port."""
+"""The data types of what `mmtool doctor` asks a cluster; `cluster_details` asks for them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping
 
     from mmtool.config.settings import Security
-    from mmtool.kafka.logs.hole_sample import HoleQuestion, HoleSample
-    from mmtool.kafka.ports import Answers
     from mmtool.kafka.wire.acls import Rights
     from mmtool.kafka.wire.api_versions import SpokenApis
-    from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.translation.types import TopicPartition
 
 
@@ -143,88 +140,3 @@ class SizeSample(NamedTuple):
     is_whole: bool
     offset: int | None = None
     size: int = 0
-
-
-class ClusterDetailsPort(Protocol):
-    """Read-only requests to one cluster: no call writes, creates or joins anything.
-
-    Every call but `listeners` raises `UnreachableError` or `NotAuthorisedError` when the cluster does not answer, or
-    not us.
-    """
-
-    @property
-    def alias(self) -> str: ...
-
-    @property
-    def principal(self) -> str:
-        """mmtool's own principal on the cluster, as ``User:mm``, as far as the settings show it."""
-
-    @property
-    def bootstrap(self) -> str:
-        """The bootstrap servers: ``host:port``, separated by commas."""
-
-    def listeners(self) -> Sequence[ListenerAnswer]:
-        """Try each bootstrap server and each advertised listener, all at the same time."""
-
-    def brokers(self) -> Mapping[int, str]:
-        """``host:port`` of each live broker, by broker id."""
-
-    def topics(self) -> Mapping[str, TopicDetails]:
-        """Every topic that mmtool may DESCRIBE, by name."""
-
-    def hidden(self, topics: Collection[str]) -> frozenset[str]:
-        """The given topics that mmtool may not DESCRIBE."""
-
-    def configs(
-        self, topics: Collection[str], names: Collection[str]
-    ) -> Mapping[str, Mapping[str, ConfigEntry]]:
-        """Read the named configs of topics; topics without DESCRIBE_CONFIGS are left out."""
-
-    def broker_configs(self, names: Collection[str]) -> Mapping[int, Mapping[str, str | None]]:
-        """Read the named configs of each broker; brokers that do not show them are left out."""
-
-    def log_dirs(self, topics: Collection[str]) -> Answers[int, tuple[LogDir, ...]]:
-        """Each broker's log directories, with the sizes of the given topics.
-
-        Brokers without an answer are in ``failed``.
-        """
-
-    def rights(self) -> Rights | Unknown:
-        """mmtool's rights on the cluster resource; UNKNOWN from brokers before 2.8."""
-
-    def has_authorizer(self) -> bool:
-        """Whether the cluster has an authorizer."""
-
-    def uncreatable(self, topics: Collection[str]) -> Mapping[str, str]:
-        """The given topics that do not exist and that mmtool may not create, each with the broker's reason.
-
-        Validated only: no topic is created.
-        """
-
-    def unclaimable(self, transactional_ids: Collection[str]) -> frozenset[str]:
-        """The given transactional ids that mmtool may not WRITE; no epoch is taken."""
-
-    def unreadable_groups(self, groups: Collection[str]) -> frozenset[str]:
-        """The given groups that mmtool may not READ; none is joined, and none has to exist."""
-
-    def undeletable_groups(self, groups: Collection[str]) -> frozenset[str]:
-        """The given groups that mmtool may not DELETE; nothing is deleted."""
-
-    def hidden_groups(self, groups: Collection[str]) -> frozenset[str]:
-        """The given groups that mmtool may not DESCRIBE."""
-
-    def offsets_at(self, times: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int | None]:
-        """The first offset at or after a timestamp (ms since 1970), by partition; None without such a record."""
-
-    def size_samples(
-        self, questions: Mapping[TopicPartition, SizeQuestion]
-    ) -> Answers[TopicPartition, SizeSample]:
-        """Whether records fit the target's limit, from a sample of each partition; needs READ on the topics."""
-
-    def hole_samples(
-        self, questions: Mapping[TopicPartition, HoleQuestion]
-    ) -> Answers[TopicPartition, HoleSample]:
-        """The offsets without a record, from a sample of each partition; needs READ on the topics."""
-
-    def marker_trip_seconds(self) -> float:
-        """The time of a request for transaction markers, as `check_markers` sends it; raises its errors, too."""
