@@ -57,21 +57,17 @@ def asked(said: Mapping[str, str]) -> PrincipalMap | None:
         UsageError: The file cannot be read, or a line of it is wrong.
     """
     from mmtool.plan.failover.acl_promotion import SAME_NAMES, read_principal_map
-    from mmtool.runtime.files import did_you_mean_file
+    from mmtool.runtime.files import file_errors
 
     if _PROMOTES not in said:
         return None
     if _MAP not in said:
         return SAME_NAMES
     path = Path(said[_MAP])
+    remedy = "put a readable file at this path; or, without --plan, name another file with --principal-map"
     try:
-        return read_principal_map(path.read_text(encoding="utf-8-sig").splitlines())
-    except OSError as error:
-        raise _unusable(
-            path,
-            f"{error.strerror or error}{did_you_mean_file(path)}",
-            "put a readable file at this path; or, without --plan, name another file with --principal-map",
-        ) from error
+        with file_errors(f"--principal-map {path}", remedy, near=path):
+            return read_principal_map(path.read_text(encoding="utf-8-sig").splitlines())
     except UnicodeDecodeError as error:
         raise _unusable(path, "not UTF-8 text", "save the file as UTF-8") from error
     except ValueError as error:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.errors import DifferencesError, UsageError
+from mmtool.errors import DifferencesError
 from mmtool.output import Column, OutputFormat, Result, finish
 
 if TYPE_CHECKING:
@@ -103,12 +103,7 @@ def _error(file: Path, error: PageError) -> DifferencesError:
 
 
 def _read(file: Path) -> bytes:
-    from mmtool.runtime.files import did_you_mean_file
+    from mmtool.runtime.files import file_errors
 
-    try:
+    with file_errors(str(file), "name a readable evidence page that --html wrote", near=file):
         return file.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"{file}: {error.strerror or error}{did_you_mean_file(file)}",
-            remedy="name a readable evidence page that --html wrote",
-        ) from error

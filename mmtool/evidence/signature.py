@@ -14,7 +14,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.runtime.files import did_you_mean_file
+from mmtool.runtime.files import file_errors
 from mmtool.translation.connect_offsets import parse_json
 
 if TYPE_CHECKING:
@@ -204,10 +204,5 @@ def load_public_key(path: Path) -> Ed25519PublicKey:
 
 
 def _read(option: str, path: Path) -> bytes:
-    try:
+    with file_errors(f"{option} {path}", "name a PEM file that can be read", near=path):
         return path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"{option} {path}: {error.strerror or error}{did_you_mean_file(path)}",
-            remedy="name a PEM file that can be read",
-        ) from error

@@ -17,7 +17,7 @@ from mmtool.importers.core.secret_values import Mounts, SecretPlacement, provide
 from mmtool.importers.core.strimzi import strimzi_deployment
 from mmtool.importers.core.yaml_documents import yaml_documents
 from mmtool.plain_text import printable
-from mmtool.runtime.files import did_you_mean_file
+from mmtool.runtime.files import file_errors
 from mmtool.translation.connect_offsets import parse_json
 
 if TYPE_CHECKING:
@@ -127,13 +127,8 @@ def _text(name: str, content: bytes) -> str:
 
 
 def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(_MOST_BYTES + 1)
-    except OSError as error:
-        raise UsageError(
-            f"{path}: {error.strerror}{did_you_mean_file(path)}", remedy="name a file that can be read"
-        ) from None
+    with file_errors(str(path), "name a file that can be read", near=path), path.open("rb") as file:
+        content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise UsageError(
             f"{path}: more than {_MOST_BYTES >> 20} MiB",

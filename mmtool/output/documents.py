@@ -6,7 +6,7 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, TypedDict
 
-from mmtool.errors import CheckFailedError, UsageError
+from mmtool.errors import CheckFailedError
 from mmtool.output.redaction import NOTHING, shown
 from mmtool.output.result import Problem, Result
 from mmtool.output.values import field, plain, plain_row
@@ -118,13 +118,11 @@ def claim(path: Path, option: str) -> None:
     Raises:
         UsageError: The file cannot be written.
     """
-    try:
+    from mmtool.runtime.files import file_errors
+
+    remedy = "name a file in a folder that exists and can be written"
+    with file_errors(f"{option} {path} cannot be written", remedy):
         path.write_bytes(b"")
-    except OSError as error:
-        raise UsageError(
-            f"{option} {path} cannot be written: {error.strerror or error}",
-            remedy="name a file in a folder that exists and can be written",
-        ) from error
 
 
 def write_claimed(path: Path, content: bytes, what: str, *, over: str, remedy: str) -> None:
@@ -140,10 +138,8 @@ def write_claimed(path: Path, content: bytes, what: str, *, over: str, remedy: s
     Raises:
         CheckFailedError: The file can no longer be written.
     """
-    try:
+    from mmtool.runtime.files import file_errors
+
+    kept = f"; {over} is not affected"
+    with file_errors(f"{what} cannot be written to {path}", remedy, CheckFailedError, and_so=kept):
         path.write_bytes(content)
-    except OSError as error:
-        raise CheckFailedError(
-            f"{what} cannot be written to {path}: {error.strerror or error}; {over} is not affected",
-            remedy=remedy,
-        ) from error

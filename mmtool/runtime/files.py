@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from mmtool.errors import RefusedError, UsageError
+from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.plain_text import did_you_mean, nearest, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
 
 
 def cache_root() -> Path:
@@ -37,20 +38,45 @@ def did_you_mean_file(path: Path) -> str:
 
 
 @contextmanager
+def file_errors(
+    said: str,
+    remedy: str,
+    kind: type[MmtoolError] = UsageError,
+    *,
+    and_so: str = "",
+    near: Path | None = None,
+) -> Iterator[None]:
+    """Turn an error of the file system into one line.
+
+    Args:
+        said: What cannot be done, and with which file; the system's reason follows.
+        remedy: As of any error.
+        kind: The error's class, which gives the exit code.
+        and_so: Behind the reason: what was done or left undone.
+        near: The file, for the nearest name if it does not exist.
+
+    Raises:
+        MmtoolError: Of ``kind``.
+    """
+    try:
+        yield
+    except OSError as error:
+        like = "" if near is None else did_you_mean_file(near)
+        raise kind(f"{said}: {error.strerror or error}{like}{and_so}", remedy=remedy) from error
+
+
+@contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
     """Hold a lock on ``folder``, so that one process at a time fills it; it is released when the process dies.
 
     Raises:
         UsageError: The folder cannot be written.
     """
-    try:
+    with file_errors(
+        f"the cache folder {folder} cannot be written", "set XDG_CACHE_HOME to a folder that can be written"
+    ):
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / ".lock").open("w")
-    except OSError as error:
-        raise UsageError(
-            f"the cache folder {folder} cannot be written: {error.strerror}",
-            remedy="set XDG_CACHE_HOME to a folder that can be written",
-        ) from error
     with lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -97,15 +123,11 @@ class NewFile:
         Raises:
             UsageError: The folder cannot be written.
         """
-        try:
-            with os.fdopen(
-                os.open(self.draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _OWNER_ONLY), "wb"
-            ) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise _unwritable(self.path, error) from error
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with _writing(self.path), os.fdopen(os.open(self.draft, flags, _OWNER_ONLY), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
 
     def publish(self) -> None:
         """Give the file its name; an overwritten file's mode is kept.
@@ -114,17 +136,16 @@ class NewFile:
             RefusedError: A file of this name was created meanwhile, and ``force`` is not given.
             UsageError: The folder cannot be written.
         """
-        try:
-            if self.force:
-                with suppress(FileNotFoundError):
-                    self.draft.chmod(self.place.stat().st_mode & 0o777)
-            else:
-                os.close(os.open(self.place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
-            self.draft.replace(self.place)
-        except FileExistsError:
-            refuse_existing(self.path, force=False)
-        except OSError as error:
-            raise _unwritable(self.path, error) from error
+        with _writing(self.path):
+            try:
+                if self.force:
+                    with suppress(FileNotFoundError):
+                        self.draft.chmod(self.place.stat().st_mode & 0o777)
+                else:
+                    os.close(os.open(self.place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ONLY))
+                self.draft.replace(self.place)
+            except FileExistsError:
+                refuse_existing(self.path, force=False)
 
 
 @contextmanager
@@ -146,8 +167,6 @@ def new_file(path: Path, *, force: bool = False) -> Iterator[NewFile]:
             made.draft.unlink()
 
 
-def _unwritable(path: Path, error: OSError) -> UsageError:
-    return UsageError(
-        f"{path} cannot be written: {error.strerror or error}",
-        remedy="name a file in a folder that exists and can be written, with -c FILE",
-    )
+def _writing(path: Path) -> AbstractContextManager[None]:
+    remedy = "name a file in a folder that exists and can be written, with -c FILE"
+    return file_errors(f"{path} cannot be written", remedy)

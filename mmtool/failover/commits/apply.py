@@ -17,7 +17,7 @@ from mmtool.plan.groups.facts import ABSENT, make_room, occupied
 from mmtool.plan.groups.undo import Undo
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.words import AGAIN, few, file_part
-from mmtool.runtime.files import state_root
+from mmtool.runtime.files import file_errors, state_root
 from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
@@ -49,18 +49,17 @@ def keep(cluster: ClusterPort, plans: Iterable[GroupPlan]) -> Path | None:
     path = (
         folder / f"{strftime('%Y%m%dT%H%M%SZ', gmtime())}-{file_part(cluster.alias)}-{uuid4().hex[:6]}.json"
     )
-    try:
+    with file_errors(
+        f"previous offsets cannot be saved in {folder}",
+        "set XDG_STATE_HOME to a writable folder with free space",
+        and_so="; no offset was committed",
+    ):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(undo.encode())
             file.flush()
             os.fsync(file.fileno())
-    except OSError as error:
-        raise UsageError(
-            f"previous offsets cannot be saved in {folder}: {error.strerror}; no offset was committed",
-            remedy="set XDG_STATE_HOME to a writable folder with free space",
-        ) from error
     return path
 
 

@@ -16,7 +16,7 @@ from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFact
 from mmtool.plan.groups.imports import parse_groups_csv, plan_import
 from mmtool.plan.groups.offsets import Rules
 from mmtool.plan.groups.spark_offsets import EARLIEST, parse_offset_log, starting_offsets
-from mmtool.runtime.files import did_you_mean_file
+from mmtool.runtime.files import file_errors
 from mmtool.translation.answers import Reason, Sides
 
 if TYPE_CHECKING:
@@ -239,12 +239,8 @@ def content_of(path: Path) -> bytes:
     Raises:
         UsageError: The file cannot be read.
     """
-    try:
+    with file_errors(str(path), "name a file that can be read", near=path):
         return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"{path}: {error.strerror}{did_you_mean_file(path)}", remedy="name a file that can be read"
-        ) from error
 
 
 def lines_in(name: object, content: bytes) -> list[str]:

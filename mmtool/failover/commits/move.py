@@ -6,11 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, RefusedError, UsageError
+from mmtool.errors import MmtoolError, RefusedError
 from mmtool.failover.commits.apply import apply
 from mmtool.failover.report.rows import Row, TranslationRow, reset_lines, translation_rows
 from mmtool.plan.groups.imports import write_reset_csv
 from mmtool.plan.words import counted, few, tally
+from mmtool.runtime.files import file_errors
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -94,13 +95,8 @@ def write_csv(path: Path, found: Translation, *, with_group: bool) -> str:
     Raises:
         UsageError: The file cannot be written.
     """
-    try:
+    with file_errors(f"--csv {path}", "name a file in a folder that exists, which you may write to"):
         path.write_text(write_reset_csv(reset_lines(found.plans, with_group=with_group)), encoding="utf-8")
-    except OSError as error:
-        raise UsageError(
-            f"--csv {path}: {error.strerror}",
-            remedy="name a file in a folder that exists, which you may write to",
-        ) from error
     return left_out(str(path), found)
 
 

@@ -20,6 +20,7 @@ from mmtool.errors import UsageError
 from mmtool.kafka.batches import NO_TIMESTAMP, BatchError, Record, decode, verify_crc
 from mmtool.kafka.errors import OTHER_LEADER_AND_AGAIN
 from mmtool.plan.records.shapes import made, made_of
+from mmtool.runtime.files import file_errors
 from mmtool.translation.connect_offsets import parse_json
 from mmtool.translation.types import TopicPartition
 
@@ -317,18 +318,14 @@ def _record(path: Path, content: dict[str, Any]) -> TailRecord:
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    remedy = "check that the file exists, and let mmtool's user read it"
     try:
-        with path.open("rb") as file:
+        with file_errors(f"{path} cannot be read", remedy), path.open("rb") as file:
             for line in file:
                 content = parse_json(line)
                 if not isinstance(content, dict) or not line.endswith(b"\n"):
                     raise _damaged(path, "a line is truncated or not a JSON object")
                 yield line, content
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be read: {error.strerror}",
-            remedy="check that the file exists, and let mmtool's user read it",
-        ) from error
     except ValueError as error:
         raise _damaged(path, "a line is not JSON") from error
 

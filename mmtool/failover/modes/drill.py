@@ -50,6 +50,7 @@ from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.words import counted, then
+from mmtool.runtime.files import file_errors
 from mmtool.translation.types import UNKNOWN, or_none
 
 if TYPE_CHECKING:
@@ -344,13 +345,10 @@ def write_report(path: Path, row: Row) -> None:
     Raises:
         CheckFailedError: The file cannot be written; the drill itself is over.
     """
-    try:
+    remedy = "for a report, run the drill again, and name a file in a writable folder"
+    over = "; the drill itself is complete"
+    with file_errors(f"the report cannot be written to {path}", remedy, CheckFailedError, and_so=over):
         path.write_text(markdown(row, datetime.now(UTC).isoformat(timespec="seconds")), encoding="utf-8")
-    except OSError as error:
-        raise CheckFailedError(
-            f"the report cannot be written to {path}: {error.strerror}; the drill itself is complete",
-            remedy="for a report, run the drill again, and name a file in a writable folder",
-        ) from error
 
 
 def drilled_row(drilled: Drilled, emergency: Costs) -> OperationRow:

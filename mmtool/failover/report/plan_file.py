@@ -16,7 +16,7 @@ from mmtool.plan.runbook.fingerprint import SideSeen, TopicSeen, another_cluster
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.runbook.runbook import Runbook, render
 from mmtool.plan.words import counted
-from mmtool.runtime.files import did_you_mean_file
+from mmtool.runtime.files import file_errors
 from mmtool.runtime.process import operator
 
 if TYPE_CHECKING:
@@ -100,13 +100,8 @@ def write_text(option: str, path: Path, content: bytes) -> None:
     Raises:
         UsageError: The file cannot be written.
     """
-    try:
+    with file_errors(f"{option} {path}", "name a file in a folder that exists, which you may write to"):
         path.write_bytes(content)
-    except OSError as error:
-        raise UsageError(
-            f"{option} {path}: {error.strerror}",
-            remedy="name a file in a folder that exists, which you may write to",
-        ) from error
 
 
 def save(path: Path, saved: SavedPlan) -> None:
@@ -152,13 +147,10 @@ def load(path: Path) -> SavedPlan:
     Raises:
         UsageError: The file cannot be read, or does not hold an intact saved plan.
     """
+    with file_errors(f"--plan {path}", "name a file that a rehearsal wrote with --out FILE", near=path):
+        content = path.read_bytes()
     try:
-        return read_plan(path.read_bytes())
-    except OSError as error:
-        remedy = "name a file that a rehearsal wrote with --out FILE"
-        raise UsageError(
-            f"--plan {path}: {error.strerror}{did_you_mean_file(path)}", remedy=remedy
-        ) from error
+        return read_plan(content)
     except UnreadableDocumentError as error:
         remedy = f"{_REHEARSE}; or give --plan the unchanged file that this version of mmtool wrote"
         raise UsageError(f"--plan {path}: {error}", remedy=remedy, code="unreadable_plan") from error
