@@ -12,7 +12,6 @@ from kit.secure_pairs import logins, secure_pair
 from mmtool.kafka.tokens.source import OauthCallback
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
-from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
@@ -36,7 +35,7 @@ STORY = [
 ]
 
 
-@pytest.fixture(params=logins(SecurityKind.OAUTH))
+@pytest.fixture(params=logins())
 def pair(request, tmp_path):
     with secure_pair(request.param, tmp_path) as started:
         bootstrap = started.bench.fleet["source"].bootstrap
