@@ -39,15 +39,17 @@ _NOT_KNOWN = "librdkafka does not know the operation or permission of this ACL"
 """Problem text for an ACL that is left out: librdkafka would refuse the whole request that contains it."""
 
 
-class AclAdmin:
-    """Admin calls about topic ACLs."""
-
+class _Admin:
     def __init__(self, cluster: ClusterSettings) -> None:
         self._cluster = cluster
 
     @property
     def _client(self) -> admin.AdminClient:
         return admin_client(self._cluster).client
+
+
+class AclAdmin(_Admin):
+    """Admin calls about topic ACLs."""
 
     def topic_acls(self) -> list[TopicAcl] | Unknown:
         """List every ACL on a topic by its whole name (LITERAL); UNKNOWN where the cluster has no authorizer.
@@ -255,15 +257,8 @@ _OF_ONE_TOPIC = (
 )
 
 
-class TopicAdmin:
+class TopicAdmin(_Admin):
     """Admin calls about topics."""
-
-    def __init__(self, cluster: ClusterSettings) -> None:
-        self._cluster = cluster
-
-    @property
-    def _client(self) -> admin.AdminClient:
-        return admin_client(self._cluster).client
 
     def configs(self, topics: Iterable[str]) -> dict[str, dict[str, ConfigEntry]]:
         """Read each topic's configs, by topic and name; deleted topics and those without DESCRIBE_CONFIGS are left out.
