@@ -94,8 +94,8 @@ def seek(
 ) -> None:
     """Set the source offset where mirroring continues: forward to skip records, back to mirror records again.
 
-    Give --to or --csv. Records that are mirrored again are on the target twice. Stop `mmtool replicate` before
-    --execute.
+    Give --to or --csv. Records that are mirrored again are on the target twice; with mmtool.offsets = same, mirroring
+    can only move forward. Stop `mmtool replicate` before --execute.
     """
     from mmtool.replication.flow_state.flow_moves import execute as run
     from mmtool.replication.flow_state.flow_moves import rehearse_seek

@@ -105,7 +105,7 @@ _SENTENCES = {
     " lists the groups), and that mmtool's principal has DESCRIBE on the group",
     Reason.NO_COMMIT: "no commit on {read}, so mmtool writes none on {written}: without one, auto.offset.reset decides",
     Reason.BEYOND_MIRROR: "the group's commit on {read} is ahead of the mirror on {written}: let `mmtool replicate`"
-    f" catch up ({_SHOWN})",
+    f" catch up, or remove what halts it ({_SHOWN})",
     Reason.BEYOND_SOURCE_END: "the group's commit on {read} is past the end of {read}'s log, which was truncated or"
     " recreated: reset the group's offset on {read} with `kafka-consumer-groups --reset-offsets --to-earliest"
     " --execute`, which skips nothing",

@@ -451,6 +451,10 @@ class FlowSettings(_Frozen):
         """Whether the records of a source topic's mirror have the source's own offsets."""
         return self.offsets == "same" and not self.policy.is_heartbeats_topic(topic)
 
+    def kept_in(self, topic: str) -> str:
+        """The target topic whose records have a source topic's own offsets; empty where they are translated."""
+        return self.remote_topic(topic) if self.keeps_offsets(topic) else ""
+
     def remote_topic(self, name: str) -> str:
         """The name of a source topic's mirror on the target."""
         return self.policy.format_remote_topic(self.topic_aliases.source, name)

@@ -192,6 +192,8 @@ class FlowView:
                 blocks=self.blocks(),
                 holds=control.holds,
                 refused=control.refused_beside(topics),
+                begins_again=self.settings.begins_again,
+                kept_in={name: there for name in topics if (there := self.settings.kept_in(name))},
                 refreshes=self.settings.refresh_topics,
                 shards=control.flow.shards,
             )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mmtool.doctor.finding import Check, Finding, problem, warning
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UsageError
+from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import check_filters_and_rights, meeting, name_problem, taken_names
 from mmtool.plan.words import counted, few, named_topics
 from mmtool.replication.ownership.limits import refuse_growth, refuse_meeting, refuse_repetition
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings, Settings
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.flow_view import FlowView
+    from mmtool.plan.flow.partition_rows import PartitionRow
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.names import ReplicationPolicy
 
@@ -32,7 +35,7 @@ _NAMES_STAY = "its mirror cannot get another name, because the flow has run alre
 
 
 def check_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Find mirrors whose number of partitions differs from their topic's."""
+    """Find mirrors whose number of partitions differs from their topic's, and partitions that are halted."""
     view = flow.view
     ran = _has_run(view)
     there = view.target_topics()
@@ -40,6 +43,7 @@ def check_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
         mirror = there.get(view.settings.remote_topic(name))
         if mirror is not None or ran:
             yield from judge_partitions(view.settings, topic, mirror)
+    yield from judge_halted(view.settings, [standing.row for standing in view.standings()])
 
 
 def _has_run(view: FlowView) -> bool:
@@ -90,6 +94,23 @@ def judge_partitions(
             f" {topic.partitions}: after a failover producers put keys into other partitions than before",
             f"to move the keys now and not in a failover: kafka-topics.sh --bootstrap-server"
             f" {settings.source.bootstrap_servers} --alter --topic {topic.name} --partitions {have}",
+        )
+
+
+def judge_halted(settings: FlowSettings, rows: Iterable[PartitionRow]) -> Iterator[Finding]:
+    """A problem for each topic with halted partitions: a planned failover's drain would refuse them."""
+    halted = sorted(
+        (row for row in rows if row.state is State.HALTED), key=lambda row: (row.topic, row.partition)
+    )
+    for topic, of in groupby(halted, key=lambda row: row.topic):
+        first, *others = of
+        more = f", and {counted(len(others), 'more partition')} of {topic}" if others else ""
+        yield problem(
+            Check.PARTITIONS,
+            settings.target.alias,
+            settings.remote_topic(topic),
+            f"{topic}-{first.partition}{more} of {settings.name} is halted: {first.reason}",
+            f"remove the cause; `mmtool status -c FILE --topic {topic}` shows each partition",
         )
 
 

@@ -38,6 +38,7 @@ from mmtool.plan.flow.partition_rows import waiting_since
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.groups.status import GroupKnowledge, GroupRow, group_rows, with_ages
+from mmtool.plan.records.documents import State
 from mmtool.plan.words import Names, have
 from mmtool.translation.answers import Reason
 from mmtool.translation.blocks import SeenOffset
@@ -172,6 +173,11 @@ def _knowledge(
         state,
         {place: facts.loss(place) for place, known in facts.partitions.items() if known.map is not None},
         moved=now.control.moved,
+        stuck={
+            TopicPartition(at.topic, at.partition): f"{at.state}: {at.reason}"
+            for at in sorted(now.control.positions.values(), key=lambda at: at.observed_ms)
+            if at.state in (State.HALTED, State.PAUSED)
+        },
     )
 
 

@@ -235,6 +235,7 @@ class WatchedFlow:
             slots=control.slots,
             shards=control.flow.shards if control.flow is not None else 0,
             begins_again=settings.begins_again,
+            kept_in={name: there for name in flow.topics if (there := settings.kept_in(name))},
             refreshes=settings.refresh_topics,
             trails=control.trails,
         )

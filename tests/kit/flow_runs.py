@@ -37,7 +37,9 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         return begun
 
     settings = SimpleNamespace(
+        offsets="translated",
         keeps_offsets=lambda _: False,
+        kept_in=lambda _: "",
         refresh_topics=True,
         begins_again=False,
         name="a->b",

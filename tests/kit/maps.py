@@ -48,13 +48,15 @@ def blocks_of(
     start: tuple[int, int] = (0, 0),
     source_end: int | None = None,
     seen_ms: int = 0,
+    same: bool = False,
 ) -> list[Block]:
     """The blocks of a mirror that shipped ``runs`` (upstream, downstream, count) and stands at ``frontier``.
 
     ``start`` is where it began, upstream and downstream; ``source_end`` was seen last, by default the frontier, at
-    ``seen_ms``.
+    ``seen_ms``; ``same`` says that its records have the source's own offsets.
     """
     recorder = MapRecorder.begin(about, MirrorStart(UpstreamOffset(start[0]), DownstreamOffset(start[1])))
+    recorder.same_offsets = same
     end = frontier if source_end is None else source_end
     recorder.saw_source(SeenOffset(UpstreamOffset(end), seen_ms), SeenOffset(UpstreamOffset(start[0]), 0))
     for upstream, downstream, count in runs:
@@ -78,9 +80,12 @@ def map_of(
     start: tuple[int, int] = (0, 0),
     source_end: int | None = None,
     seen_ms: int = 0,
+    same: bool = False,
 ) -> PartitionMap:
     """`blocks_of`, joined."""
-    return join_blocks(blocks_of(about, runs, frontier, start=start, source_end=source_end, seen_ms=seen_ms))
+    return join_blocks(
+        blocks_of(about, runs, frontier, start=start, source_end=source_end, seen_ms=seen_ms, same=same)
+    )
 
 
 def position_of(

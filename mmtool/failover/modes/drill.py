@@ -30,6 +30,7 @@ from mmtool.insight.applications import app_state, as_groups
 from mmtool.insight.flow_progress import log_ends, short_of
 from mmtool.insight.group_lookup import remedy_of
 from mmtool.insight.partitions import partition_facts
+from mmtool.insight.standstill import standstill
 from mmtool.insight.translation import (
     metadata_warnings,
     plan_groups,
@@ -141,6 +142,7 @@ def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = 
         *selection_warnings(selected),
         *metadata_warnings(flow, groups, Direction.FORWARD),
         *state_warnings(state, names.target),
+        *standstill(flow, plans),
     )
     ids = identity.source_id, identity.target_id
     return DrillRehearsal(settings, *ids, plan, warnings, state=state, flow=flow)

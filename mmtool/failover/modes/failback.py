@@ -39,6 +39,7 @@ from mmtool.insight.applications import app_state_back, as_groups
 from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.flow_progress import log_ends
 from mmtool.insight.partitions import partition_facts
+from mmtool.insight.standstill import standstill
 from mmtool.insight.translation import (
     look,
     look_again,
@@ -165,7 +166,8 @@ def rehearse(
         *metadata_warnings(both.flow, groups, Direction.REVERSE),
         *state_warnings(homecoming.state, names.source),
     )
-    warnings = (*selection_said, *_warnings(tails, homecoming, facts, names, at_the_rehearsal=True))
+    still = standstill(both.back, homecoming.plan.groups)
+    warnings = (*selection_said, *still, *_warnings(tails, homecoming, facts, names, at_the_rehearsal=True))
     return FailbackRehearsal(
         settings,
         identity.source_id,

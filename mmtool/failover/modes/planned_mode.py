@@ -34,6 +34,7 @@ from mmtool.insight.applications import app_state, as_groups
 from mmtool.insight.flow_progress import log_ends, short_of
 from mmtool.insight.group_lookup import readers_of
 from mmtool.insight.partitions import partition_facts
+from mmtool.insight.standstill import standstill
 from mmtool.insight.translation import (
     look_again,
     metadata_warnings,
@@ -141,6 +142,7 @@ def rehearse(
         *metadata_warnings(flow, groups, Direction.FORWARD),
         *state_warnings(state, names.target),
         *_idle_warnings(flow, groups),
+        *standstill(flow, plans),
         *_around(flow, selection, known),
         *(
             f"{name} is left out: operation {by.operation_id} has already moved it"

@@ -246,7 +246,20 @@ def sentences(moves: Collection[Move], target: str) -> list[str]:
                     target,
                 )
             )
+    kept = [move for move in moves if move.action is Action.FORGET and _holds_kept(move.facts)]
+    if kept:
+        said.append(
+            f"{target} has records of {counted(len(kept), 'partition')} at the source's own offsets: with"
+            " mmtool.offsets = same the next `mmtool replicate` halts there with offsets_differ; delete the topic on"
+            f" {target} first"
+        )
     return said
+
+
+def _holds_kept(facts: PartitionFacts) -> bool:
+    """Whether the target has records at the source's own offsets, behind which no mirror can begin a second time."""
+    log = facts.target_log
+    return facts.map is not None and facts.map.same_offsets and log is not UNKNOWN and log.log_end > 0
 
 
 def _begin(these: str, skipped: int, repeated: int, target: str) -> str:

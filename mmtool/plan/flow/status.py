@@ -102,6 +102,7 @@ class FlowFacts:
         refused: Topics that the last owner refuses to mirror, and why.
         problems: Why the source's end of a partition could not be read.
         begins_again: ``mmtool.on.topic.recreated = restart``.
+        kept_in: The target topics whose records have the source's own offsets, by the source topic's name.
         refreshes: ``refresh.topics.enabled``.
         slots: The Spark slots of the last owner's round; None where it has written none.
         shards: How many the flow has; 0 where it never ran.
@@ -129,6 +130,7 @@ class FlowFacts:
     refused: Mapping[str, str] = field(default_factory=dict)
     problems: Mapping[TopicPartition, str] = field(default_factory=dict)
     begins_again: bool = False
+    kept_in: Mapping[str, str] = field(default_factory=dict)
     refreshes: bool = True
     slots: SlotsRecord | None = None
     shards: int = 0
@@ -200,7 +202,9 @@ class FlowFacts:
     def other_than(self, topic: TopicFacts) -> str:
         """Why a topic is not mirrored because another topic had its name (KIP-516), by the blocks read; else empty."""
         mirrored = self._ids_by_name.get(topic.name, ())
-        return not_the_same(topic.name, topic.topic_id, mirrored, begins_again=self.begins_again)
+        kept_in = self.kept_in.get(topic.name, "")
+        again = self.begins_again
+        return not_the_same(topic.name, topic.topic_id, mirrored, begins_again=again, kept_in=kept_in)
 
     @cached_property
     def _ids_by_name(self) -> dict[str, set[TopicId]]:

@@ -105,6 +105,7 @@ class GroupKnowledge:
         state: The Kafka Streams applications among the groups.
         not_on_target: The offsets that the mirror has not copied, by partition of the source.
         moved: Groups that now belong to the target.
+        stuck: Partitions of the source whose mirror waits for an operator, each with its state and reason.
     """
 
     source: str
@@ -115,6 +116,7 @@ class GroupKnowledge:
     state: AppState = NO_STATE
     not_on_target: Mapping[TopicPartition, Loss] = field(default_factory=dict)
     moved: Mapping[str, MovedGroupRecord] = field(default_factory=dict)
+    stuck: Mapping[TopicPartition, str] = field(default_factory=dict)
 
 
 class _Views(NamedTuple):
@@ -172,7 +174,12 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
     committed = views.verdict.commit.offset if views.verdict and views.verdict.commit else None
     loss = known.not_on_target.get(place, Loss()) if place else Loss()
     moved = verdict.group in known.moved
-    judged = _with_move(known, verdict.group, _judged(known, views))
+    judged = _judged(known, views)
+    if judged.ready and known.groups is not None and place in known.stuck and loss.is_possible:
+        judged = _Judged(
+            ready=False, reason=known.stuck[place], blocks=True
+        )  # a planned failover's drain would refuse
+    judged = _with_move(known, verdict.group, judged)
     return GroupRow(
         known.source,
         known.target,

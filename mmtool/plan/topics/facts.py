@@ -66,7 +66,12 @@ def name_problem(name: str) -> str:
 
 
 def not_the_same(
-    name: str, topic_id: TopicId, mirrored: Collection[TopicId], *, begins_again: bool = False
+    name: str,
+    topic_id: TopicId,
+    mirrored: Collection[TopicId],
+    *,
+    begins_again: bool = False,
+    kept_in: str = "",
 ) -> str:
     """Why a source topic is not mirrored because another one was mirrored under its name; empty where it may be.
 
@@ -75,6 +80,7 @@ def not_the_same(
         topic_id: Its current id; its name where the cluster has no topic ids.
         mirrored: The ids of all topics that were mirrored under that name.
         begins_again: ``mmtool.on.topic.recreated = restart``.
+        kept_in: The target topic whose records have the source's own offsets; empty where they are translated.
     """
     if not mirrored or topic_id in mirrored:
         return ""
@@ -84,13 +90,26 @@ def not_the_same(
             f" upgrade of its cluster: stop `mmtool replicate`, run `mmtool flow rebuild -c FILE --topic {name}"
             " --execute`, which finds where both logs agree, and start `mmtool replicate` again"
         )
-    return "" if begins_again else source_made_again(name)
+    return "" if begins_again and not kept_in else source_made_again(name, kept_in)
 
 
-def source_made_again(name: str) -> HaltReason:
-    """The sentence that a mirrored source topic was deleted and created again, with the remedy."""
+def source_made_again(name: str, kept_in: str = "") -> HaltReason:
+    """The sentence that a mirrored source topic was deleted and created again, with the remedy.
+
+    Args:
+        name: The topic's name.
+        kept_in: As in `not_the_same`: two topics cannot have their offsets in one log.
+    """
+    cause = f"source topic {name} was deleted and created again"
+    if kept_in:
+        return HaltReason(
+            f"{cause}, and {kept_in} on the target holds the old topic's records at the offsets that the new ones need"
+            " (mmtool.offsets = same)",
+            f"to mirror the new topic, stop `mmtool replicate`, delete topic {kept_in} on the target, run `mmtool flow"
+            f" forget -c FILE --topic {name} --execute`, and start `mmtool replicate` again",
+        )
     return HaltReason(
-        f"source topic {name} was deleted and created again",
+        cause,
         "to mirror the new topic after the old topic's records, set mmtool.on.topic.recreated = restart; a running"
         " `mmtool replicate` applies it",
     )

@@ -151,7 +151,7 @@ class _Drain:
     async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
         """Show how far the flow's running owner is; refuse to wait for partitions that are halted or held."""
         control = await self._control(identity)
-        _refuse_halted(control, goal, self.names, begins_again=self.flow.begins_again)
+        _refuse_halted(control, goal, self.names, self.flow)
         _refuse_held(control, goal, self.names)
         self.shown.watched(self.flow.name, control.positions.values())
         self._tell_unspoken(control, goal)
@@ -240,8 +240,7 @@ def _refuse_halted(
     control: ControlView,
     goal: Mapping[Place, UpstreamOffset],
     names: Mapping[TopicId, str],
-    *,
-    begins_again: bool,
+    flow: FlowSettings,
 ) -> None:
     """Refuse to wait for a partition that is halted, or whose topic is refused, until an operator has acted.
 
@@ -249,7 +248,7 @@ def _refuse_halted(
         control: What the owner and its workers wrote.
         goal: The offsets to reach.
         names: The topics of the goal.
-        begins_again: ``mmtool.on.topic.recreated = restart``.
+        flow: The flow's settings.
 
     Raises:
         RefusedError: a partition of the goal is halted, or its topic is not mirrored at all.
@@ -264,7 +263,8 @@ def _refuse_halted(
         if position is not None and position.state == State.HALTED:
             what, why = f"{topic}-{partition}", position.reason
         elif topic in new:  # its owner may not have looked yet
-            why = not_the_same(topic, topic_id, mirrored[topic], begins_again=begins_again) or why
+            again, kept_in = flow.begins_again, flow.kept_in(topic)
+            why = not_the_same(topic, topic_id, mirrored[topic], begins_again=again, kept_in=kept_in) or why
         if why is not None:
             raise RefusedError(
                 f"the remaining records of {what} cannot be mirrored: {why}",

@@ -188,6 +188,7 @@ class Engine:
         run = FlowRun(await connect(flow), take_over=self.options.take_over, beside=self.runs)
         try:
             await run.check(self.say)
+            await run.check_topics()
         except BaseException:
             await run.close(clean=False)
             raise

@@ -125,8 +125,8 @@ class FlowRun:
 
         Raises:
             UsageError: an alias now names another cluster, or the clusters have another alias.
-            RefusedError: the stored state cannot be read, all of the flow's topics have failed over, mirrored topics
-                would change their names, or a prefill costs more than the flow allows.
+            RefusedError: the stored state cannot be read, all of the flow's topics have failed over, or mirrored topics
+                would change their names.
             NotAuthorisedError: the source's register of producers must be read, or markers written, and is denied.
             OwnedElsewhereError: MirrorMaker 2 runs the flow.
         """
@@ -135,6 +135,14 @@ class FlowRun:
         if self.flow.settings.offsets == "same":
             await check_right(self.flow)
         await self._predecessor.check(say)
+
+    async def check_topics(self) -> None:
+        """Check, before any topic is created, that each mirror of the flow may begin; for a flow that is to mirror.
+
+        Raises:
+            UsageError: with the source's offsets, a topic has records of MirrorMaker 2 on the target.
+            RefusedError: a prefill costs more than the flow allows.
+        """
         if self.flow.settings.offsets == "same":
             await refuse_topics_of_mm2(self.flow)
             await check_prefill(self.flow, await self._topics.wanted())
@@ -274,7 +282,7 @@ class FlowRun:
         blocks = {place: fresh.block for place, fresh in self._fresh.items()} | self.standing.blocks
         on_record = {block.about.topic_id: block.about for block in blocks.values()}
         self.view = await self._topics.refresh(on_record, self._spared, self._names_of_others())
-        refuse_recreated(self.view, on_record, begins_again=self.flow.settings.begins_again)
+        refuse_recreated(self.view, on_record, self.flow.settings)
         refuse_unfinished(self.view, blocks, self._last_position, self._goal)
         self.view.set_aside(self._spared)
         self.warnings += [flow_notice(self.name, notice) for notice in (*self.view.made, *self.view.notices)]

@@ -261,7 +261,8 @@ class SourceReader:
             a = mirror.assignment
             presence = self._watch.presence(a.topic, a.topic_id, found.get(a.topic))
             if presence.is_gone:
-                self._halt_behind(mirror, source_gone(a.topic, presence))
+                kept_in = a.target_topic if a.same is not None else ""
+                self._halt_behind(mirror, source_gone(a.topic, presence, kept_in))
             elif presence is Presence.UNSEEN or self._leader(mirror) is None:
                 unled.append(mirror)
         self._unled = unled

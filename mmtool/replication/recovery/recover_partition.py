@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mmtool.translation.answers import TargetLog
     from mmtool.translation.blocks import Block, MirroredPartition
     from mmtool.translation.runs import Run
-    from mmtool.translation.types import TopicId, TopicPartition
+    from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition
 
 
 class _Found(NamedTuple):
@@ -84,6 +84,7 @@ class Upstream:
         origins: Which records are skipped for their origin; None where none are.
         watch: Remembers since when topics have been missing.
         until: How long to wait for a missing leader, on the loop's clock.
+        same: Whether the flow's mirrors have the source's own offsets.
     """
 
     cluster: WireCluster
@@ -91,6 +92,7 @@ class Upstream:
     origins: Origins | None = None
     watch: TopicWatch = field(default_factory=TopicWatch)
     until: float = math.inf
+    same: bool = False
 
     async def offset(self, place: TopicPartition, when: int, *, read_committed: bool = False) -> int | None:
         """The partition's offset at ``when`` (`list_offsets`); None if there is no such partition.
@@ -120,7 +122,8 @@ class Upstream:
         if found is not None:
             self.cluster.check_denied(found.error_code, f"DESCRIBE on topic {topic}")
         presence = self.watch.presence(topic, about.topic_id, found)
-        return source_gone(topic, presence) if presence.is_gone else None
+        kept_in = about.target_topic if self.same else ""
+        return source_gone(topic, presence, kept_in) if presence.is_gone else None
 
 
 async def resume(
@@ -173,7 +176,7 @@ async def resume(
     found = await _walk(source, target, block, tail, target_topic_id, bounds)
     if same:
         found = _Found(tuple(found.runs), found.frontier)
-        _check_places(about, found, () if about.source_topic == about.target_topic else others, flow)
+        _check_places(about, found, () if about.source_topic == about.target_topic else others, log_end, flow)
     for piece in found.runs:
         writer = block.tail.writer
         if writer is UNKNOWN:
@@ -185,7 +188,9 @@ async def resume(
     return Resumed(recorder, others)
 
 
-def _check_places(about: MirroredPartition, found: _Found, others: Sequence[range], flow: str) -> None:
+def _check_places(
+    about: MirroredPartition, found: _Found, others: Sequence[range], log_end: DownstreamOffset, flow: str
+) -> None:
     """Check that what was found has its source's offsets, and that nobody else wrote behind it.
 
     Behind it are at most markers: a record of the source at an offset of theirs halts the mirror that continues.
@@ -197,7 +202,7 @@ def _check_places(about: MirroredPartition, found: _Found, others: Sequence[rang
         if int(piece.upstream_start) != piece.downstream_start:
             raise DivergedError(offsets_differ(about, piece.upstream_start, piece.downstream_start, flow))
     if others:
-        raise DivergedError(offsets_differ(about, found.frontier, others[0].start, flow))
+        raise DivergedError(offsets_differ(about, found.frontier, log_end, flow))
 
 
 def _mirror_again(about: MirroredPartition, target: str, flow: str) -> str:

@@ -171,7 +171,8 @@ class _Resumption:
         await flow.source.refresh({b.about.source_topic for b in blocks})
         origins = Origins.of(flow.settings, flow.identity, flow.source, was_seen=flow.shows_register)
         until = asyncio.get_running_loop().time() + _SOURCE_SECONDS
-        source = Upstream(flow.source, flow.settings.reads_committed, origins, until=until)
+        same = flow.settings.offsets == "same"
+        source = Upstream(flow.source, flow.settings.reads_committed, origins, until=until, same=same)
         return cls(flow, source, ours, unbooked, gone, bounds, asyncio.Semaphore(_RESUMES_AT_ONCE))
 
     async def resumed(self, block: Block) -> Resumed:

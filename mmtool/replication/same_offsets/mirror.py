@@ -39,7 +39,9 @@ def neighbours(views: Sequence[BatchView]) -> list[Sequence[BatchView]]:
     return [views[start:stop] for start, stop in pairwise([*cuts, len(views)])]
 
 
-def offsets_differ(about: MirroredPartition, source: int, target: int, flow: str) -> HaltReason:
+def offsets_differ(
+    about: MirroredPartition, source: int, target: int, flow: str, *, translated: bool = False
+) -> HaltReason:
     """Why a partition's mirror cannot keep the source's offsets.
 
     Args:
@@ -47,11 +49,17 @@ def offsets_differ(about: MirroredPartition, source: int, target: int, flow: str
         source: The offset that the next record has on the source.
         target: The offset that the target gives it, or has given it.
         flow: The options that select the flow in a command.
+        translated: Whether the mirror had translated offsets until now: only then the two may be the same number.
     """
+    cause = (
+        f"{about.upstream} was mirrored with translated offsets, up to {source} on the source and {target} on the"
+        " target"
+        if translated
+        else f"the next record of {about.upstream} has offset {source} on the source, and would have {target} on the"
+        f" target: another producer wrote to {about.target_topic}, or it was not empty when its mirror began"
+    )
     return HaltReason(
-        f"offsets_differ: the next record of {about.upstream} has offset {source} on the source, and would have"
-        f" {target} on the target: another producer wrote to {about.target_topic}, it was not empty when its mirror"
-        " began, or its offsets were translated before",
+        f"offsets_differ: {cause}",
         f"stop `mmtool replicate`, delete topic {about.target_topic} on the target, run `mmtool flow forget {flow}"
         f" --topic {about.source_topic} --execute`, {START_AGAIN}, which mirrors it from `mmtool.start`; or leave it as"
         " it is",
@@ -103,8 +111,9 @@ class SameOffsetsMirror(PartitionMirror):
                 f"{self.name}: the target's log ends at {log_end}, not at {self.downstream_end}"
             )
         is_taken = not is_empty or (log_end > self.frontier and not self.assignment.stored)
-        if not self._recorder.same_offsets or (is_taken and not self.writers.shared):
-            self._differ(self.frontier, log_end)
+        translated = not self._recorder.same_offsets
+        if translated or (is_taken and not self.writers.shared):
+            self._differ(self.frontier, log_end, translated=translated)
             return
         self.downstream_end, self._end = log_end, UpstreamOffset(log_end)
         self.sequence = sequence
@@ -246,9 +255,9 @@ class SameOffsetsMirror(PartitionMirror):
             return
         super()._book(sent)
 
-    def _differ(self, source: int, target: int) -> None:
+    def _differ(self, source: int, target: int, *, translated: bool = False) -> None:
         about, flow = self.open_block.about, self.assignment.flow_options
-        self.halt(offsets_differ(about, source, target, flow), for_good=True)
+        self.halt(offsets_differ(about, source, target, flow, translated=translated), for_good=True)
 
     def drop_unsent(self) -> int:
         self._is_closed = True

@@ -24,6 +24,7 @@ from mmtool.translation.types import TopicId
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Mapping
 
+    from mmtool.config import FlowSettings
     from mmtool.plan.records.documents import PositionRecord
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.ownership.owned_state import OwnedState, Place
@@ -32,21 +33,22 @@ if TYPE_CHECKING:
 
 
 def refuse_recreated(
-    view: TopicsView, on_record: Mapping[TopicId, MirroredPartition], *, begins_again: bool
+    view: TopicsView, on_record: Mapping[TopicId, MirroredPartition], settings: FlowSettings
 ) -> None:
     """Refuse topics that were recreated under their old name: their records must not follow the old ones.
 
     Args:
         view: The mirrored topics; recreated ones move to its refused topics, with the reason.
         on_record: Every topic that was ever mirrored, or is from now on, by topic id.
-        begins_again: ``mmtool.on.topic.recreated = restart``.
+        settings: The flow's.
     """
     mirrored = defaultdict[str, set[TopicId]](set)
     for topic_id, about in on_record.items():
         mirrored[about.source_topic].add(topic_id)
     for name, topic in list(view.topics.items()):
         ids = mirrored.get(name, ())
-        if why := not_the_same(name, topic.topic_id, ids, begins_again=begins_again):
+        again, kept_in = settings.begins_again, settings.kept_in(name)
+        if why := not_the_same(name, topic.topic_id, ids, begins_again=again, kept_in=kept_in):
             del view.topics[name]
             view.refused[name] = why
 

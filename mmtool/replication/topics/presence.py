@@ -70,10 +70,16 @@ class Presence(Enum):
         return self in (Presence.DELETED, Presence.RECREATED)
 
 
-def source_gone(topic: str, presence: Presence) -> HaltReason:
-    """The sentence that a mirrored source topic is gone (`Presence.is_gone`), with what helps."""
+def source_gone(topic: str, presence: Presence, kept_in: str = "") -> HaltReason:
+    """The sentence that a mirrored source topic is gone (`Presence.is_gone`), with what helps.
+
+    Args:
+        topic: Its name.
+        presence: How it is gone.
+        kept_in: The target topic whose records have the source's own offsets; empty where they are translated.
+    """
     if presence is Presence.RECREATED:
-        return source_made_again(topic)
+        return source_made_again(topic, kept_in)
     return HaltReason(
         f"source topic {topic} was deleted, and its mirror on the target stays as it is",
         forget_deleted(topic),

@@ -5,6 +5,7 @@ import pytest
 from mmtool.doctor.finding import Severity
 from mmtool.doctor.topics import (
     judge_file,
+    judge_halted,
     judge_identity,
     judge_names,
     judge_partitions,
@@ -13,6 +14,8 @@ from mmtool.doctor.topics import (
     judge_unknown_mirror,
     known_aliases,
 )
+from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import TopicFacts
 from mmtool.translation.names import DefaultPolicy
 from mmtool.translation.types import UNKNOWN
@@ -44,6 +47,17 @@ def severities(found):
 def test_fewer_partitions_are_a_problem_without_refresh_and_more_are_a_warning(flow, have, lines, expected):
     mirror = None if have is None else topic(have, "A.orders")
     assert severities(judge_partitions(flow(*lines), topic(3), mirror)) == expected
+
+
+def test_halted_partitions_are_a_problem_for_each_topic(flow):
+    def row(number, state, reason="", name="orders"):
+        return PartitionRow("A", "B", name, number, f"A.{name}", state=state, reason=reason)
+
+    halted = [row(2, State.HALTED, "later"), row(1, State.HALTED, "cut"), row(0, State.RUNNING)]
+    others = [row(0, State.HALTED, "gone", "bills")]
+    bills, orders = judge_halted(flow(), [*halted, *others])
+    assert (bills.subject, bills.severity) == ("A.bills", Severity.PROBLEM)
+    assert orders.message == "orders-1, and 1 more partition of orders of A->B is halted: cut"
 
 
 def test_a_name_that_is_too_long_for_the_target_is_a_problem(flow):

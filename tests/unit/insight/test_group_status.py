@@ -58,7 +58,7 @@ class Groups(Scene):
     def wrote(self, offset, seconds_ago, topic="orders"):
         self.watch.times[topic, 0, offset] = int((time.time() - seconds_ago) * 1000)
 
-    def was_at_end(self, seconds_ago):
+    def was_at_end(self, seconds_ago, state=State.RUNNING, reason=""):
         at_ms = int((time.time() - seconds_ago) * 1000)
         word = PositionRecord(
             "owner-1",
@@ -72,8 +72,8 @@ class Groups(Scene):
             0,
             60,
             600,
-            State.RUNNING,
-            "",
+            state,
+            reason,
             0,
             0,
             at_ms,
@@ -94,6 +94,16 @@ class Groups(Scene):
 @pytest.fixture
 def scene(tmp_path):
     return Groups(tmp_path)
+
+
+@pytest.mark.parametrize("state", [State.HALTED, State.PAUSED])
+def test_a_group_is_not_ready_where_a_drain_would_refuse_its_partition(scene, state):
+    scene.was_at_end(5, state, "offsets_differ: another producer wrote")
+    row = scene.row()
+    assert (row.ready, row.blocks_group) == (False, True)
+    assert row.reason == f"{state}: offsets_differ: another producer wrote"
+    scene.mirrored("orders", 0, [(0, 0, 100)], 100)  # nothing is left to drain
+    assert scene.row().ready
 
 
 def test_a_row_has_the_contract_s_keys_first():

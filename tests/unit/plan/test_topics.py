@@ -86,6 +86,14 @@ def test_a_topic_is_mirrored_on_only_where_it_is_the_same_or_may_begin_again(
     assert bool(why) == bool(said)
 
 
+@pytest.mark.parametrize("begins_again", [False, True])
+def test_a_new_topic_does_not_follow_the_old_one_at_the_sources_own_offsets(begins_again):
+    said = not_the_same("t", "id", ("before",), begins_again=begins_again, kept_in="west.t")
+    assert "delete topic west.t on the target" in said
+    assert "restart" not in said
+    assert not_the_same("t", "id", ("id", "before"), begins_again=begins_again, kept_in="west.t") == ""
+
+
 def test_a_topic_that_is_given_an_id_under_a_running_pump_is_still_there():
     assert presence_of("t", TopicMetadata("t", "id", 0, [])) is Presence.THERE
     assert presence_of("before", TopicMetadata("t", "id", 0, [])) is Presence.RECREATED

@@ -403,7 +403,9 @@ class Scene:
             LogOnWire(flow.source, "source", SOURCE_ID),
             LogOnWire(flow.target, "target", TARGET_ID),
         )
-        settings = SimpleNamespace(reads_committed=True, tells_origins=False, keeps_offsets=lambda _: False)
+        settings = SimpleNamespace(
+            reads_committed=True, tells_origins=False, offsets="translated", keeps_offsets=lambda _: False
+        )
         self.flow = SimpleNamespace(
             source=source, target=target, settings=settings, identity=None, shows_register=False
         )
