@@ -68,13 +68,9 @@ def test_a_group_that_the_target_does_not_know_is_behind(audited):
 def test_a_commit_past_the_mirror_is_stale(audited, scene):
     scene.source.logs[TopicPartition("orders", 1)] = scene.source.logs[TopicPartition("orders", 0)]
     scene.commits("app", "orders", 12, 15)
-    assert audited()[1][2:] == (
-        "stale",
-        (
-            "the group's commit on east is ahead of the mirror on west: let `mmtool replicate` catch up (`mmtool status"
-            f" -c {scene.config}` shows the lag and the state)"
-        ),
-    )
+    state, why = audited()[1][2:]
+    assert (state, "is ahead of the mirror on west" in why) == ("stale", True)
+    assert f"`mmtool status -c {scene.config}` shows the lag and the state" in why
 
 
 def test_members_on_the_target_are_named(audited, scene):

@@ -137,7 +137,8 @@ class Duty:
     name, seconds, extra = "counting", 0.001, ""
 
     def __init__(self, run):
-        self.interval, self.turns = run.flow.settings.sync_group_offsets_interval_seconds, 0
+        self.flow, self.turns = run.name, 0
+        self.interval = run.flow.settings.sync_group_offsets_interval_seconds
 
     async def perform(self):
         self.turns += 1
@@ -274,7 +275,8 @@ def test_a_file_that_changes_while_a_flow_is_just_beginning_reaches_it(played):
             await scene.reload("c->b.sync.group.offsets.interval.seconds = 77\n")
             late.joined.set()
             await until(lambda: late in scene.engine.runs)
-        return late.flow.settings.sync_group_offsets_interval_seconds, scene.duties[-1].interval
+        last = [duty for duty in scene.duties if duty.flow == late.name][-1]
+        return late.flow.settings.sync_group_offsets_interval_seconds, last.interval
 
     assert played(play) == (77, 77)
 
