@@ -193,7 +193,7 @@ class FlowView:
                 holds=control.holds,
                 refused=control.refused_beside(topics),
                 begins_again=self.settings.begins_again,
-                kept_in={name: there for name in topics if (there := self.settings.kept_in(name))},
+                kept_in={name: kept for name in topics if (kept := self.settings.kept_in(name))},
                 refreshes=self.settings.refresh_topics,
                 shards=control.flow.shards,
             )

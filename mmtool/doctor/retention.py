@@ -98,7 +98,7 @@ def _positions(view: FlowView) -> Iterable[PartitionLag]:
     words = view.control().positions
     for standing in view.standings():
         position = standing.row.upstream_position
-        if position is not None and standing.row.state is not State.FAILED_OVER:
+        if position is not None and standing.row.state != State.FAILED_OVER:
             word = words.get((standing.topic_id, standing.place.partition))
             gaps = word.gaps if word else 0
             yield PartitionLag(standing.place, position, 0, 0, settled_ms=standing.settled_ms, gaps=gaps)

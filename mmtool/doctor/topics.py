@@ -100,7 +100,7 @@ def judge_partitions(
 def judge_halted(settings: FlowSettings, rows: Iterable[PartitionRow]) -> Iterator[Finding]:
     """A problem for each topic with halted partitions: a planned failover's drain would refuse them."""
     halted = sorted(
-        (row for row in rows if row.state is State.HALTED), key=lambda row: (row.topic, row.partition)
+        (row for row in rows if row.state == State.HALTED), key=lambda row: (row.topic, row.partition)
     )
     for topic, of in groupby(halted, key=lambda row: row.topic):
         first, *others = of

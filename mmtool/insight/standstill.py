@@ -53,7 +53,7 @@ def _said(
         yield from (said for topic, said in refused_topics(flow, control).items() if topic in topics)
         for _, at in sorted(control.positions.items(), key=lambda item: (item[1].topic, item[1].partition)):
             ends = {TopicPartition(at.topic, at.partition), TopicPartition(at.target_topic, at.partition)}
-            if at.state in STILL and not ends.isdisjoint(of_all if at.state is State.HALTED else refused):
+            if at.state in STILL and not ends.isdisjoint(of_all if at.state == State.HALTED else refused):
                 yield f"{at.topic}-{at.partition} of {name} is {at.state}: {at.reason}"
     if flow.then is not None:
         yield from _said(flow.then, of_all, refused)

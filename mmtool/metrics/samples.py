@@ -153,7 +153,7 @@ def _figures_of(row: PartitionRow, found: FlowStatus, lost: int | None) -> Place
         return PlaceFigures(row.topic or "", "", state=str(row.state))
     topic = found.facts.topics.get(row.topic)
     is_mm2s = topic is not None and found.facts.is_by_mirror_maker(topic, row.partition)
-    if is_mm2s and row.state is not State.NEVER_RAN:
+    if is_mm2s and row.state != State.NEVER_RAN:
         lag = (row.lag_records, row.lag_seconds)
         return PlaceFigures(row.topic, str(row.partition), None, None, *lag)
     return PlaceFigures(

@@ -67,7 +67,7 @@ def _since_ms(
 
 
 def _held_since_ms(facts: FlowFacts, row: PartitionRow, topic: TopicFacts) -> int | None:
-    failed_over = row.state is State.FAILED_OVER
+    failed_over = row.state == State.FAILED_OVER
     holds = facts.holds
     mark = holds.failed_over.get(topic.name) if failed_over else holds.pauses.of(topic.topic_id)
     return None if mark is None else mark.since_ms

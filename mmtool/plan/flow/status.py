@@ -364,7 +364,7 @@ def _told_of_loss(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatu
     A failed-over partition stays as it is: its mirror ended, and the source's log continues without it.
     """
     row, start = standing.row, facts.starts.get(standing.place, 0)
-    is_left = row.state is State.FAILED_OVER
+    is_left = row.state == State.FAILED_OVER
     if is_left or row.upstream_position is None or start <= row.upstream_position:
         return standing
     said = deleted_unmirrored(row.upstream_position, start)

@@ -175,10 +175,9 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
     loss = known.not_on_target.get(place, Loss()) if place else Loss()
     moved = verdict.group in known.moved
     judged = _judged(known, views)
-    if judged.ready and known.groups is not None and place in known.stuck and loss.is_possible:
-        judged = _Judged(
-            ready=False, reason=known.stuck[place], blocks=True
-        )  # a planned failover's drain would refuse
+    stuck = known.stuck.get(place) if place else None
+    if judged.ready and known.groups is not None and stuck and loss.is_possible:
+        judged = _Judged(ready=False, reason=stuck, blocks=True)  # a planned failover's drain would refuse
     judged = _with_move(known, verdict.group, judged)
     return GroupRow(
         known.source,

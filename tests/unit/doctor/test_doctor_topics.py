@@ -51,7 +51,8 @@ def test_fewer_partitions_are_a_problem_without_refresh_and_more_are_a_warning(f
 
 def test_halted_partitions_are_a_problem_for_each_topic(flow):
     def row(number, state, reason="", name="orders"):
-        return PartitionRow("A", "B", name, number, f"A.{name}", state=state, reason=reason)
+        stored = str(state.value)  # as a position's document gives it back
+        return PartitionRow("A", "B", name, number, f"A.{name}", state=stored, reason=reason)
 
     halted = [row(2, State.HALTED, "later"), row(1, State.HALTED, "cut"), row(0, State.RUNNING)]
     others = [row(0, State.HALTED, "gone", "bills")]

@@ -13,9 +13,11 @@ from mmtool.failover.report.report import rehearsed_row
 from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
 from mmtool.insight.status_report import groups_headline
+from mmtool.insight.translation import look, translate_groups
 from mmtool.metrics.families import FAILOVER_READY
 from mmtool.metrics.samples import samples_of_groups
 from mmtool.plan.groups.facts import GroupSelection, Member
+from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.groups.status import GroupRow, GroupSummary, summaries
 from mmtool.plan.records.documents import CommitRatesRecord, PositionRecord, State
 from mmtool.plan.records.marks import MovedGroupRecord
@@ -104,6 +106,17 @@ def test_a_group_is_not_ready_where_a_drain_would_refuse_its_partition(scene, st
     assert row.reason == f"{state}: offsets_differ: another producer wrote"
     scene.mirrored("orders", 0, [(0, 0, 100)], 100)  # nothing is left to drain
     assert scene.row().ready
+
+
+@pytest.mark.parametrize(("state", "is_told"), [(State.HALTED, True), (State.PAUSED, False)])
+def test_a_translation_tells_of_a_halted_partition_also_where_the_offset_is_exact(scene, state, is_told):
+    scene.was_at_end(5, state, "offsets_differ: another producer wrote")
+    flow = look(replace(scene.clusters, state=scene.watch))
+    found = translate_groups(flow, APP, Rules(Direction.FORWARD))
+    assert [verdict.refusal for plan in found.plans for verdict in plan.verdicts] == [None]
+    assert (
+        any("orders-0 of east->west is halted: offsets_differ" in said for said in found.warnings) == is_told
+    )
 
 
 def test_a_row_has_the_contract_s_keys_first():
