@@ -1,4 +1,4 @@
-"""The ``--diverged`` option of a failback: where the diverged tail is written (file, topic or replay)."""
+"""The ``--diverged`` option of a failback: where the diverged tail is written (file or topic)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.errors import UsageError
-from mmtool.plan.failover.divergence import Kind
+from mmtool.plan.failover.divergence import TO_FILE, Kind, diverged_of
 
 if TYPE_CHECKING:
     from mmtool.plan.failover.divergence import Diverged
@@ -21,8 +21,7 @@ Option = Annotated[
     typer.Option(
         "--diverged",
         help="Where the diverged records (records on the source that were never mirrored) go. file: a local file;"
-        " `topic NAME`: a topic on the source; replay: the mirrored topics on the target, as new records that the"
-        " reverse flow mirrors to the source.",
+        " `topic NAME`: a topic on the source.",
         rich_help_panel=options.WHAT,
     ),
 ]
@@ -52,10 +51,8 @@ def chosen(saved: SavedPlan | None, kind: Kind, name: str | None, folder: Path |
     Raises:
         UsageError: A topic without a name, a name without a topic, or a folder without a file.
     """
-    from mmtool.plan.failover.divergence import diverged_of
-
     found = saved.plan.diverged if saved is not None else diverged_of(_words(kind, name))
-    if folder is not None and found.kind is not Kind.FILE:
+    if folder is not None and found != TO_FILE:
         raise UsageError(
             f"--diverged-dir is for the file of diverged records, and --diverged {found.words} writes no file",
             remedy="leave out --diverged-dir, or use --diverged file"
@@ -78,4 +75,4 @@ def _words(kind: Kind, name: str | None) -> str:
 
 def said(diverged: Diverged) -> dict[str, str]:
     """As a plan keeps it."""
-    return {} if diverged.kind is Kind.FILE else {"diverged": diverged.words}
+    return {} if diverged == TO_FILE else {"diverged": diverged.words}

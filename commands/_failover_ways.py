@@ -170,7 +170,7 @@ def show(
             talk(line)
     for sentence in tail_left(found):
         talk(sentence)
-    say_ways_on(ways_on(found.operation, given(config, source, target)))
+    say_ways_on(ways_on(found.operation, given(config, source, target), found.may))
 
 
 def resume(

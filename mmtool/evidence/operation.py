@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from mmtool.evidence.document import Evidence, Fact, Hash, Kind, Moment, Tone, Verdict
 from mmtool.failover.operation.states import OperationState
 from mmtool.output.values import plain_row
-from mmtool.plan.failover.divergence import Replay
 from mmtool.plan.failover.drill import drill_figures, shadowed
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.records.identity import JOURNAL_TOPIC
@@ -128,8 +127,6 @@ def _diverged(found: Recorded) -> str:
     match found.mode:
         case Mode.PLANNED:
             return f"records written to {source} during the failover that were not on {target} yet"
-        case Mode.FAILBACK if found.head.plan.diverged == Replay():
-            return f"diverged records of {source} that were replayed on {target}"
         case Mode.FAILBACK:
             return f"diverged records of {source} that the groups skip"
         case _:

@@ -204,8 +204,6 @@ target MIRRORS
   DESCRIBE           .!...  the topic is not shown
   READ               .?..?  {_SEARCHED}
   WRITE              !....  `mmtool replicate` cannot mirror records to the topic
-  WRITE              ..?..  a failback with `--diverged replay` cannot produce the records that never reached the
-      target
   CREATE             !....  mmtool cannot create the topic
   ALTER              ?....  when the source topic gains partitions, no partition is mirrored until the mirror has
       as many
@@ -257,8 +255,6 @@ target WORKERS
   DESCRIBE           ?....  mmtool cannot see whether MirrorMaker 2 runs the flow as well
 target OWN_IDS
   WRITE              !....  `mmtool replicate` cannot write with transactional ids, and mirrors nothing
-  WRITE              ..?..  a failback with `--diverged replay` cannot produce the records that never reached the
-      target
 target WHOLE
   DESCRIBE           ???..  {_LISTED}
   DESCRIBE_CONFIGS   ???..  {_BROKERS}

@@ -347,36 +347,21 @@ def one_name(tmp_path, monkeypatch, home):
         "mmtool.failover.service.connections.both_ways", lambda flow, back, timeout: made.both
     )
     monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
-    monkeypatch.setattr("mmtool.failover.service.tails.passing", lambda: made.passing)
-    monkeypatch.setattr(
-        "mmtool.failover.service.tails.writer_into", lambda both, diverged, *_: made.writers[diverged.kind]
-    )
+    monkeypatch.setattr("mmtool.failover.service.connections.tail_appender", lambda *_: made.writer)
     monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
     monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
     return made
 
 
-@pytest.mark.parametrize("words", [("topic", "salvage"), ("replay",)], ids=" ".join)
-def test_what_becomes_of_diverged_records_is_kept_in_the_plan(failback, one_name, path, words):
+def test_what_becomes_of_diverged_records_is_kept_in_the_plan(failback, one_name, path):
+    words = ("topic", "salvage")
     kept = failback("-g", "app", "-g", "late", "--diverged", *words, "--out", path)
-    assert (kept.code, json.loads(path.read_text())["options"]) == (0, {"diverged": " ".join(words)})
+    assert (kept.code, json.loads(path.read_text())["options"]) == (0, {"diverged": "topic salvage"})
     beside = failback("--plan", path, "--diverged", *words)
     assert (beside.code, "cannot be added" in error_of(beside)["message"]) == (2, True)
     ended = failback("--plan", path, *EXECUTE)
     assert (ended.code, one_name.source.groups.committed) == (0, ONE_NAME_AT_HOME)
-    assert sum(map(len, one_name.writers[words[0]].ours.values())) == 5
-
-
-def test_while_somebody_runs_the_flow_a_replay_is_rehearsed_with_a_warning_and_not_begun(failback, one_name):
-    one_name.passing.owner = OwnedElsewhereError("flow east->west is run by host-2")
-    words = ("-g", "app", "-g", "late", "--diverged", "replay")
-    rehearsed = failback(*words)
-    assert (rehearsed.code, json.loads(rehearsed.stdout)["warnings"][-1]) == (
-        0,
-        "flow east->west is run by host-2: stop that process before you add --execute",
-    )
-    ended = failback(*words, *EXECUTE)
-    assert (ended.code, one_name.writers["replay"].ours) == (10, {})
+    assert sum(map(len, one_name.writer.ours.values())) == 5
 
 
 def test_a_group_that_reads_on_away_makes_the_plan_of_its_way_home_stale(failback, home, path):

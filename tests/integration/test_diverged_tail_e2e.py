@@ -18,23 +18,14 @@ from kit.wire import signed
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
 from mmtool.failover.diverged_tail.tail_file import export_tail, exported_records, read_export
-from mmtool.failover.diverged_tail.tail_replay import (
-    before_replay,
-    into_counterpart,
-    into_topic,
-    replay_tail,
-    transactional_id,
-    written_to,
-)
+from mmtool.failover.diverged_tail.tail_writer import ends_of, transactional_id, write_tail, written_to
 from mmtool.failover.diverged_tail.tails import TailKind, find_tail
 from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.logs.sequence_append import KafkaAppender
-from mmtool.kafka.state.marks import KafkaMarks
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.plan.failover.tail_progress import Begun
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.replication.flow_state.flow_moves import FlowPassing
 from mmtool.translation.answers import Bounded, Exact
 from mmtool.translation.divergence import Homeward, go_home, go_home_in_pair
 from mmtool.translation.types import DownstreamOffset, TopicPartition
@@ -253,38 +244,6 @@ def test_with_one_name_no_position_away_skips_a_record_or_reads_more_again_than_
         assert exact > 50
 
 
-def test_a_tail_that_is_replayed_is_passed_over_although_all_topics_have_failed_over(
-    fleet, tmp_path, topic_name
-):
-    policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-    extra = {"replication.policy.class": policy}
-    home = clusters(fleet, tmp_path, topic_name("replayed"), **extra)
-    home.produce(HOME, [b"home %d" % n for n in range(20)])
-    home.mirror(home.out)
-    home.transact(HOME, [b"tail, aborted %d" % n for n in range(4)], commit=False)
-    home.produce(HOME, [b"tail %d" % n for n in range(30)])
-    flow = flow_now(home.out)
-    marks = KafkaMarks(home.out.target, flow.identity, 1, SECONDS)
-    marks.write([FailedOverRecord(home.topic, True, "op", "ann@host-1", 0)])
-    tails, to, logs = home.tails(), into_counterpart(flow), batches_of(home.out)["source"]
-    before = before_replay(flow.clusters.target, tails, to)
-    replay_tail(
-        logs, KafkaAppender(home.out.target, transactional_id(home.topic), SECONDS), tails, before, to
-    )
-    passing, goals = FlowPassing(lambda _: None), {f.place: f.tail.parts[-1].stop for f in tails.to_export}
-    passing.check(flow)
-    for _ in range(2):
-        passing.pass_over(flow, goals)
-    assert home.tails().diverged_records == 0
-    marks.write([FailedOverRecord(home.topic, False, "op", "ann@host-1", 0)])
-    home.produce(HOME, [b"later %d" % n for n in range(10)])
-    home.mirror(home.out)
-    written = ((b"home", 20), (b"tail", 30), (b"later", 10))
-    values = [[b"%s %d" % (word, n) for n in range(count)] for word, count in written]
-    for partition, records in home.consumed(AWAY).items():
-        assert [record.value for record in records] == [v for of in values for v in of[partition::2]]
-
-
 def test_records_that_are_away_and_in_no_book_keep_everybody_before_the_tail(fleet, tmp_path, topic_name):
     home = clusters(fleet, tmp_path, topic_name("unbooked"))
     home.produce(HOME, [b"%d" % n for n in range(20)])
@@ -327,17 +286,25 @@ class MortalAppender(KafkaAppender):
         super().append(place, batch)
 
 
+def begun_in(side, clusters, topic, tails):
+    """As the journal has it before the first record is written into the topic."""
+    known = flow_now(clusters.out).clusters
+    ends = ends_of(known.source if side == HOME else known.target, topic, tails)
+    return Begun(ends, {found.place: found.tail.parts for found in tails.to_export})
+
+
 def test_the_tail_is_produced_anew_once_although_its_first_writer_was_killed(prefixed, topic_name):
     salvage, tails = topic_name("salvage"), prefixed.tails()
     create_topic(prefixed.bootstrap(AWAY), salvage, 2)
     prefixed.produce(AWAY, [b"was there"] * 4, salvage)
-    to, source = into_topic(salvage), batches_of(prefixed.out)["source"]
-    before = before_replay(flow_now(prefixed.out).clusters.target, tails, to)
+    source, begun = batches_of(prefixed.out)["source"], begun_in(AWAY, prefixed, salvage, tails)
     name = transactional_id(salvage)
     with pytest.raises(KilledError):
-        replay_tail(source, MortalAppender(prefixed.out.target, name, SECONDS), tails, before, to)
-    given = replay_tail(source, KafkaAppender(prefixed.out.target, name, SECONDS), tails, before, to)
-    assert sum(given.values()) == tails.diverged_records
+        write_tail(source, MortalAppender(prefixed.out.target, name, SECONDS), tails, begun, salvage)
+    writer = KafkaAppender(prefixed.out.target, name, SECONDS)
+    write_tail(source, writer, tails, begun, salvage)
+    written = written_to(source, writer, tails, begun, salvage)
+    assert sum(count for _, count in written.values()) == tails.diverged_records
     there = prefixed.consumed(AWAY, salvage)
     for partition, records in prefixed.consumed().items():
         start = tails.of(TopicPartition(prefixed.topic, partition)).tail.start
@@ -348,13 +315,12 @@ def test_the_tail_is_produced_anew_once_although_its_first_writer_was_killed(pre
 def test_a_compacted_topic_takes_no_record_without_a_key_and_says_so(prefixed, topic_name):
     salvage, tails = topic_name("compacted"), prefixed.tails()
     create_topic(prefixed.bootstrap(HOME), salvage, 2, 1, **{"cleanup.policy": "compact"})
-    to, source = into_topic(salvage), batches_of(prefixed.out)["source"]
-    before = before_replay(flow_now(prefixed.out).clusters.source, tails, to)
+    source, begun = batches_of(prefixed.out)["source"], begun_in(HOME, prefixed, salvage, tails)
     writer = KafkaAppender(prefixed.out.source, transactional_id(salvage), SECONDS)
     with pytest.raises(RefusedError, match="INVALID_RECORD") as caught:
-        replay_tail(source, writer, tails, before, to)
+        write_tail(source, writer, tails, begun, salvage)
     assert "cleanup.policy=delete" in caught.value.remedy
-    written = written_to(source, writer, tails, before, to)
+    written = written_to(source, writer, tails, begun, salvage)
     held = prefixed.consumed(HOME, salvage)
     assert {place.partition: count for place, (_, count) in written.items()} == {
         0: len(held[0]),

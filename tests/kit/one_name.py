@@ -14,19 +14,13 @@ from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.translation.blocks import MirrorStart, WriterState
-from mmtool.translation.partition_map import join_blocks
-from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
+from mmtool.translation.types import TopicId, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from kit.clusters import FakeCluster
-    from mmtool.errors import MmtoolError
     from mmtool.failover.operation.records import Recorded
-    from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.batches import ReadyBatch, Record
 
 ORDERS = TopicPartition("orders", 0)
@@ -90,35 +84,6 @@ class LogAppender:
         return [record.value for record in self.ours.get(place, [])]
 
 
-@dataclass
-class FakePassing:
-    """A `PassingPort` on what a scene's flow has stored.
-
-    Attributes:
-        failure: From now on it cannot be done, for that reason.
-        owner: From now on somebody runs the flow.
-        passed: What was passed over, in order.
-    """
-
-    scene: OneName
-    failure: BaseException | None = None
-    owner: MmtoolError | None = None
-    passed: list[dict[TopicPartition, int]] = field(default_factory=list)
-
-    def check(self, flow: FlowNow) -> None:
-        del flow
-        if self.owner is not None:
-            raise self.owner
-
-    def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:
-        self.check(flow)
-        if self.failure is not None:
-            raise self.failure
-        self.passed.append({place: int(offset) for place, offset in to.items()})
-        for place, offset in to.items():
-            self.scene.passes(place, offset)
-
-
 class OneName(ThereAndBack):
     """Ten of fifteen records of ``orders`` went from east to west before east was lost; six were born on west.
 
@@ -135,38 +100,23 @@ class OneName(ThereAndBack):
         self.source.add_topic("salvage", "id-salvage", 3)
         self.commits("app", "orders", 14, cluster=self.target)
         self.commits("late", "orders", 12, cluster=self.target)
-        self.writers = {"replay": LogAppender(self.target), "topic": LogAppender(self.source)}
-        self.passing = FakePassing(self)
+        self.writer = LogAppender(self.source)
 
     @property
     def clusters(self) -> FlowClusters:
         return FlowClusters(self.settings, self.source, self.target, self.state, self.back_state, self.mm2)
 
     def tools_for(self, words: str, since: Recorded | None = None) -> TailTools | None:
-        """As `mmtool.failover.service.tails` makes them, for the words of ``--diverged``."""
+        """As `mmtool.failover.service.work` makes them, for the words of ``--diverged``."""
         if words == "file":
             return None
-        writer = self.writers[words.split(maxsplit=1)[0]]
-        writer.begin_again()
-        if since is None:
-            return TailTools(writer, self.passing)
-        return TailTools(writer, self.passing, since.tail, since.salvaged)
+        self.writer.begin_again()
+        return TailTools(self.writer) if since is None else TailTools(self.writer, since.tail, since.salvaged)
 
     @property
     def frontier(self) -> int:
         """How far the flow away has come at home, in the partition."""
         return self.state.stored[TopicId(self.source.ids["orders"]), 0].upstream_frontier
-
-    def passes(self, place: TopicPartition, offset: int) -> None:
-        """The flow away leaves out what is before an offset; what it brought stays in its books."""
-        key = TopicId(self.source.ids[place.topic]), place.partition
-        known = self.state.stored[key]
-        if known.upstream_frontier >= offset:
-            return
-        recorder = MapRecorder.begin(known.about, MirrorStart(UpstreamOffset(0), DownstreamOffset(0)))
-        recorder.appended(UpstreamOffset(0), DownstreamOffset(0), 10, writer=WriterState(9, 0, 0))
-        recorder.skip_to(UpstreamOffset(offset))
-        self.state.stored[key] = join_blocks(list(recorder.take()))
 
     def _bring_home(self, place: TopicPartition, end: int) -> None:
         born = end - 10

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hypothesis import strategies as st
 
-from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToTopic
+from mmtool.plan.failover.divergence import TO_FILE, Diverged, ToTopic
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.risks import Loss, Risk
@@ -98,7 +98,7 @@ def saved_plans(draw: st.DrawFn) -> SavedPlan:
     risks = draw(st.dictionaries(st.tuples(st.sampled_from(whose), _PLACES), _RISKS)) if whose else {}
     guards = tuple(draw(st.lists(st.builds(Guard, _NAMES, _NAMES), max_size=2)))
     released = tuple(draw(st.lists(_NAMES, max_size=2)))
-    several: list[Diverged] = [TO_FILE, ToTopic("salvage"), Replay()]
+    several: list[Diverged] = [TO_FILE, ToTopic("salvage")]
     kinds = several if mode is Mode.FAILBACK else [TO_FILE]
     diverged = draw(st.sampled_from(kinds))
     steps = steps_of(mode, names, groups, diverged=diverged)

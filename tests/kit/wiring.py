@@ -67,5 +67,4 @@ def watched(scene: Scene) -> WatchedFlow:
 def _wire_failbacks(scene: ThereAndBack, patch: Patch) -> None:
     patch(f"{_CONNECTIONS}.both_ways", lambda *_: scene.both)
     if isinstance(scene, OneName):
-        patch("failover.service.tails.passing", lambda: scene.passing)
-        patch("failover.service.tails.writer_into", lambda _, diverged, *__: scene.writers[diverged.kind])
+        patch("failover.service.connections.tail_appender", lambda *_: scene.writer)

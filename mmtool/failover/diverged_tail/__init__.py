@@ -1,1 +1,1 @@
-"""The diverged tail of a source after an emergency failover: found, exported, replayed."""
+"""The diverged tail of a source after an emergency failover: found and exported."""

@@ -1,34 +1,25 @@
-"""``--diverged topic NAME`` and ``replay``: write each diverged record once, also after a crash.
+"""``--diverged topic NAME``: write each diverged record into a topic of the source once, also after a crash.
 
-S  the journal has where the records go before the first of them is written, and that all are written once the mirror's
-   position is past the tail
-O  an operation that ends by itself leaves no record half-done: the mirror skips what was replayed, the rest is still
-   diverged tail
+Keys, values, headers, timestamps and partitions are kept; offsets are new.
+
+S  the journal has where the records go before the first of them is written, and what is written once that is known
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, PartlyAppliedError, RefusedError
-from mmtool.failover.diverged_tail.tail_replay import (
-    BeforeReplay,
-    UnknownProgressError,
-    before_replay,
-    into_counterpart,
-    into_topic,
-    replay_tail,
-    written_to,
-)
-from mmtool.failover.diverged_tail.tails import TailKind
-from mmtool.failover.operation.operation import TakenUpError
-from mmtool.kafka.batches import BatchError
-from mmtool.plan.failover.divergence import Replay, ToTopic
+from mmtool.failover.diverged_tail.tail_file import own_batches_of
+from mmtool.failover.diverged_tail.tails import TailKind, records_from
+from mmtool.failover.operation.operation import TakenUpError, nobody_else
+from mmtool.kafka.batches import BatchError, coalesce, raw_records
+from mmtool.plan.failover.divergence import ToTopic
 from mmtool.plan.failover.tail_progress import Begun, Parts, left_of, together, whole
-from mmtool.plan.words import are, counted, few, then
+from mmtool.plan.words import are, counted, then
 from mmtool.translation.divergence import DivergedTail, TailPart
-from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -37,50 +28,39 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import Records
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.batches import BatchView
     from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
     from mmtool.plan.failover.divergence import Diverged
     from mmtool.plan.failover.failover_plan import FailoverPlan
-    from mmtool.translation.types import TopicPartition
 
-Written = dict["TopicPartition", Parts]
+Written = dict[TopicPartition, Parts]
+
+_BATCH_BYTES = 1_000_000
+"""Largest batch that is written, in bytes: below a topic's default ``max.message.bytes``."""
 
 
-class PassingPort(Protocol):
-    """A short ownership of the flow, as `flow seek` takes it, to move its position past replayed records."""
+def transactional_id(operation_id: str) -> str:
+    """The transactional id of a failback's writer: a resumed failback gets the same producer id by it."""
+    return f"mmtool.diverged.{operation_id}"
 
-    def check(self, flow: FlowNow) -> None:
-        """Raise if a process runs the flow, as its position can be moved only while none does.
 
-        Raises:
-            OwnedElsewhereError: A process runs the flow.
-            UnreachableError, NotAuthorisedError: The target does not answer, or does not show the flow's owner.
-        """
+class UnknownProgressError(RefusedError):
+    """The source has deleted diverged records since the first attempt: which of them were written is unknown."""
 
-    def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:
-        """Move each partition's frontier forward to an offset, as `flow seek`; the skipped offsets become a gap.
-
-        Partitions whose frontier is at or after the offset stay as they are.
-
-        Raises:
-            OwnedElsewhereError: A process runs the flow.
-            RefusedError: A partition cannot be moved.
-            UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
-        """
+    code = "ambiguous"
 
 
 @dataclass(frozen=True, slots=True)
 class TailTools:
-    """The connections and the state with which a tail is written.
+    """The connection and the state with which a tail is written.
 
     Attributes:
-        writer: Producer on the cluster that the records go to, with the operation's own producer id.
-        passing: Moves the flow's position.
+        writer: Producer on the flow's source, with the operation's own producer id.
         begun: What the operation was about to write when it was interrupted, and may have written in part.
         done: What it has written.
     """
 
     writer: AppendPort
-    passing: PassingPort
     begun: Begun | None = None
     done: Mapping[TopicPartition, Parts] = field(default_factory=dict)
 
@@ -92,12 +72,13 @@ class DivergedTailWriter:
     Attributes:
         flow: The flow whose source has the tail.
         home: The log of the flow's source.
+        topic: The topic on the source that takes the records.
         done: What was written so far.
     """
 
     flow: FlowNow
     home: BatchesPort
-    diverged: Diverged
+    topic: str
     tools: TailTools
     journal: Records
     operation_id: str
@@ -106,28 +87,6 @@ class DivergedTailWriter:
 
     def __post_init__(self) -> None:
         self.done, self._begun = dict(self.tools.done), self.tools.begun
-
-    @property
-    def is_half_way(self) -> bool:
-        """Whether records may be replayed that the flow does not skip yet."""
-        return self._begun is not None and self._replays
-
-    @property
-    def _replays(self) -> bool:
-        return self.diverged == Replay()
-
-    @property
-    def _to(self) -> Callable[[TopicPartition], TopicPartition]:
-        match self.diverged:
-            case ToTopic(topic):
-                return into_topic(topic)
-            case _:
-                return into_counterpart(self.flow)
-
-    def check(self) -> None:
-        """Raise as `PassingPort.check` for a replay; do nothing otherwise, as the flow's position then stays."""
-        if self._replays:
-            self.tools.passing.check(self.flow)
 
     def write(self, tails: FoundTails, check: Callable[[FoundTails], None]) -> None:
         """Write the diverged tails, after completing an interrupted write; record the progress in the journal.
@@ -142,12 +101,12 @@ class DivergedTailWriter:
         """
         if self._begun is not None:
             self._write(self._begun, tails)
-        left = self._left(tails)
+        left = _each(tails, lambda found: left_of(found.tail, self.done.get(found.place, ())))
         if not left.to_export:
             return
         check(left)
-        target, _ = destination(self.flow, self.diverged)
-        begun = Begun(before_replay(target, left, self._to).ends, _parts(left))
+        parts = {found.place: found.tail.parts for found in left.to_export}
+        begun = Begun(ends_of(self.flow.clusters.source, self.topic, left), parts)
         self._is_there(begun)  # whether we may write is told before anything is on record
         self.journal.salvages(begun)
         self._begun = begun
@@ -158,76 +117,13 @@ class DivergedTailWriter:
         """The tails including what was written of them, wherever the flow's frontier is now."""
         return _each(tails, lambda found: whole(found.tail, self.done.get(found.place, ())))
 
-    def give_up(self, tails: FoundTails) -> int:
-        """End an interrupted write: make the flow skip replayed records, and return how many were written.
-
-        Raises:
-            UnknownProgressError: The flow's source has deleted records since.
-            MmtoolError: As `PassingPort.pass_over`, and the logs.
-        """
-        begun = self._begun
-        if begun is None:
-            return 0
-        written = self._written_of(begun, tails)
-        self._close(written, tails)
-        return _count(written)
-
-    def abandon(self, tails: FoundTails) -> tuple[str, ...]:
-        """End an interrupted replay as `give_up`, also where the flow's source has deleted records since.
-
-        Of a partition with deleted records the flow skips nothing: records that were not replayed would be lost.
-
-        Returns:
-            A warning for each partition of which some records were written, and which ones is unknown.
-
-        Raises:
-            MmtoolError: As `PassingPort.pass_over`, and the logs.
-        """
-        written, unknown, begun = Written(), list[str](), self._begun
-        if begun is None:
-            return ()
-        for place in sorted(begun.parts):
-            one = begun.only(place, self._to(place))
-            try:
-                written |= dict(one.parts) if self._is_there(one) else self._written_of(one, tails)
-            except UnknownProgressError:
-                unknown += self._unknown(place, one)
-        self._close(written, tails)
-        return tuple(unknown)
-
-    def _written_of(self, begun: Begun, tails: FoundTails) -> Written:
-        left = _only(tails, begun, self.flow.clusters.source)
-        return begun.first(written_to(self.home, self.tools.writer, left, _before(begun), self._to))
-
-    def _unknown(self, place: TopicPartition, begun: Begun) -> list[str]:
-        """A warning about the records that were written from a partition; none where none was."""
-        count = sum(self.tools.writer.appended(to, end) for to, end in begun.ends.items())
-        where = destination(self.flow, self.diverged)[0].alias
-        said = (
-            f"{count} of {counted(begun.records, 'diverged record')} of {place} {are(count)} on {where}, and mmtool"
-            f" does not know which, as {self.flow.clusters.source.alias} has deleted some of them:"
-            f" {self._compare(begun)}"
-        )
-        return [said] if count else []
-
-    def _compare(self, begun: Begun) -> str:
-        """How an operator completes a write whose progress is unknown."""
-        where, topics = destination(self.flow, self.diverged)[0].alias, {place.topic for place in begun.ends}
-        noun, those = ("topic", "that topic") if len(topics) == 1 else ("topics", "these topics")
-        return (
-            f"compare {noun} {few(sorted(topics), 3)} on {where} with a backup and with what"
-            f" {self.flow.clusters.source.alias} still has, and produce the missing records into {those}"
-        )
-
-    def _left(self, tails: FoundTails) -> FoundTails:
-        return _each(tails, lambda found: left_of(found.tail, self.done.get(found.place, ())))
-
     def _write(self, begun: Begun, tails: FoundTails) -> None:
         try:
             if not self._is_there(begun):
-                ours, left = self.journal.still_ours, _only(tails, begun, self.flow.clusters.source)
-                replay_tail(self.home, self.tools.writer, left, _before(begun), self._to, still_ours=ours)
-            self._close(dict(begun.parts), tails)
+                left = _only(tails, begun, self.flow.clusters.source)
+                ours = self.journal.still_ours
+                write_tail(self.home, self.tools.writer, left, begun, self.topic, still_ours=ours)
+            self._close(dict(begun.parts))
         except TakenUpError:
             raise
         except MmtoolError as error:
@@ -238,12 +134,9 @@ class DivergedTailWriter:
         written = sum(self.tools.writer.appended(place, end) for place, end in begun.ends.items())
         return written == begun.records
 
-    def _close(self, written: Written, tails: FoundTails) -> None:
-        """Record what is written; make the flow skip it in the partitions that the source still has."""
+    def _close(self, written: Written) -> None:
+        """Record what is written, so that no write is in progress any more."""
         self.journal.still_ours()
-        skipped = {place: parts[-1].stop for place, parts in written.items() if tails.of(place) is not None}
-        if self._replays and skipped:
-            self.tools.passing.pass_over(self.flow, skipped)
         self.journal.salvaged(written)
         self.done, self._begun = together(self.done, written), None
 
@@ -253,38 +146,171 @@ class DivergedTailWriter:
         If a cluster did not answer, its last request may still be applied: the write stays open for a resume.
         """
         records = counted(begun.records, "diverged record")
+        resume = f"run `mmtool failover resume {self.operation_id} -c FILE --execute`"
         if isinstance(error, (RefusedError, BatchError, NotAuthorisedError)):
-            try:
-                count = self.give_up(tails)
-            except MmtoolError:
-                count = begun.records
-            if self._begun is None:
-                return self._in_part(error, count, records) if count else error
-        unknown = isinstance(error, UnknownProgressError)  # its own message says what may be written
+            count = self._give_up(begun, tails)
+            if count == 0:
+                return error
+            if count is not None:
+                return PartlyAppliedError(
+                    f"{error.message}; {count} of {records} {are(count)} written",
+                    remedy=f"{then(error.remedy, resume)}: written records are not written a second time",
+                    code=error.code,
+                )
+        if isinstance(error, UnknownProgressError):  # its own message says what may be written
+            source = self.flow.clusters.source.alias
+            remedy = (
+                f"run `mmtool failover cancel {self.operation_id} -c FILE --execute`, then compare topic {self.topic}"
+                f" on {source} with a backup and with what {source} still has, and produce the missing records into"
+                " that topic"
+            )
+            return PartlyAppliedError(error.message, remedy=remedy, code=error.code)
         return PartlyAppliedError(
-            error.message if unknown else f"{error.message}; some of {records} may already be written",
-            remedy=self._way_on(begun, error),
+            f"{error.message}; some of {records} may already be written",
+            remedy=f"{then(error.remedy, resume)}: no record is written twice",
             code=error.code,
         )
 
-    def _way_on(self, begun: Begun, error: MmtoolError) -> str:
-        if isinstance(error, UnknownProgressError):
-            return f"run `mmtool failover cancel {self.operation_id} -c FILE --execute`, then {self._compare(begun)}"
-        return f"{then(error.remedy, self._resume)}: no record is written twice"
+    def _give_up(self, begun: Begun, tails: FoundTails) -> int | None:
+        """End an interrupted write, and return how many records were written; None if that is unknown."""
+        try:
+            left = _only(tails, begun, self.flow.clusters.source)
+            written = begun.first(written_to(self.home, self.tools.writer, left, begun, self.topic))
+            self._close(written)
+        except MmtoolError:
+            return None
+        return sum(part.records for parts in written.values() for part in parts)
 
-    @property
-    def _resume(self) -> str:
-        return f"run `mmtool failover resume {self.operation_id} -c FILE --execute`"
 
-    def _in_part(self, error: MmtoolError, count: int, records: str) -> MmtoolError:
-        where, name = destination(self.flow, self.diverged)[0].alias, self.flow.identity.name
-        passed = f" to {where}, so flow {name} does not mirror these again" if self._replays else ""
-        again = "start the failback again" if self._replays else self._resume
-        return PartlyAppliedError(
-            f"{error.message}; {count} of {records} {are(count)} written{passed}",
-            remedy=f"{then(error.remedy, again)}: written records are not written a second time",
-            code=error.code,
+def ends_of(source: ClusterPort, topic: str, tails: FoundTails) -> dict[TopicPartition, int]:
+    """The current end offsets of the topic's partitions that the records will be written to.
+
+    Raises:
+        RefusedError: The topic is missing, or has too few partitions.
+        UnreachableError, NotAuthorisedError: The cluster does not answer.
+    """
+    places = sorted({TopicPartition(topic, found.place.partition) for found in tails.to_export})
+    ends = {place: bounds.log_end for place, bounds in source.bounds(places).items()}
+    missing = [place for place in places if place not in ends]
+    if missing:
+        count = 1 + max(place.partition for place in missing)
+        raise RefusedError(
+            f"cluster {source.alias} has no partition {missing[0]}: diverged records cannot be written to it",
+            remedy=f"create topic {topic} on {source.alias} with at least {counted(count, 'partition')}, or"
+            " add partitions if the topic exists",
+            code="partition_missing",
         )
+    return ends
+
+
+def write_tail(
+    source: BatchesPort,
+    writer: AppendPort,
+    tails: FoundTails,
+    begun: Begun,
+    topic: str,
+    *,
+    max_batch_bytes: int = _BATCH_BYTES,
+    still_ours: Callable[[], None] = nobody_else,
+) -> None:
+    """Write the tail's records into a topic; a resumed operation continues without duplicates.
+
+    Args:
+        source: The logs with the tail.
+        writer: The writer, under the operation's `transactional_id`.
+        tails: The diverged tails.
+        begun: What the journal has from *before the first attempt*.
+        topic: The topic.
+        max_batch_bytes: Largest batch, in bytes, that the topic accepts.
+        still_ours: Called before each batch, since a process may be suspended between two of them; raises.
+
+    Raises:
+        UnknownProgressError: An earlier attempt wrote some records, and the source has deleted records since.
+        BatchError: A record cannot be read, or is larger than the topic accepts.
+        UnreachableError, NotAuthorisedError, MmtoolError: As both ports.
+    """
+    there = _appended(source, writer, tails, begun)
+    for found in tails.to_export:
+        place = TopicPartition(topic, found.place.partition)
+        for view in own_batches_of(source, tails, found):
+            records = records_from(view, found.tail.start)
+            if there[place] >= records:
+                there[place] -= records
+                continue
+            begin = _after(view, found.tail.start, there[place])
+            there[place] = 0
+            for batch in coalesce([view], position=begin, max_batch_bytes=max_batch_bytes, target_bytes=0):
+                still_ours()
+                writer.append(place, batch)
+
+
+def written_to(
+    source: BatchesPort, writer: AppendPort, tails: FoundTails, begun: Begun, topic: str
+) -> dict[TopicPartition, tuple[UpstreamOffset, int]]:
+    """Progress of `write_tail` by source partition: an offset, and how many records before it were written.
+
+    Arguments and errors as for `write_tail`, which must not run any more.
+    """
+    there = _appended(source, writer, tails, begun)
+    return {
+        found.place: _reached(source, tails, found, TopicPartition(topic, found.place.partition), there)
+        for found in tails.to_export
+    }
+
+
+def _reached(
+    source: BatchesPort,
+    tails: FoundTails,
+    found: FoundTail,
+    place: TopicPartition,
+    there: dict[TopicPartition, int],
+) -> tuple[UpstreamOffset, int]:
+    """Progress in one source partition: an offset, and how many records before it were written.
+
+    Subtracts this partition's records from ``there``, the records found in each partition of the topic.
+    """
+    count = 0
+    for view in own_batches_of(source, tails, found):
+        records = records_from(view, found.tail.start)
+        if there[place] < records:
+            left, there[place] = there[place], 0
+            begin = UpstreamOffset(max(found.tail.start, view.header.base_offset))
+            return _after(view, begin, left), count + left
+        count, there[place] = count + records, there[place] - records
+    return found.tail.end, count
+
+
+def _appended(
+    source: BatchesPort, writer: AppendPort, tails: FoundTails, begun: Begun
+) -> dict[TopicPartition, int]:
+    """How many of the operation's records each partition of the topic has.
+
+    Raises:
+        UnknownProgressError: It has some, and the source has other records than at the first attempt: progress is
+            found by counting them.
+    """
+    there = {place: writer.appended(place, since) for place, since in begun.ends.items()}
+    if not any(there.values()):
+        return there
+    left = sum(
+        records_from(view, found.tail.start)
+        for found in tails.to_export
+        for view in own_batches_of(source, tails, found)
+    )
+    if left != begun.records:
+        raise UnknownProgressError(
+            f"the flow's source now holds {left} of the {counted(begun.records, 'diverged record')}: an interrupted"
+            " attempt may have written some of them; mmtool does not know which, and writes no more"
+        )
+    return there
+
+
+def _after(view: BatchView, start: UpstreamOffset, count: int) -> UpstreamOffset:
+    """The offset of the record that follows the first ``count`` records at or after ``start``."""
+    if not count:
+        return start
+    offsets = [record.offset for record in raw_records(view) if record.offset >= start]
+    return UpstreamOffset(offsets[count])
 
 
 def written_before(found: Iterable[Recorded], plan: FailoverPlan, tails: FoundTails) -> tuple[str, ...]:
@@ -315,17 +341,6 @@ def _among(tails: FoundTails, one: Recorded) -> int:
     written = together(one.salvaged, {} if one.tail is None else one.tail.parts)
     left = _each(tails, lambda found: left_of(found.tail, written.get(found.place, ())))
     return tails.diverged_records - left.diverged_records
-
-
-def destination(
-    flow: FlowNow, diverged: Diverged
-) -> tuple[ClusterPort, Callable[[TopicPartition], TopicPartition]]:
-    """The cluster that diverged records are written to, and a function from source to destination partition."""
-    match diverged:
-        case ToTopic(topic):
-            return flow.clusters.source, into_topic(topic)
-        case _:
-            return flow.clusters.target, into_counterpart(flow)
 
 
 def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Collection[str]) -> None:
@@ -360,19 +375,7 @@ def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Co
             remedy=f"create it on {home.alias} with at least {counted(widest, 'partition')}",
             code="partition_missing",
         )
-    before_replay(home, tails, into_topic(name))
-
-
-def _parts(tails: FoundTails) -> Written:
-    return {found.place: found.tail.parts for found in tails.to_export}
-
-
-def _before(begun: Begun) -> BeforeReplay:
-    return BeforeReplay(begun.ends, begun.records)
-
-
-def _count(written: Written) -> int:
-    return sum(part.records for parts in written.values() for part in parts)
+    ends_of(home, name, tails)
 
 
 def _each(tails: FoundTails, change: Callable[[FoundTail], DivergedTail]) -> FoundTails:

@@ -11,7 +11,7 @@ The flow has stopped and does not start meanwhile (its topics are marked ``faile
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
@@ -90,11 +90,6 @@ class FoundTails:
     def diverged_records(self) -> int:
         """How many records diverged, or may have, in all partitions."""
         return sum(found.tail.records for found in self.to_export)
-
-    def without(self, topics: Collection[str]) -> FoundTails:
-        """The tails without the partitions of these topics."""
-        left = tuple(found for found in self.partitions if found.place.topic not in topics)
-        return replace(self, partitions=left)
 
     def of(self, place: TopicPartition) -> FoundTail | None:
         """The tail of one source partition; None if the partition did not exist when the tails were read."""

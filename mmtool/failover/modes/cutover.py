@@ -255,8 +255,7 @@ class Cutover:
             OwnedElsewhereError, RefusedError: As `giving_way`.
         """
         for other in self.giving_way():
-            if not other.half_replayed:  # it stays open, as was said when topics were marked
-                self.context.journal.supersede(other)
+            self.context.journal.supersede(other)
 
     def giving_way(self) -> Sequence[Recorded]:
         """Wait for the operation lock, and return the open operations on these groups, which all give way to this one.
@@ -377,16 +376,27 @@ def _half_done(other: Recorded) -> Guard:
     return Guard(
         "open_operation",
         f"operation {other.operation_id} ({other.mode}) by {other.by} on the same groups is still open",
-        ways_on(other.operation_id, cancel=other.may(Event.CANCEL)),
+        ways_on(other),
     )
 
 
-def ways_on(operation_id: str, *, cancel: bool = True) -> str:
-    """The commands that complete or end an open operation, in one sentence; `report.ways_on` lists them by state."""
-    resume = f"`mmtool failover resume {operation_id} -c FILE --execute` completes that operation"
-    if cancel:
-        return f"{resume}; `mmtool failover cancel {operation_id} -c FILE --execute` ends it"
-    return f"{resume}; `mmtool failover rollback {operation_id} -c FILE --execute` undoes it"
+def ways_on(other: Recorded) -> str:
+    """The commands that complete or end an open operation, in one sentence; `report.ways_on` lists them by state.
+
+    An operation that may not be resumed or cancelled is one that an older mmtool has replayed in part.
+    """
+    allowed = [event for event in _DOES if other.may(event)]
+    said = "; ".join(_DOES[event] for event in allowed or (Event.RESUME, Event.CANCEL)).format(
+        other.operation_id
+    )
+    return said if allowed else f"with the release of mmtool that started the operation: {said}"
+
+
+_DOES = {
+    Event.RESUME: "`mmtool failover resume {0} -c FILE --execute` completes that operation",
+    Event.CANCEL: "`mmtool failover cancel {0} -c FILE --execute` ends it",
+    Event.ROLL_BACK: "`mmtool failover rollback {0} -c FILE --execute` undoes it",
+}
 
 
 def _met(

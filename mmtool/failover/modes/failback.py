@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, read_export
 from mmtool.failover.diverged_tail.tail_writer import DivergedTailWriter, refuse_topic
-from mmtool.failover.diverged_tail.tails import find_tail
 from mmtool.failover.fence.promotion import PromotionStep
-from mmtool.failover.modes.cutover import Cutover, Ended, ways_on
+from mmtool.failover.modes.cutover import Cutover, Ended
 from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_added
 from mmtool.failover.modes.failback_steps import BothWays, HomeLook, at_home_already, stay, told
 from mmtool.failover.modes.proof import prove, state_end_guards
@@ -50,17 +49,15 @@ from mmtool.insight.translation import (
     selection_warnings,
     topics_of,
 )
-from mmtool.output import warn
 from mmtool.plain_text import shell_line
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
-from mmtool.plan.failover.divergence import TO_FILE, Replay
+from mmtool.plan.failover.divergence import TO_FILE, ToTopic
 from mmtool.plan.failover.failback import plan_failback
 from mmtool.plan.failover.failover_plan import active_guards, drain_goal, moved_meanwhile, state_guards
-from mmtool.plan.failover.replay import replay_guards
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
-from mmtool.plan.words import Names, few
+from mmtool.plan.words import Names
 from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
@@ -74,7 +71,6 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
     from mmtool.failover.operation.operation import StepLog
-    from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.ports import BatchesPort
@@ -82,7 +78,6 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.divergence import Diverged
     from mmtool.plan.failover.failback import Homecoming
     from mmtool.plan.failover.failback_facts import HomeFacts
-    from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection, SelectedGroups
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -107,16 +102,14 @@ class FailbackRehearsal(SavableRehearsal):
 
 
 def look_both_ways(
-    clusters: FlowClusters, back: FlowClusters, home: BatchesPort, away: BatchesPort, *, past: bool = False
+    clusters: FlowClusters, back: FlowClusters, home: BatchesPort, away: BatchesPort
 ) -> BothWays:
     """Read a flow and its reverse flow from both clusters; the reverse flow may have no topic to mirror.
-
-    With ``past``, topics that the flow mirrored and that no longer exist on its source suffice.
 
     Raises:
         As `look`, except for a reverse flow without a topic.
     """
-    flow = look(clusters, past=past)
+    flow = look(clusters)
     try:
         return BothWays(flow, look(back), home, away)
     except UsageError as error:
@@ -140,7 +133,7 @@ def rehearse(
         both: The flow and its reverse flow.
         selection: The selected groups.
         operation_id: The id of a resumed or saved operation; None for a new one.
-        diverged: Where the diverged tail is written: file, topic or replay.
+        diverged: Where the diverged tail is written: file or topic.
         without_state: Kafka Streams applications move although their state does not.
         acls: The withdrawal of promoted ACLs with its connections; None where none were promoted.
 
@@ -256,43 +249,23 @@ def execute(
     Raises:
         MmtoolError: The start could not be recorded; nothing was done.
     """
-    salvage = None if tools is None else salvage_of(rehearsal.both, rehearsal.plan, tools, context)
+    salvage, both, to = None, rehearsal.both, rehearsal.plan.diverged
+    if tools is not None:
+        assert isinstance(to, ToTopic)
+        salvage = DivergedTailWriter(
+            both.flow, both.home, to.topic, tools, context.journal, rehearsal.plan.operation_id
+        )
     steps = _Steps(rehearsal, drain, Cutover.of(context, rehearsal.plan), folder, timeout_seconds, salvage)
     planned, after = operation.Operation(rehearsal.plan, since), after_step(context.hooks, steps.cutover)
     acls = PromotionStep(rehearsal.plan, rehearsal.acls, steps.cutover)
     begun = (*steps.marking.begun(since), *acls.begun)
-    actions, undo = steps.actions() | acls.actions, {StepName.MARK: steps.unmark, **acls.undo_actions}
+    actions, undo = (
+        steps.actions() | acls.actions,
+        {StepName.MARK: steps.marking.take_back, **acls.undo_actions},
+    )
     ended = operation.run(planned, actions, log, undo, after, begun)
     skipped = tuple(skipped_from(steps.cutover.plans, steps.rehearsal.tails))
     return Ended(steps.rehearsal, ended, steps.cutover, folder, skipped)
-
-
-def salvage_of(
-    both: BothWays, plan: FailoverPlan, tools: TailTools, context: OperationContext
-) -> DivergedTailWriter:
-    """The writer of an operation's diverged records, for those that go into a topic or are replayed."""
-    return DivergedTailWriter(both.flow, both.home, plan.diverged, tools, context.journal, plan.operation_id)
-
-
-def give_up(both: BothWays, found: Recorded, tools: TailTools, context: OperationContext) -> None:
-    """End a replay that may be done in part: make the flow skip the replayed records, and write no more of them.
-
-    Warns of records that were replayed and cannot be told from others, as the source has deleted some since.
-
-    Args:
-        both: The flow and its reverse flow.
-        found: The operation.
-        tools: The tools that the operation wrote with.
-        context: The ports of the operation.
-
-    Raises:
-        MmtoolError: A cluster does not answer or denies a part; nothing was changed.
-    """
-    assert found.tail is not None
-    flow = both.flow.narrowed_to({place.topic for place in found.tail.parts})
-    tails = find_tail(flow, source=both.home, target=both.away)
-    for unknown in salvage_of(both, found.operation.plan, tools, context).abandon(tails):
-        warn(unknown)
 
 
 @dataclass(slots=True)
@@ -348,8 +321,6 @@ class _Steps:
         back, _ = look_for_added(self.both.back, self.read, attempt)
         self._see(flow, back)
         self.cutover.giving_way()
-        if self.salvage is not None:
-            self.salvage.check()
 
     @property
     def read(self) -> frozenset[str]:
@@ -372,17 +343,6 @@ class _Steps:
         """Mark the topics; a topic that an emergency has marked keeps the emergency's mark until it is released."""
         self.marking.mark(self.topics)
 
-    def unmark(self) -> None:
-        held = sorted(self.marking.own())
-        if held and self.salvage is not None and self.salvage.is_half_way:
-            raise RefusedError(
-                f"{few(held)} must stay marked as failed over: otherwise {self.rehearsal.names.flow} would mirror a"
-                " second time the diverged records that are already replayed",
-                remedy=ways_on(self.rehearsal.plan.operation_id),
-                code="open_operation",
-            )
-        self.marking.take_back()
-
     def _marks(self) -> Mapping[str, FailedOverRecord]:
         flow = self.both.flow
         return flow.clusters.state.control(flow.identity).failed_over
@@ -392,21 +352,17 @@ class _Steps:
         self.rehearsal = replace(self.rehearsal, tails=self._look().tails())
 
     def export(self) -> None:
-        """Write the diverged tail to its file, its topic or the target, as the plan says."""
+        """Write the diverged tail to its file or its topic, as the plan says."""
         if self.salvage is None:
             self._into_file()
             return
-        tails, replayed = self.rehearsal.tails, self.rehearsal.plan.diverged == Replay()
-        # old state, written away as new records, would be the newest there
-        self.salvage.write(tails.without(self.rehearsal.state.names if replayed else ()), self._check_tail)
+        tails = self.rehearsal.tails
+        self.salvage.write(tails, self._check_tail)
         self.rehearsal = replace(self.rehearsal, tails=self.salvage.whole(tails))
 
     def _check_tail(self, tails: FoundTails) -> None:
         """Check again that the diverged tail may be written, now that the topics are not mirrored any more."""
-        look, plan = self._look(), self.rehearsal.plan
-        refuse_topic(plan.diverged, self.both.flow, tails, look.taken)
-        if plan.diverged == Replay():
-            refuse(replay_guards(self.rehearsal.names, look.facts(tails)))
+        refuse_topic(self.rehearsal.plan.diverged, self.both.flow, tails, self._look().taken)
 
     def _into_file(self) -> None:
         """Write the diverged tail to a new file; a complete file of the same failback is kept instead."""

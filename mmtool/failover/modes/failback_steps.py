@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.failover.diverged_tail.tail_file import default_name
 from mmtool.failover.diverged_tail.tails import TailKind, find_tail
 from mmtool.insight.partitions import partition_facts
-from mmtool.plan.failover.divergence import Replay, ToFile, ToTopic
+from mmtool.plan.failover.divergence import ToTopic
 from mmtool.plan.failover.failback_facts import HomeFacts
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.words import ID_PLACEHOLDER, are, counted, few, first_part, joined
@@ -185,16 +185,9 @@ def _places(found: list[FoundTail]) -> str:
 
 
 def _whereto(plan: FailoverPlan, names: Names) -> str:
-    match plan.diverged:
-        case ToFile():
-            return f"the failback exports them to {default_name(ID_PLACEHOLDER)}"
-        case ToTopic(topic):
-            return f"the failback writes them into topic {topic} of {names.source}"
-        case Replay():
-            return (
-                f"the failback produces them again into the same topics of {names.target}, and mirrors them from"
-                f" {names.target} to {names.source}"
-            )
+    if isinstance(plan.diverged, ToTopic):
+        return f"the failback writes them into topic {plan.diverged.topic} of {names.source}"
+    return f"the failback exports them to {default_name(ID_PLACEHOLDER)}"
 
 
 def stay(facts: HomeFacts, names: Names) -> Iterable[str]:

@@ -85,7 +85,7 @@ def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[
 
     Raises:
         UsageError: A named topic has not failed over.
-        RefusedError: Diverged records of a topic may be replayed in part.
+        RefusedError: An older mmtool may have replayed diverged records of a topic in part.
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
     """
     identity, control = identity_on_target(side)
@@ -112,23 +112,23 @@ def _on_the_flow(journal: JournalPort, identity: FlowIdentity) -> list[Recorded]
 
 
 def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> None:
-    """Raise if diverged records of a topic may be replayed in part: after a release they would be mirrored again.
+    """Raise if an older mmtool may have replayed a topic's diverged records in part: they would be mirrored again.
 
     Args:
         operations: The operations on the flow.
-        topics: The topics to release.
+        topics: The topics whose marks are to be removed.
 
     Raises:
         RefusedError: The message names the operation and its topics.
     """
     for one in operations:
-        half = one.half_replayed if one.is_open else frozenset()
+        half = one.half_replayed
         if half & set(topics):
             raise RefusedError(
                 f"failback {one.operation_id} may already have written to {one.names.target} some records of"
-                f" {few(sorted(half))} that had not reached {one.names.target} before the failover: a release now would"
-                " mirror them a second time",
-                remedy=ways_on(one.operation_id),
+                f" {few(sorted(half))} that had not reached {one.names.target} before the failover: if their topics"
+                f" were released now, {one.names.flow} would mirror these records a second time",
+                remedy=ways_on(one),
                 code="open_operation",
             )
 
@@ -140,7 +140,7 @@ def release(
 
     Raises:
         OwnedElsewhereError: Another operation on the flow holds the lock.
-        RefusedError: Diverged records may be replayed in part, or a mark has changed; nothing was changed.
+        RefusedError: As `refuse_half_way`, or a mark has changed; nothing was changed.
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
     """
     lock.join()

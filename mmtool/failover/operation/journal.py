@@ -20,7 +20,7 @@ from mmtool.plan.failover.emergency import Unknowns
 from mmtool.plan.failover.fence_plan import fence_body
 from mmtool.plan.failover.tail_progress import begun_body, written_body
 from mmtool.plan.records.journal import Entry, Kind, group_body
-from mmtool.plan.words import counted, few
+from mmtool.plan.words import counted
 from mmtool.runtime.files import state_root
 from mmtool.translation.types import or_none
 
@@ -328,20 +328,8 @@ class Journalist:
         return [one for one in found if one.names == self.about.names]
 
     def supersede(self, other: Recorded) -> None:
-        """End an operation that has written no offset: this one replaces it, and already has its marks.
-
-        An operation that may have replayed some diverged records stays open, with a warning: only its resume or cancel
-        can count them.
-        """
+        """End an operation that has written no offset: this one replaces it, and already has its marks."""
         assert self.operation is not None
-        if other.half_replayed:
-            warn(
-                f"operation {other.operation_id} stays open: some of the diverged records of"
-                f" {few(sorted(other.half_replayed))} may already be replayed; when {other.names.source} is back,"
-                f" `mmtool failover cancel {other.operation_id} -c FILE --execute` makes {other.names.flow} skip the"
-                " replayed records"
-            )
-            return
         ours = self.operation.plan.operation_id
         ended = replace(other.head.after(Event.CANCEL), sentence=f"superseded by operation {ours}")
         if other.fence_stands:  # by an emergency: what keeps producers off a source that is lost does no harm

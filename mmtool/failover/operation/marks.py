@@ -1,8 +1,7 @@
 """The marks that an operation sets on topics of the source, hands on, and removes.
 
 I  a process that ends an operation deals with its marks first: no mark names an operation that is over
-J  a topic of another emergency's groups stays marked by that emergency; so does one whose diverged records are
-   replayed in part: only its failback knows how many were, and that failback stays open until they are dealt with
+J  a topic of another emergency's groups stays marked by that emergency
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class Marking:
         self, standing: Marks, topics: Collection[str], others: Collection[Recorded]
     ) -> list[FailedOverRecord]:
         """The marks of operations that give way, lifted; those that no other holds become this one's for its topics."""
-        ended = {other.operation_id for other in others if not other.half_replayed}
+        ended = {other.operation_id for other in others}
         theirs = {name: mark for name, mark in standing.items() if mark.operation_id in ended}
         attempt = self.context.attempt
         return [
@@ -143,14 +142,11 @@ def holders(in_order: Iterable[Recorded], without: str) -> Holders:
                 groups.setdefault(name, {})[one.operation_id] = one
     topics: dict[str, list[Recorded]] = {}
     for one in others:
-        held, moved = (
-            set(one.half_replayed),
-            [n for n in one.group_names if one.operation_id in groups.get(n, ())],
-        )
-        if moved:
-            plans = [plan for plan in one.operation.plan.groups if plan.group in moved]
-            held |= {*topics_of(plans), *one.head.plan.state}
-        for topic in held:
+        moved = [name for name in one.group_names if one.operation_id in groups.get(name, ())]
+        if not moved:
+            continue
+        plans = [plan for plan in one.operation.plan.groups if plan.group in moved]
+        for topic in {*topics_of(plans), *one.head.plan.state}:
             topics.setdefault(topic, []).append(one)
     return Holders(topics, {name: list(of.values()) for name, of in groups.items()})
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import RefusedError
 from mmtool.failover.operation.operation import Operation, StepState
-from mmtool.failover.operation.states import START, OperationState, OperationStatus, Phase
+from mmtool.failover.operation.states import START, Event, OperationState, OperationStatus, Phase
 from mmtool.plan.failover.acl_promotion import PrincipalMap, Promotion, promotion_of
-from mmtool.plan.failover.divergence import TO_FILE, Replay, diverged_of
+from mmtool.plan.failover.divergence import REPLAYED, TO_FILE, diverged_of
 from mmtool.plan.failover.emergency import Unknowns
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind, fence_of
@@ -27,7 +27,6 @@ from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from mmtool.failover.operation.states import Event
     from mmtool.plan.failover.acl_rules import Binding
     from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.plan.records.journal import Entry, Risks
@@ -131,13 +130,20 @@ class Recorded:
 
     @property
     def half_replayed(self) -> frozenset[str]:
-        """Topics with diverged records that may be replayed and that the flow does not skip yet."""
-        if self.tail is None or self.head.plan.diverged != Replay():
+        """Topics of which an older mmtool may have replayed some diverged records that the flow does not skip yet."""
+        if not self.is_open or self.tail is None or self.head.plan.diverged != REPLAYED:
             return frozenset()
         return frozenset(place.topic for place in self.tail.parts)
 
     def may(self, event: Event) -> bool:
-        """Whether the state table allows an event: resume, cancel or roll back."""
+        """Whether an event is allowed: resume, cancel or roll back.
+
+        The state table says so; and this mmtool neither completes what an older one replays, nor counts what it has
+        replayed.
+        """
+        replays = self.head.plan.diverged == REPLAYED and not self.head.point_of_no_return_passed
+        if replays and (event is Event.RESUME or self.half_replayed):
+            return False
         return self.head.may(event)
 
     @property
@@ -259,6 +265,7 @@ def _begun(entry: Entry) -> Recorded:
     body = entry.body
     names = Names(body["source"], body["target"])
     steps = tuple(Step(StepName(name), sentence) for name, sentence in body["steps"])
+    diverged = body.get("diverged", TO_FILE.words)
     released = tuple(body.get("released", ()))
     plan = FailoverPlan(
         entry.operation_id,
@@ -268,7 +275,7 @@ def _begun(entry: Entry) -> Recorded:
         steps,
         released=released,
         fence=_fence_asked_for(body),
-        diverged=diverged_of(body.get("diverged", TO_FILE.words)),
+        diverged=REPLAYED if diverged == REPLAYED.words else diverged_of(diverged),
         state=tuple(body.get("state", ())),
         without_state=bool(body.get("without_state", False)),
         promotion=_promotion_asked_for(body),

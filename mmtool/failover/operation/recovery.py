@@ -14,16 +14,18 @@ from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, Unreach
 from mmtool.failover.commits.undo import look_at
 from mmtool.failover.fence.promotion import undo as undo_acls
 from mmtool.failover.fence.steps import came_since, lower, refuse_late_records
-from mmtool.failover.modes.cutover import Cutover
+from mmtool.failover.modes.cutover import Cutover, ways_on
+from mmtool.failover.modes.release import refuse_half_way
 from mmtool.failover.operation import operation as operations
 from mmtool.failover.operation.marks import holders, lifted, release
 from mmtool.failover.operation.meanwhile import on_record, refuse_others
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.operation.states import Event, OperationState
+from mmtool.failover.operation.states import Event, OperationState, can
 from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.rows import reread_of
 from mmtool.output import warn
+from mmtool.plan.failover.divergence import REPLAYED
 from mmtool.plan.failover.emergency import costs_of
 from mmtool.plan.failover.steps import Mode, StepName, acl_step, topics_of
 from mmtool.plan.groups.undo import Undo
@@ -73,6 +75,16 @@ def require(found: Recorded, event: Event) -> None:
     """
     if found.may(event):
         return
+    if can(found.head.standing, event) and found.head.plan.diverged == REPLAYED:
+        cancel = (
+            f"run `mmtool failover cancel {found.operation_id} -c FILE --execute`, then start the failback again with"
+            " --diverged file or --diverged topic NAME"
+        )
+        raise RefusedError(
+            f"operation {found.operation_id} has --diverged replay: this release of mmtool replays no diverged records",
+            remedy=ways_on(found) if found.half_replayed else cancel,
+            code="wrong_state",
+        )
     if event is Event.RESUME and found.mode is Mode.DRILL:
         left = _COPIES_LEFT if found.may(Event.ROLL_BACK) else ""
         raise RefusedError(
@@ -247,8 +259,6 @@ class RollbackPlan:
             promotion, target = self.found.head.plan.promotion, self.found.names.target
             how = "create again" if promotion.withdraws else "remove"
             parts.append(f"{how} the producers' ACLs on {target}")
-        if self.found.half_replayed:
-            parts.append(f"make {self.found.names.flow} skip the diverged records that are already replayed")
         if not parts and not self.marks and self.event is Event.ROLL_BACK:
             parts = ["no offset has to be restored"]
         return f"{done}: {', and '.join(parts)}" if parts else done
@@ -279,7 +289,7 @@ def rehearse_taking_back(
             marked, as that operation's.
 
     Raises:
-        RefusedError: The event is not allowed in the operation's state.
+        RefusedError: The event is not allowed in the operation's state, or as `refuse_half_way`.
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
     """
     require(found, event)
@@ -290,6 +300,8 @@ def rehearse_taking_back(
     if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
         return RollbackPlan(found, event, _away_again(found, others, by, at_ms), undoing, since)
     marks = _left_behind(found, state.control(identity), others, by, at_ms)
+    topics = [mark.topic for mark in marks if isinstance(mark, FailedOverRecord) and not mark.failed_over]
+    refuse_half_way(others, topics)
     return RollbackPlan(found, event, marks, undoing, since)
 
 
@@ -352,10 +364,9 @@ def take_back(
     context: OperationContext,
     log: StepLog,
     fence: FenceAsked | None = None,
-    give_up: Callable[[OperationContext], None] | None = None,
     acls: FencePort | None = None,
 ) -> RollbackPlan:
-    """Cancel or roll back an operation: restore commits, end a replay, remove marks, undo ACLs, record that.
+    """Cancel or roll back an operation: restore commits, remove marks, undo ACLs, record that.
 
     The plan is made again under the operation lock: minutes may have passed at a prompt, and another operation may have
     moved groups of the same topics. A crash leaves the operation in its state, and the same command completes it:
@@ -366,7 +377,6 @@ def take_back(
         context: The ports of the operation.
         log: Its ``ended`` is called.
         fence: The connections to the fence, for an operation whose fence may be up.
-        give_up: Ends a replay of diverged records that may be done in part; None if there is none.
         acls: The flow's target, for an operation whose change of producers' ACLs may be in force.
 
     Returns:
@@ -391,8 +401,6 @@ def take_back(
             raise moved.error if isinstance(moved.error, RefusedError) else _left(taking, moved.error)
     try:
         refuse_others(context, told, is_unchanged=not taking.undoing.writable)
-        if taking.found.tail is not None and give_up is not None:
-            give_up(context)
         context.marks.write(taking.marks)
     except MmtoolError as error:
         if taking.undoing.writable:

@@ -134,7 +134,7 @@ class OperationRow(LossRow):
         reread_records: Records that all groups read again at most; null if unknown.
         reread_expected: Records that all groups are expected to read again, by their commit rates; null if unknown.
         diverged_records: Records on the source that are not on the target; in a failback the diverged records that the
-            groups skip, or that were replayed. Null where not measured.
+            groups skip. Null where not measured.
         undo: How to undo it, as a sentence.
         reason: The reason that the operator gave; in `failover list` and `show`.
         by: The operator, as `user@host`; in `failover list` and `show`.

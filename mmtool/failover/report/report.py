@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, RefusedError, StoppedError, remedied
 from mmtool.failover.commits.write import Outcome
-from mmtool.failover.diverged_tail.tail_replay import UnknownProgressError
+from mmtool.failover.diverged_tail.tail_writer import UnknownProgressError
+from mmtool.failover.modes.cutover import ways_on as open_ways_on
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
@@ -25,7 +26,7 @@ from mmtool.failover.report.rows import (
 from mmtool.failover.report.skipped_tail import place_of_skipped, way_to_read_skipped
 from mmtool.plain_text import group_options, shell_line
 from mmtool.plan.failover.acl_rules import acl_command
-from mmtool.plan.failover.divergence import Replay, ToTopic
+from mmtool.plan.failover.divergence import ToTopic
 from mmtool.plan.failover.drill import shadowed
 from mmtool.plan.failover.emergency import losses, total_expected
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
@@ -38,7 +39,7 @@ from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, are, clock_time, 
 from mmtool.translation.types import UNKNOWN, or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
@@ -387,11 +388,6 @@ def _after_failback(ended: Ended) -> str:
             f"also fail back the other groups that read {topics} on {names.target}: until then {names.flow} does not"
             f" mirror {topics}"
         )
-    if ended.rehearsal.plan.diverged == Replay():
-        return (
-            f"start `mmtool replicate` for {names.flow} again: it mirrors {few(released)}, except for the diverged"
-            f" records, which are already on {names.target}"
-        )
     return f"keep `mmtool replicate` running: {names.flow} mirrors {few(released)} again"
 
 
@@ -466,12 +462,13 @@ def acls_left(found: Recorded, settings: FlowSettings) -> list[NextStep]:
 
 
 def tail_left(found: Recorded) -> tuple[str, ...]:
-    """A sentence that diverged records may be written in part; empty if none may be."""
+    """Sentences that diverged records may be written in part, and how to end an older mmtool's replay; may be empty."""
     if found.tail is None:
         return ()
     names, diverged = found.names, found.head.plan.diverged
     where = f"topic {diverged.topic} of {names.source}" if isinstance(diverged, ToTopic) else names.target
-    return (f"some of {counted(found.tail.records, 'diverged record')} may already be written to {where}",)
+    written = f"some of {counted(found.tail.records, 'diverged record')} may already be written to {where}"
+    return (written, open_ways_on(found)) if found.half_replayed else (written,)
 
 
 def _what_stays(fence: Fence, settings: FlowSettings) -> NextStep:
@@ -520,7 +517,9 @@ def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str])
     ]
 
 
-def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[NextStep]:
+def ways_on(
+    operation: Operation, given: Sequence[str] = (), may: Callable[[Event], bool] | None = None
+) -> list[NextStep]:
     """The commands that can continue or end an operation, each with a sentence: resume, cancel, rollback.
 
     Empty for an operation that was refused because another one is open or runs: it has done nothing.
@@ -528,6 +527,7 @@ def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[NextStep]:
     Args:
         operation: The operation in its current state.
         given: ``-c``, ``-s`` and ``-t`` as the command was given them.
+        may: Whether an event is allowed; by default, by the state table.
     """
     error = operation.error
     refused = isinstance(error, RefusedError) and error.code == "open_operation"
@@ -537,7 +537,8 @@ def ways_on(operation: Operation, given: Sequence[str] = ()) -> list[NextStep]:
     return [
         NextStep(f"{_way_on(event, operation)}:", (f"mmtool failover {verb} {arguments}",))
         for event, verb in _WAYS_ON.items()
-        if operation.may(event) and not (event is Event.RESUME and isinstance(error, UnknownProgressError))
+        if (may or operation.may)(event)
+        and not (event is Event.RESUME and isinstance(error, UnknownProgressError))
     ]
 
 

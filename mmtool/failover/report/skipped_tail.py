@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mmtool.failover.diverged_tail.tail_file import default_name
 from mmtool.failover.report.rows import offset_of
 from mmtool.plain_text import shell_line, shell_word
-from mmtool.plan.failover.divergence import Replay, ToTopic
+from mmtool.plan.failover.divergence import REPLAYED, ToTopic
 from mmtool.plan.groups.imports import ResetLine, write_reset_csv
 from mmtool.plan.words import counted, few
 
@@ -37,9 +37,9 @@ def skipped_from(plans: Iterable[GroupPlan], tails: FoundTails) -> Iterator[Rese
 
 
 def place_of_skipped(ended: Ended) -> str:
-    """Where the diverged records are that the groups skip; empty if they skip none, or read them as new ones."""
+    """Where the diverged records are that the groups skip; empty if they skip none, or read replayed ones."""
     plan = ended.rehearsal.plan
-    if not ended.cutover.figures.diverged_records or plan.diverged == Replay():
+    if not ended.cutover.figures.diverged_records or plan.diverged == REPLAYED:
         return ""
     if isinstance(plan.diverged, ToTopic):
         return f"topic {plan.diverged.topic} of {ended.rehearsal.names.source}"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.target_only import TargetSide
     from mmtool.kafka.admin.fences import KafkaFences
-    from mmtool.kafka.ports import ClusterPort, FencePort
+    from mmtool.kafka.ports import AppendPort, ClusterPort, FencePort
     from mmtool.kafka.state.journal import KafkaJournal
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -122,8 +122,8 @@ def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
     )
 
 
-def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta, *, past: bool = False) -> BothWays:
-    """Read a flow and its reverse flow from both clusters; ``past`` as in `look_both_ways`.
+def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> BothWays:
+    """Read a flow and its reverse flow from both clusters.
 
     Raises:
         As `mmtool.insight.translation.look`.
@@ -138,8 +138,15 @@ def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta, *, pas
         connect(back, timeout, beside_mm2=True),
         KafkaBatches(flow.source, seconds),
         KafkaBatches(flow.target, seconds),
-        past=past,
     )
+
+
+def tail_appender(flow: FlowSettings, operation_id: str, timeout: timedelta) -> AppendPort:
+    """A writer of diverged records to the flow's source, under the operation's producer id; no request is sent yet."""
+    from mmtool.failover.diverged_tail.tail_writer import transactional_id
+    from mmtool.kafka.logs.sequence_append import KafkaAppender
+
+    return KafkaAppender(flow.source, transactional_id(operation_id), timeout.total_seconds())
 
 
 def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[ClusterPort, FencePort]:

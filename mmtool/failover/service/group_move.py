@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.failover.report.plan_file import check_clusters
-from mmtool.failover.service import connections, tails
+from mmtool.failover.service import connections
 from mmtool.failover.service.execution import Execution, execute, run
 from mmtool.failover.service.lookup import operations_of
 from mmtool.failover.service.promotion import promotion_asked, withdrawal_asked
@@ -222,7 +222,7 @@ def move_back(
     Args:
         move: The groups, and the options of the move.
         back: The reverse flow.
-        diverged: Where the diverged tail is written: file, topic or replay.
+        diverged: Where the diverged tail is written: file or topic.
         folder: The folder of the diverged tail's file.
         settle: As for `move_planned`.
     """
@@ -230,7 +230,7 @@ def move_back(
         clusters = flow_now.connect(move.settings, move.timeout)
         move.check(clusters.source, clusters.target)
     both = connections.both_ways(move.settings, back, move.timeout)
-    rehearsed = failback.rehearse(
+    rehearsal = failback.rehearse(
         both,
         move.groups,
         operation_id=move.operation_id,
@@ -238,7 +238,6 @@ def move_back(
         without_state=move.without_state,
         acls=withdrawal_asked(move.settings, move.timeout),
     )
-    rehearsal = tails.told(both, rehearsed)
     settle(rehearsal)
     work = failback_work(both, rehearsal, folder, move.timeout, move.drain_seconds)
     return move.run(rehearsal, both.flow.clusters.source, both.flow.identity, work)

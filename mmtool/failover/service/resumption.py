@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mmtool.errors import UsageError
 from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.modes.cutover import Ended
 from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.operation.recovery import require, roll_forward
 from mmtool.failover.operation.states import Event
-from mmtool.failover.service import connections, fence, promotion, tails
+from mmtool.failover.service import connections, fence, promotion
 from mmtool.failover.service.execution import Execution, run
 from mmtool.failover.service.work import emergency_work, failback_work, planned_work
 from mmtool.insight import flow_now
 from mmtool.insight.translation import look
+from mmtool.plan.failover.divergence import TO_FILE
 from mmtool.plan.failover.steps import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import timedelta
-    from pathlib import Path
 
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.operation import StepLog
@@ -80,7 +82,12 @@ def resume(resumption: Resumption) -> Ended | None:
     """
     found = resumption.found
     require(found, Event.RESUME)
-    folder = tails.folder_again(found, resumption.folder)
+    folder = resumption.folder or Path()
+    if resumption.folder is not None and (found.mode != Mode.FAILBACK or found.head.plan.diverged != TO_FILE):
+        raise UsageError(
+            f"--diverged-dir is for the file of diverged records, and operation {found.operation_id} writes none",
+            remedy="leave out --diverged-dir",
+        )
     if found.operation.point_of_no_return_passed:
         return _roll_forward(resumption, folder)
     if found.mode == Mode.FAILBACK:

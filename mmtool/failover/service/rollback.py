@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.modes.release import rehearse_release, release
 from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
-from mmtool.failover.service import connections, fence, promotion, tails
+from mmtool.failover.service import connections, fence, promotion
 from mmtool.failover.service.execution import Execution, at_work
 from mmtool.failover.service.lookup import operation_of, operations_of
 from mmtool.runtime import process
@@ -62,10 +62,9 @@ def undo(
     if not agreed(plan):
         return None
     with at_work(execution) as (context, log):
-        given_up = tails.giving_up(known.flow, known.back, found, timeout)
         standing = fence.standing(known.flow, found, timeout)
         acls = promotion.standing(known.flow, found, timeout)
-        plan = take_back(rehearse, context, log, standing, given_up, acls)
+        plan = take_back(rehearse, context, log, standing, acls)
     return Undone(operation_of(known.flow, timeout, found.operation_id), plan)
 
 

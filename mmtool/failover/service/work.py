@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from mmtool.failover.diverged_tail.tail_writer import TailTools
 from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.operation.states import START
-from mmtool.failover.service import connections, tails
+from mmtool.failover.service import connections
+from mmtool.plan.failover.divergence import ToTopic
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,6 +63,10 @@ def failback_work(
     """
 
     def work(context: OperationContext, log: StepLog) -> Ended:
+        tools, plan, flow = None, rehearsal.plan, both.flow.clusters.settings
+        if isinstance(plan.diverged, ToTopic):
+            writer = connections.tail_appender(flow, plan.operation_id, timeout)
+            tools = TailTools(writer) if found is None else TailTools(writer, found.tail, found.salvaged)
         return failback.execute(
             rehearsal,
             connections.engine_drain(),
@@ -69,7 +75,7 @@ def failback_work(
             folder=folder,
             timeout_seconds=drain_seconds,
             since=START if found is None else found.operation.standing,
-            tools=tails.tools(both, rehearsal, timeout, found),
+            tools=tools,
         )
 
     return work

@@ -1,4 +1,4 @@
-"""Where a failback writes the diverged tail: a file, a topic, or new records on the target."""
+"""Where a failback writes the diverged tail: a file or a topic."""
 
 from __future__ import annotations
 
@@ -12,14 +12,12 @@ class Kind(StrEnum):
 
     FILE = "file"
     TOPIC = "topic"
-    REPLAY = "replay"
 
 
 @dataclass(frozen=True, slots=True)
 class ToFile:
     """The records go into a file, and nowhere else."""
 
-    kind = Kind.FILE
     words = str(Kind.FILE)
 
 
@@ -28,7 +26,6 @@ class ToTopic:
     """The records go into a topic on the source that none of the groups reads."""
 
     topic: str
-    kind = Kind.TOPIC
 
     @property
     def words(self) -> str:
@@ -37,18 +34,18 @@ class ToTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class Replay:
-    """The records are written to the target as new ones, and the reverse flow mirrors them to the source."""
+class Replayed:
+    """An older mmtool wrote the records to the target as new ones; journals have such operations."""
 
-    kind = Kind.REPLAY
-    words = str(Kind.REPLAY)
+    words = "replay"
 
 
-Diverged: TypeAlias = ToFile | ToTopic | Replay
+Diverged: TypeAlias = ToFile | ToTopic | Replayed
 TO_FILE = ToFile()
+REPLAYED = Replayed()
 
 
-def diverged_of(words: str) -> Diverged:
+def diverged_of(words: str) -> ToFile | ToTopic:
     """Parse a value of ``--diverged``, as in `words`.
 
     Raises:
@@ -58,8 +55,6 @@ def diverged_of(words: str) -> Diverged:
     match Kind(kind), topic:
         case Kind.FILE, "":
             return TO_FILE
-        case Kind.REPLAY, "":
-            return Replay()
         case Kind.TOPIC, str() if topic:
             return ToTopic(topic)
     raise ValueError(f"{words!r} is no value of --diverged")

@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
-from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay
+from mmtool.plan.failover.divergence import TO_FILE, Diverged
 from mmtool.plan.failover.failover_plan import (
     FailoverPlan,
     active_guards,
     blocking_guards,
     state_guards,
 )
-from mmtool.plan.failover.replay import place_guards, replay_guards, with_read_before
+from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, StateLoss, with_lost_state
 from mmtool.plan.groups.offsets import (
@@ -38,10 +38,9 @@ from mmtool.translation.divergence import go_home, go_home_by_syncs, go_home_in_
 from mmtool.translation.types import UNKNOWN, DownstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from mmtool.plan.failover.failback_facts import HomeFacts
-    from mmtool.plan.failover.guards import Guard
     from mmtool.plan.groups.applications import AppState, StateTopic
     from mmtool.plan.groups.facts import Commit, GroupFacts
     from mmtool.plan.groups.offsets import PartitionFacts
@@ -93,17 +92,13 @@ def plan_failback(
     ahead: dict[TopicPartition, int] = {}
     plans = [_group(group, facts, passed, ahead) for group in facts.groups]
     plans += unknown_groups(facts.unknown, Direction.REVERSE)
-    replayed = diverged == Replay()
-    if replayed:
-        plans = [with_read_before(plan, facts) for plan in plans]
     state = _with_diverged(facts.state, facts, names)
     plans = [with_lost_state(plan, state) for plan in plans]
     sides = Sides(names.target, names.source, is_reverse=True)
     found = tuple(replace(plan, sides=sides) for plan in sorted(plans, key=lambda plan: plan.group))
     turned = Names(names.target, names.source)  # commits are read away, and written at home
     guards: tuple[Guard, ...] = (
-        *(replay_guards(names, facts) if replayed else ()),
-        *place_guards(names, facts),
+        *_offsets_that_differ(names, facts),
         *active_guards(facts.groups, turned),
         *state_guards(state, names.source),
         *blocking_guards(found, after_drain=False),
@@ -132,6 +127,24 @@ def plan_failback(
         promotion=withdrawal,
     )
     return Homecoming(plan, passed, ahead, state)
+
+
+def _offsets_that_differ(names: Names, facts: HomeFacts) -> Iterator[Guard]:
+    """Yield a guard for each partition in which records of the target cannot have their own offsets on the source."""
+    back = f"{names.target}->{names.source}"
+    for known in facts.mirrored.values():
+        place, tail = known.source, facts.tails.get(known.source)
+        if tail is None or not tail.records or (known.map is None and known.synced is None):
+            continue
+        if place.topic in facts.same and place.topic in facts.held:
+            yield Guard(
+                "offsets_differ",
+                f"{place} cannot go on with equal offsets: {counted(tail.records, 'record')} of it on"
+                f" {names.source} (offsets {tail.start} to {tail.end - 1}) never reached {names.target}, where other"
+                " records have these offsets",
+                f"set {back}.mmtool.offsets = translated in the properties file, and run the same command again: groups"
+                " then move with translated offsets",
+            )
 
 
 def _with_diverged(state: AppState, facts: HomeFacts, names: Names) -> AppState:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from mmtool.plan.failover.divergence import TO_FILE, Diverged, Replay, ToFile, ToTopic
+from mmtool.plan.failover.divergence import TO_FILE, Diverged, ToTopic
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind
 from mmtool.plan.words import Names, counted, few
 
@@ -155,7 +155,7 @@ def steps_of(
     """
     if mode is Mode.FAILBACK:
         sentences = _going_home(names, plans, held, state) | _salvaging(names, held, diverged)
-        sentences[StepName.RELEASE] = _releasing(names, held, released, diverged)
+        sentences[StepName.RELEASE] = _releasing(names, held, released)
     elif mode is Mode.DRILL:
         sentences = _drilling(names, plans, state)
     else:
@@ -272,30 +272,18 @@ def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[
     """The sentence of the step that writes the diverged tail."""
     if not held:
         return {StepName.EXPORT: f"skip this step: {_no_mirror(names)}"}
-    match diverged:
-        case ToFile():
-            export = "write the diverged records to a file, before any other write"
-        case ToTopic(topic):
-            export = f"write the diverged records to topic {topic} of {names.source}, before any other write"
-        case Replay():
-            export = (
-                f"produce the diverged records of {names.source} again to {few(held)} on {names.target},"
-                f" and make {names.flow} skip the originals"
-            )
-    return {StepName.EXPORT: export}
+    where = f"topic {diverged.topic} of {names.source}" if isinstance(diverged, ToTopic) else "a file"
+    return {StepName.EXPORT: f"write the diverged records to {where}, before any other write"}
 
 
-def _releasing(names: Names, held: tuple[str, ...], released: tuple[str, ...], diverged: Diverged) -> str:
+def _releasing(names: Names, held: tuple[str, ...], released: tuple[str, ...]) -> str:
     """The sentence of the step that lets the flow mirror topics again after the groups have moved."""
     if held and not released:
         them = "it" if len(held) == 1 else "them"
         return f"leave {few(held)} failed over: other groups still read {them} on {names.target}"
     if not released:
         return f"release no topic: {_no_mirror(names)}"
-    again = f"let {names.flow} mirror {few(released)} again"
-    if diverged == Replay():
-        return f"{again}, except for the diverged tail, which is already on {names.target}"
-    return f"{again}, including the diverged tail"
+    return f"let {names.flow} mirror {few(released)} again, including the diverged tail"
 
 
 def _going_away(

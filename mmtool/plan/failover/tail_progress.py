@@ -36,14 +36,6 @@ class Begun:
         """The number of records to write."""
         return sum(part.records for parts in self.parts.values() for part in parts)
 
-    def goals(self) -> dict[TopicPartition, UpstreamOffset]:
-        """The offset after the last record to write, by partition of the source."""
-        return {place: parts[-1].stop for place, parts in self.parts.items()}
-
-    def only(self, place: TopicPartition, to: TopicPartition) -> Begun:
-        """What is going to be written from one partition of the source, to a partition that takes no other's."""
-        return Begun({to: self.ends[to]}, {place: self.parts[place]})
-
     def first(
         self, written: Mapping[TopicPartition, tuple[UpstreamOffset, int]]
     ) -> dict[TopicPartition, Parts]:

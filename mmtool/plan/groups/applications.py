@@ -144,11 +144,6 @@ class AppState:
         """The state topics that move with the groups, in alphabetical order."""
         return tuple(sorted({topic.name for topic in self.topics if not topic.lost}))
 
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of all state topics."""
-        return frozenset(topic.name for topic in self.topics)
-
     def lost(self, group: str) -> tuple[StateTopic, ...]:
         """The state topics of a group that do not move with it."""
         return tuple(topic for topic in self.topics if topic.group == group and topic.lost)

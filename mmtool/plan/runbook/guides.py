@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mmtool.plan.failover.divergence import TO_FILE, Diverged, Kind
+from mmtool.plan.failover.divergence import TO_FILE, Diverged, ToTopic
 from mmtool.plan.failover.fence_plan import FenceKind
 from mmtool.plan.failover.steps import Mode, StepName
 
@@ -54,11 +54,6 @@ _MARKS = (
     " remedy of the message, then run `{resume}`."
 )
 _UNMARKED = "mmtool removes the marks of step mark_failed_over, and no offset has been written."
-_COPY_BY_HAND = (
-    "Copy the whole topics on {there} into files. Of each partition, produce the diverged records (those between the"
-    " two offsets of step find_diverged)"
-)
-_WITH_A_PROGRAM = "Use a program: Kafka's console tools keep neither timestamps nor partitions."
 _PRINCIPAL = "(replace `User:THE-MIRROR` with the principal of `mmtool replicate` or MirrorMaker 2)"
 
 GUIDES: dict[StepName, Guide] = {
@@ -248,42 +243,17 @@ GUIDES: dict[StepName, Guide] = {
 }
 """The texts of every step; a test checks that none is missing."""
 
-_OF_CHOICE: dict[tuple[Kind, StepName], Guide] = {
-    (Kind.TOPIC, StepName.EXPORT): Guide(
-        done_when="The topic that `--diverged` names holds each diverged record once, on {there}.",
-        stop_when="The topic does not accept a record. "
-        + _UNMARKED
-        + " Apply the remedy of the message, then run `{resume}`, which writes the rest, and no record twice.",
-        way_back="Nothing is undone: the records stay in the topic.",
-        by_hand=_COPY_BY_HAND + " into the topic that `--diverged` names. " + _WITH_A_PROGRAM,
-    ),
-    (Kind.REPLAY, StepName.EXPORT): Guide(
-        done_when="Each diverged record of {topics} is on {here} once, as a new record, and the flow {there}->{here}"
-        " skips the original records.",
-        stop_when="{here} does not accept a record, or another process runs the flow {there}->{here}. No offset has"
-        " been written. Apply the remedy of the message, then run `{resume}`, which writes the rest and no record"
-        " twice; `{cancel}` ends the failback, and the flow skips the records that were written. If {there} has deleted"
-        " records of the tail since, only `{cancel}` is possible.",
-        way_back="Nothing is undone: the records stay on {here}, like other records that were produced on {here}.",
-        by_hand=_COPY_BY_HAND
-        + " into {topics} on {here}. "
-        + _WITH_A_PROGRAM
-        + " Before the mirror to {here} starts again, let it continue after these records: use `mmtool flow seek"
-        " --execute`, or change the stored offsets of MirrorMaker 2's connector.",
-    ),
-    (Kind.REPLAY, StepName.DRAIN_BACK): replace(
-        GUIDES[StepName.DRAIN_BACK],
-        done_when="{there} holds every record that was produced on {here} and that these groups can have read,"
-        " including the replayed ones.",
-    ),
-    (Kind.REPLAY, StepName.RELEASE): replace(
-        GUIDES[StepName.RELEASE],
-        done_when="The flow {there}->{here} mirrors {topics} again, from the first record after the diverged tail.",
-        by_hand="Make the mirror continue after the diverged records (`mmtool flow seek` for mmtool's flow), remove the"
-        " DENY rule for its principal " + _PRINCIPAL + ", and start the mirror again.",
-    ),
-}
-"""The texts that depend on where diverged records are written."""
+_INTO_TOPIC = Guide(
+    done_when="The topic that `--diverged` names holds each diverged record once, on {there}.",
+    stop_when="The topic does not accept a record. "
+    + _UNMARKED
+    + " Apply the remedy of the message, then run `{resume}`, which writes the rest, and no record twice.",
+    way_back="Nothing is undone: the records stay in the topic.",
+    by_hand="Copy the whole topics on {there} into files. Of each partition, produce the diverged records (those"
+    " between the two offsets of step find_diverged) into the topic that `--diverged` names. Use a program: Kafka's"
+    " console tools keep neither timestamps nor partitions.",
+)
+"""The texts of the step export_diverged where the records go into a topic."""
 
 _OF_MODE: dict[tuple[Mode, StepName], Guide] = {
     (Mode.FAILBACK, StepName.DRAIN): Guide(
@@ -398,5 +368,6 @@ def guide_of(
     mode: Mode, name: StepName, diverged: Diverged = TO_FILE, fence: FenceKind = FenceKind.NONE
 ) -> Guide:
     """The texts of a step in a mode, for a choice of ``--diverged`` and a kind of fence."""
-    chosen = _OF_CHOICE.get((diverged.kind, name)) or _OF_FENCE.get((fence, name))
-    return chosen or _OF_MODE.get((mode, name)) or GUIDES[name]
+    if name is StepName.EXPORT and isinstance(diverged, ToTopic):
+        return _INTO_TOPIC
+    return _OF_FENCE.get((fence, name)) or _OF_MODE.get((mode, name)) or GUIDES[name]

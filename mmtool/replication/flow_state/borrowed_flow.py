@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.flow.status import FlowMember
 
-STOP_OWNER = "stop the process that owns the flow (`mmtool status -c FILE` names it)"
 """The first part of a remedy while another process runs the flow."""
 
 
@@ -29,14 +28,16 @@ def owner_now(flow: FlowNow) -> FlowMember | None:
     return holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
 
 
-def owned(flow: str, owner: object, more: str = "") -> OwnedElsewhereError:
+def owned(flow: str, owner: object) -> OwnedElsewhereError:
     """The error of a command that needs ``flow`` while ``owner`` runs it."""
-    return _stop_first(f"flow {flow} is run by {owner}{more}")
+    return _stop_first(f"flow {flow} is run by {owner}")
 
 
 def _stop_first(message: str) -> OwnedElsewhereError:
     return OwnedElsewhereError(
-        message, remedy=f"{STOP_OWNER}, run this command again, then start `mmtool replicate`"
+        message,
+        remedy="stop the process that owns the flow (`mmtool status -c FILE` names it), run this command again, then"
+        " start `mmtool replicate`",
     )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError, UsageError
+from mmtool.errors import MmtoolError, RefusedError, UnreachableError, UsageError
 from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.state.state_log import read_blocks, read_control
 from mmtool.kafka.wire.metadata import LATEST
@@ -29,12 +29,11 @@ from mmtool.plan.flow.moves import (
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
 from mmtool.plan.records.documents import position_key
 from mmtool.plan.records.identity import shard_of
-from mmtool.plan.words import AGAIN, counted, few, have
+from mmtool.plan.words import counted, few, have
 from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.flow_state.borrowed_flow import STOP_OWNER, borrowed, joined, owned, owner_now
-from mmtool.replication.ownership.checks import check_identity
+from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
 from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.topics.start_offsets import partition_of, starts_at
@@ -281,36 +280,27 @@ async def ask_starts(
 # --- executed ---------------------------------------------------------------------------------------------
 
 
-def execute(
-    rehearsal: Rehearsal,
-    say: Callable[[str], None],
-    *,
-    is_held: bool = False,
-    again: str = "run the same command again: it completes the remaining partitions",
-) -> list[FlowRow]:
+def execute(rehearsal: Rehearsal, say: Callable[[str], None]) -> list[FlowRow]:
     """Own the flow, execute the rehearsed moves and release the flow; return the rows of the executed moves.
 
     Args:
         rehearsal: The moves.
         say: Called with sentences for the operator.
-        is_held: All of the flow's topics may have failed over: the caller mirrors none of them.
-        again: What the operator does when the moves were interrupted.
 
     Raises:
         OwnedElsewhereError: another process runs the flow.
         RefusedError: the flow has changed since the rehearsal, so that the moves would differ.
         UnreachableError, NotAuthorisedError: as the clusters answer.
     """
-    return run_loop(_execute(rehearsal, say, is_held=is_held, again=again))
+    return run_loop(_execute(rehearsal, say))
 
 
-async def _execute(
-    rehearsal: Rehearsal, say: Callable[[str], None], *, is_held: bool, again: str
-) -> list[FlowRow]:
+async def _execute(rehearsal: Rehearsal, say: Callable[[str], None]) -> list[FlowRow]:
+    again = "run the same command again: it completes the remaining partitions"
     run = FlowRun(await connect(rehearsal.flow.clusters.settings))
     clean = False
     async with borrowed(run.name, lambda: run.close(clean=clean), again):
-        await (check_identity(run.flow, run.warnings) if is_held else run.check(say))
+        await run.check(say)
         await joined(run.join(standby=False, say=say))
         await run.take()
         clean = True
@@ -441,58 +431,3 @@ class _Mover:
 def _known(offset: UpstreamOffset | None) -> UpstreamOffset:
     assert offset is not None, "a move that was not refused says where to"
     return offset
-
-
-class FlowPassing:
-    """The `PassingPort` that moves the flow.
-
-    Args:
-        say: Called with sentences for the operator.
-    """
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
-
-    def check(self, flow: FlowNow) -> None:
-        if (owner := owner_now(flow)) is not None:
-            raise owned(
-                flow.identity.name,
-                owner,
-                "; no `mmtool replicate` may run this flow while --diverged replay makes it skip the diverged records",
-            )
-
-    def pass_over(self, flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> None:
-        left = _left(flow, to)
-        if not left:
-            return
-        found = rehearse_seek(flow.narrowed_to({place.topic for place in left}), left)
-        if found.refusal is not None:
-            raise found.refusal
-        for move in found.moves.values():
-            if move.action not in (Action.SKIP, Action.KEEP):
-                raise RefusedError(
-                    f"{move.facts.source}: the flow cannot skip the diverged records that were replayed: the log"
-                    f" on {flow.identity.target_alias} does not match the stored state",
-                    remedy=f"run `mmtool flow rebuild {flow.identity.options} --topic {move.facts.source.topic}"
-                    f" --execute`, then {AGAIN}",
-                    code="ambiguous",
-                )
-        try:
-            execute(found, self._say, is_held=True, again=AGAIN)
-        except OwnedElsewhereError as error:
-            raise OwnedElsewhereError(error.message, remedy=f"{STOP_OWNER}, then {AGAIN}") from error
-
-
-def _left(flow: FlowNow, to: Mapping[TopicPartition, UpstreamOffset]) -> dict[TopicPartition, UpstreamOffset]:
-    """The offsets that the flow has not passed yet, by its stored state now.
-
-    No record is mirrored a second time.
-    """
-    topics = {place.topic for place in to}
-    partitions = partition_facts(flow, Direction.FORWARD, topics=topics, complete=True)
-    known = {facts.source: facts.map for facts in partitions.values()}
-    return {
-        place: offset
-        for place, offset in to.items()
-        if (found := known.get(place)) is None or found.upstream_frontier < offset
-    }

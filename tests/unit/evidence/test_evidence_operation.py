@@ -13,7 +13,7 @@ from mmtool.evidence.page import _groups, render
 from mmtool.failover.modes import drill, planned_mode
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.report.report import recorded_row
-from mmtool.plan.failover.divergence import TO_FILE, Replay, ToTopic
+from mmtool.plan.failover.divergence import TO_FILE, ToTopic
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.records.journal import Entry
@@ -57,7 +57,6 @@ def evidence_of(scene):
         (Mode.PLANNED, TO_FILE, "records written to east during the failover that were not on west yet"),
         (Mode.EMERGENCY, TO_FILE, "records on east that are not on west"),
         (Mode.FAILBACK, ToTopic("salvage"), "diverged records of east that the groups skip"),
-        (Mode.FAILBACK, Replay(), "diverged records of east that were replayed on west"),
     ],
 )
 def test_the_figure_of_diverged_records_has_the_name_of_what_its_mode_counts(scene, mode, diverged, name):

@@ -16,7 +16,6 @@ from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.report.report import rehearsed_row
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.failover.divergence import Replay
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import end_loss, internal_topics
 from mmtool.plan.groups.facts import GroupSelection, Member
@@ -467,12 +466,3 @@ def test_a_failback_brings_state_home_that_went_away_whole(one_name):
     assert CHANGELOG in rehearsal.held
     said = {step.name: step.sentence for step in rehearsal.plan.steps}
     assert f"and the state in {CHANGELOG}" in said["drain_back"]
-
-
-def test_a_replay_leaves_the_state_s_own_diverged_records_out(one_name, tmp_path):
-    """Written away as new records they would be the newest state there."""
-    rehearsal = failback.rehearse(one_name.both, APP, diverged=Replay(), without_state=True)
-    context, journalist = one_name.context(rehearsal, home=True)
-    tools = one_name.tools_for("replay")
-    failback.execute(rehearsal, one_name, context, journalist, folder=tmp_path, tools=tools)
-    assert set(one_name.writers["replay"].ours) == {TopicPartition("orders", 0)}

@@ -6,19 +6,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from kit.one_name import OneName
-from kit.operations import KilledError
 from kit.scene import all_mirrored
 from mmtool.errors import MmtoolError, OwnedElsewhereError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover.commits import write as writing
-from mmtool.failover.modes import emergency, failback
+from mmtool.failover.modes import emergency
 from mmtool.failover.modes.release import rehearse_release, release
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState
-from mmtool.plan.failover.divergence import diverged_of
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.records.identity import FlowIdentity
@@ -206,36 +203,6 @@ def releasing(scene, meanwhile):
     found = rehearse_release(scene.side, scene.journal, ())
     meanwhile()
     return lambda: release(found, scene.journal, scene.marks, scene.lock, "bob@host-2", 1)
-
-
-def killed_in_a_replay(scene, folder):
-    """A failback that has written one of the two batches of the tail."""
-    groups = GroupSelection(("app", "late"))
-    rehearsal = failback.rehearse(scene.both, groups, diverged=diverged_of("replay"))
-    context, journalist = scene.context(rehearsal, home=True)
-    scene.writers["replay"].lives, scene.writers["replay"].dies = [1], KilledError()
-    with pytest.raises(KilledError):
-        failback.execute(
-            rehearsal, scene, context, journalist, folder=folder, tools=scene.tools_for("replay")
-        )
-    scene.lock.leave()
-
-
-def test_a_release_that_had_to_wait_for_a_replay_that_was_killed_leaves_its_topics_held(tmp_path):
-    scene = OneName(tmp_path)
-    with pytest.raises(RefusedError, match="a release now would mirror them a second time") as refused:
-        releasing(scene, lambda: killed_in_a_replay(scene, tmp_path))()
-    assert (refused.value.exit_code, refused.value.code) == (3, "open_operation")
-    assert (scene.marks.failed_over, scene.lock.queue) == ({"orders"}, [])
-
-
-def test_a_replay_on_another_flow_holds_no_topic_of_the_same_name(tmp_path):
-    scene = OneName(tmp_path)
-    killed_in_a_replay(scene, tmp_path)
-    first, *others = scene.journal.entries()
-    scene.journal.append([replace(first, body={**first.body, "source": "north"}), *others])
-    releasing(scene, lambda: None)()
-    assert scene.marks.failed_over == set()
 
 
 @pytest.mark.parametrize("stays", [True, False], ids=["marked anew", "released"])

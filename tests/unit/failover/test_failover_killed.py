@@ -36,8 +36,8 @@ FENCED = "fenced"
 """A planned move of which producers are a part."""
 PROMOTED, WITHDRAWN = "promoted", "withdrawn"
 """One with a fence whose producers get their rights on the target, and a way home that withdraws them."""
-SALVAGED, REPLAYED = "salvaged", "replayed"
-"""Ways home with ``--diverged topic`` and ``replay``."""
+SALVAGED = "salvaged"
+"""A way home with ``--diverged topic``."""
 STANDARD = settings.get_profile("standard").max_examples
 TAIL = [b"v%d" % n for n in range(10, 15)]
 MAY = Binding("orders", "LITERAL", "User:alice", "*", "WRITE", "ALLOW")
@@ -112,14 +112,15 @@ class Home:
 
 
 class Salvaged(Home):
-    """The same with topics of one name; what diverged goes into a topic at home, or is replayed away."""
+    """The same with topics of one name; what diverged goes into a topic at home."""
+
+    words = "topic salvage"
 
     def __init__(self, directory, mode):
         self.end, self.before = ONE_NAME_AT_HOME, {"app": {ORDERS: Commit(8)}}
         self.mode, self.scene, self.folder = mode, OneName(directory), directory
         self.written = self.scene.source
-        self.words = {SALVAGED: "topic salvage", REPLAYED: "replay"}[mode]
-        self.writer = self.scene.writers[self.words.split()[0]]
+        self.writer = self.scene.writer
 
     def rehearsed(self, since=None):
         diverged = diverged_of(self.words)
@@ -131,20 +132,14 @@ class Salvaged(Home):
         tools = self.scene.tools_for(self.words, found(self) if more else None)
         return super().executed(rehearsal, context, log, tools=tools, **more)
 
-    def give_up(self, one):
-        if self.mode == SALVAGED:
-            return None
-        tools = self.scene.tools_for(self.words, one)
-        return lambda context: failback.give_up(self.scene.both, one, tools, context)
-
     @property
     def there(self):
         """The tail, as far as it was written."""
-        return self.writer.values(TopicPartition("salvage", 0) if self.mode == SALVAGED else ORDERS)
+        return self.writer.values(TopicPartition("salvage", 0))
 
 
 def made(directory, mode):
-    if mode in (SALVAGED, REPLAYED):
+    if mode == SALVAGED:
         return Salvaged(directory, mode)
     return (Home if mode in (Mode.FAILBACK, WITHDRAWN) else Away)(directory, mode)
 
@@ -194,13 +189,11 @@ def taken_back(case, event):
 
     assert rehearse().refusal is None
     context, log = case.context(case.rehearsed(one), since=one)
-    give_up = case.give_up(one) if isinstance(case, Salvaged) else None
-    take_back(rehearse, context, log, case.scene.fence(since=one), give_up, case.scene.acls)
+    take_back(rehearse, context, log, case.scene.fence(since=one), case.scene.acls)
 
 
-def test_who_was_frozen_between_two_records_that_it_replays_writes_no_more_behind_a_cancel(tmp_path):
-    """What is written then is passed over, and the mirror ships the rest: each record is away once."""
-    case = Salvaged(tmp_path, REPLAYED)
+def test_who_was_frozen_between_two_records_that_it_writes_writes_no_more_behind_a_cancel(tmp_path):
+    case = Salvaged(tmp_path, SALVAGED)
     rehearsal = case.rehearsed()
     context, journalist = case.context(rehearsal)
 
@@ -213,7 +206,7 @@ def test_who_was_frozen_between_two_records_that_it_replays_writes_no_more_behin
     case.writer.append = frozen
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
         case.executed(rehearsal, context, journalist)
-    assert (case.there, case.scene.frontier) == (TAIL[:2], 12)
+    assert case.there == TAIL[:2]
     assert found(case).state is OperationState.CANCELLED
 
 
@@ -240,7 +233,7 @@ _FOLDERS = count(1)
 _SAID = {}
 
 
-MODES = [*(mode for mode in Mode if mode is not Mode.DRILL), FENCED, PROMOTED, WITHDRAWN, SALVAGED, REPLAYED]
+MODES = [*(mode for mode in Mode if mode is not Mode.DRILL), FENCED, PROMOTED, WITHDRAWN, SALVAGED]
 
 
 @pytest.fixture(params=MODES, ids=str)
@@ -504,22 +497,15 @@ def test_the_time_to_recover_counts_from_when_the_operation_began_and_not_from_t
     assert 90 <= cutover.figures.rto_seconds < 95
 
 
-@pytest.fixture(params=[SALVAGED, REPLAYED])
-def salvaged(request, tmp_path):
-    """Makes one after the other."""
-    return lambda n: made(_folder(tmp_path, n), request.param)
-
-
 def ended_once(case):
-    """Each record of the tail is there once; what is replayed is passed over, and nothing else is."""
-    passed = 15 if case.mode == REPLAYED else 10
-    return (case.there, case.scene.frontier, found(case).tail) == (TAIL, passed, None)
+    """Each record of the tail is there once; the mirror passes none over."""
+    return (case.there, case.scene.frontier, found(case).tail) == (TAIL, 10, None)
 
 
 @pytest.mark.parametrize("unheard", [False, True], ids=["on record", "not on record any more"])
-def test_killed_at_any_word_no_diverged_record_is_written_twice(tmp_path, salvaged, unheard):
-    for word in range(1 + unheard, words(tmp_path, salvaged(0).mode) + 1):
-        case = salvaged(word)
+def test_killed_at_any_word_no_diverged_record_is_written_twice(tmp_path, unheard):
+    for word in range(1 + unheard, words(tmp_path, SALVAGED) + 1):
+        case = made(_folder(tmp_path, word), SALVAGED)
         assert killed_at(case, word, unheard=unheard)
         if found(case).state is not OperationState.COMPLETED:
             assert resumed(case).error is None, word
@@ -527,62 +513,29 @@ def test_killed_at_any_word_no_diverged_record_is_written_twice(tmp_path, salvag
 
 
 def killed_in_the_middle(case, batches):
-    """While the tail is written, after so many of its two batches; or before the mirror passes it, or behind that."""
+    """While the tail is written, after so many of its two batches; or before it is on record that it is written."""
     if batches < 2:
         case.writer.lives, case.writer.dies = [batches], KilledError()
-    elif batches == 2:
-        case.scene.passing.failure = KilledError()
     rehearsal = case.rehearsed()
     context, journalist = case.context(rehearsal)
     append = case.scene.journal.append
 
     def forgets(entries):
-        if batches == 3 and any(entry.body.get("stands") is False for entry in entries):
+        if batches == 2 and any(entry.body.get("stands") is False for entry in entries):
             raise KilledError
         append(entries)
 
     case.scene.journal.append = forgets
     with suppress(KilledError):
         case.executed(rehearsal, context, journalist)
-    case.scene.journal.append, case.scene.passing.failure = append, None
+    case.scene.journal.append = append
 
 
-@pytest.mark.parametrize("batches", range(4))
-def test_killed_while_the_tail_is_written_the_rest_is_written_when_it_is_resumed(salvaged, batches):
-    case = salvaged(batches)
+@pytest.mark.parametrize("batches", range(3))
+def test_killed_while_the_tail_is_written_the_rest_is_written_when_it_is_resumed(tmp_path, batches):
+    case = made(tmp_path, SALVAGED)
     killed_in_the_middle(case, batches)
     if found(case).state is not OperationState.COMPLETED:
         assert resumed(case).error is None
     assert ended_once(case)
     assert committed(case) == case.end
-
-
-@pytest.mark.parametrize("batches", range(4))
-def test_a_replay_that_is_cancelled_in_the_middle_is_passed_over_as_far_as_it_came(tmp_path, batches):
-    case = made(tmp_path, REPLAYED)
-    killed_in_the_middle(case, batches)
-    taken_back(case, Event.CANCEL)
-    assert (committed(case), marks(case)) == (case.before, case.marks_before)
-    assert (case.there, case.scene.frontier) == (TAIL[: [0, 2, 5, 5][batches]], [10, 12, 15, 15][batches])
-
-
-def test_a_replay_that_was_cancelled_is_not_repeated_by_the_next_failback(tmp_path):
-    case = made(tmp_path, REPLAYED)
-    killed_in_the_middle(case, 1)
-    taken_back(case, Event.CANCEL)
-    rehearsal = case.rehearsed()
-    assert case.executed(rehearsal, *case.context(rehearsal)).operation.error is None
-    assert (case.there, case.scene.frontier, committed(case)) == (TAIL, 15, case.end)
-
-
-def test_an_emergency_that_comes_before_a_replay_has_ended_leaves_it_to_be_cancelled_and_says_so(
-    tmp_path, capsys
-):
-    case = made(tmp_path, REPLAYED)
-    killed_in_the_middle(case, 1)
-    name = found(case).operation_id
-    case.scene.told("app", "orders", (8, 8))
-    rehearsal = emergency.rehearse(case.scene.side, GROUPS)
-    context, journalist = case.scene.context(rehearsal)
-    emergency.execute(rehearsal, context, journalist)
-    assert f"operation {name} stays open" in capsys.readouterr().err

@@ -6,19 +6,16 @@ from itertools import count
 
 import pytest
 
-from kit.one_name import ORDERS, OneName
 from kit.operations import KilledError, Killing
 from kit.scene import Scene
 from kit.there_and_back import ThereAndBack
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.failover.modes import emergency, failback, planned_mode
-from mmtool.failover.modes.release import rehearse_release
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState
-from mmtool.plan.failover.divergence import diverged_of
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.records.identity import FlowIdentity
@@ -73,25 +70,16 @@ def began(scene, *groups, kill=None, since=None):
     )
 
 
-def went_home(scene, words="file", kill=None, since=None, groups=("app", "late")):
+def went_home(scene, kill=None, since=None, groups=("app", "late")):
     """A failback of both groups, likewise."""
-    rehearsal = failback.rehearse(
-        scene.both,
-        GroupSelection(groups),
-        operation_id=since and since.operation_id,
-        diverged=diverged_of(words),
-    )
+    name = since and since.operation_id
+    rehearsal = failback.rehearse(scene.both, GroupSelection(groups), operation_id=name)
     context, log = scene.context(rehearsal, since=since, home=True)
-    more = {} if since is None else {"since": since.operation.standing}
-    if words != "file":
-        more["tools"] = scene.tools_for(words, since)
+    standing = {} if since is None else {"since": since.operation.standing}
+    log = _killing(log, kill)
     return _run(
         scene,
-        lambda: (
-            failback.execute(
-                rehearsal, scene, context, _killing(log, kill), folder=scene.folder, **more
-            ).operation
-        ),
+        lambda: failback.execute(rehearsal, scene, context, log, folder=scene.folder, **standing).operation,
     )
 
 
@@ -116,7 +104,7 @@ def newest(scene):
     return operations(scene)[-1]
 
 
-def taken_back(scene, one, event, give_up=None, *, home=False):
+def taken_back(scene, one, event, *, home=False):
     rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=one.operation.plan)
     context, log = scene.context(rehearsal, since=one, home=home)
 
@@ -125,7 +113,7 @@ def taken_back(scene, one, event, give_up=None, *, home=False):
             one, event, context.destination, scene.state, IDENTITY, "bob@host-2", 0, others=operations(scene)
         )
 
-    take_back(rehearse, context, log, give_up=give_up)
+    take_back(rehearse, context, log)
     scene.lock.leave()
 
 
@@ -281,8 +269,8 @@ def test_marks_on_another_flow_are_said_when_their_operation_is_superseded(scene
 # --- the way home, of topics that were released before ------------------------------------------------------
 
 
-def homeward(scenes, kind=ThereAndBack, words="file"):
-    return early(scenes, kind, lambda scene, word: went_home(scene, words, kill=word))
+def homeward(scenes):
+    return early(scenes, ThereAndBack, lambda scene, word: went_home(scene, kill=word))
 
 
 def test_a_failback_that_is_resumed_and_fails_early_takes_back_what_it_had_marked(scenes):
@@ -301,105 +289,6 @@ def test_an_emergency_in_place_of_a_failback_has_its_marks(scenes):
         assert began(made, "app").error is None
         taken_back(made, newest(made), Event.ROLL_BACK)
         assert made.marks.failed_over == set()
-
-
-@pytest.fixture
-def one_name(scenes):
-    made = scenes(OneName)
-    made.drain = lambda *_: None  # home is written to: what comes behind the drain diverges
-    return made
-
-
-def half_way(made):
-    """A failback that was killed when it had replayed two of the five records."""
-    made.writers["replay"].lives, made.writers["replay"].dies = [1], KilledError()
-    went_home(made, "replay")
-    assert newest(made).half_replayed == {"orders"}
-    return newest(made)
-
-
-def cancelled(made, replay):
-    """As `mmtool failover cancel` does it."""
-    tools = made.tools_for("replay", replay)
-    taken_back(
-        made, replay, Event.CANCEL, lambda context: failback.give_up(made.both, replay, tools, context)
-    )
-
-
-def refused_to_release(made):
-    with pytest.raises(RefusedError, match="a release now would mirror them a second time") as refused:
-        rehearse_release(made.side, made.journal, ())
-    return refused.value.remedy
-
-
-def stands(made, **commits):
-    """What groups have committed on the target."""
-    made.target.groups.committed.clear()
-    for group, offset in commits.items():
-        made.commits(group, "orders", offset, cluster=made.target)
-
-
-def test_of_a_replay_that_is_half_way_the_marks_stay_and_that_is_said(one_name):
-    replay = half_way(one_name)
-    is_started(one_name)
-    error = went_home(one_name, "replay", since=replay).error
-    assert (error.exit_code, "a second time" in error.message) == (6, True)
-    assert one_name.marks.failed_over == {"orders"}
-
-
-def test_an_emergency_that_fails_leaves_a_replay_that_is_half_way_its_marks_and_its_way_on(one_name):
-    replay = half_way(one_name)
-    one_name.told("app", "orders", (8, 8), at_ms=int(time.time() * 1000))
-    assert began(one_name, "app").standing.state is OperationState.FAILED
-    assert marked_by(one_name) == {"orders": replay.operation_id}
-    assert refused_to_release(one_name) == (
-        f"`mmtool failover resume {replay.operation_id} -c FILE --execute` completes that operation;"
-        f" `mmtool failover cancel {replay.operation_id} -c FILE --execute` ends it"
-    )
-    del one_name.drain
-    assert went_home(one_name, "replay", since=operations(one_name)[0]).error is None
-    assert one_name.writers["replay"].values(ORDERS) == [b"v%d" % n for n in range(10, 15)]
-    assert (one_name.frontier, one_name.marks.failed_over) == (15, set())
-
-
-def test_an_emergency_that_is_rolled_back_leaves_them_as_well(one_name):
-    replay = half_way(one_name)
-    stands(one_name)
-    one_name.told("app", "orders", (10, 10))
-    assert began(one_name, "app").error is None
-    taken_back(one_name, newest(one_name), Event.ROLL_BACK)
-    assert marked_by(one_name) == {"orders": replay.operation_id}
-    cancelled(one_name, operations(one_name)[0])
-    assert (one_name.frontier, one_name.marks.failed_over) == (12, set())
-
-
-def test_behind_an_emergency_a_replay_that_is_half_way_is_cancelled_and_its_topics_stay_failed_over(
-    one_name, capsys
-):
-    replay = half_way(one_name)
-    stands(one_name)
-    one_name.told("app", "orders", (10, 10))
-    assert began(one_name, "app").error is None
-    assert f"`mmtool failover cancel {replay.operation_id} -c FILE --execute`" in capsys.readouterr().err
-    error = went_home(one_name, "replay", since=operations(one_name)[0]).error
-    assert error.remedy == (
-        f"`mmtool failover resume {replay.operation_id} -c FILE --execute` completes that operation;"
-        f" `mmtool failover cancel {replay.operation_id} -c FILE --execute` ends it"
-    )
-    cancelled(one_name, operations(one_name)[0])
-    assert (one_name.frontier, marked_by(one_name)) == (12, {"orders": newest(one_name).operation_id})
-
-
-def test_the_emergency_that_groups_come_home_from_leaves_its_marks_to_a_replay_that_is_half_way(one_name):
-    stands(one_name)
-    one_name.told("app", "orders", (10, 10))
-    assert began(one_name, "app").error is None
-    stands(one_name, app=10, late=12)
-    replay = half_way(one_name)
-    taken_back(one_name, operations(one_name)[0], Event.ROLL_BACK)
-    assert marked_by(one_name) == {"orders": replay.operation_id}
-    cancelled(one_name, newest(one_name))
-    assert (one_name.frontier, one_name.marks.failed_over) == (12, set())
 
 
 def test_a_failback_that_fails_does_not_mark_for_an_emergency_whose_topics_were_released(scenes):

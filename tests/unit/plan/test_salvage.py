@@ -6,12 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.maps import map_of
 from kit.plans import tails_and_cuts
-from kit.runs import ORDERS
-from mmtool.plan.failover.divergence import Replay, ToFile, ToTopic, diverged_of
-from mmtool.plan.failover.failback_facts import HomeFacts
-from mmtool.plan.failover.replay import replay_guards
+from mmtool.plan.failover.divergence import ToFile, ToTopic, diverged_of
 from mmtool.plan.failover.steps import Mode, StepName, steps_of
 from mmtool.plan.failover.tail_progress import (
     Begun,
@@ -23,21 +19,19 @@ from mmtool.plan.failover.tail_progress import (
     whole,
     written_body,
 )
-from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
-from mmtool.translation.divergence import DivergedTail, TailPart
-from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
+from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)
 NAMES = Names("east", "west")
 
 
-@pytest.mark.parametrize("diverged", [ToFile(), ToTopic("salvage"), Replay()])
+@pytest.mark.parametrize("diverged", [ToFile(), ToTopic("salvage")])
 def test_the_words_of_a_choice_lead_back_to_it(diverged):
     assert diverged_of(diverged.words) == diverged
 
 
-@pytest.mark.parametrize("words", ["", "topic", "replay now", "file name", "export"])
+@pytest.mark.parametrize("words", ["", "topic", "replay", "file name", "export"])
 def test_other_words_are_refused(words):
     with pytest.raises(ValueError, match=r".+"):
         diverged_of(words)
@@ -82,31 +76,10 @@ def test_what_is_written_twice_in_part_is_written_once_in_whole(found):
     assert sum(part.records for part in together(first, second)[PLACE]) == tail.records
 
 
-@pytest.mark.parametrize("diverged", [ToFile(), ToTopic("salvage"), Replay()])
+@pytest.mark.parametrize("diverged", [ToFile(), ToTopic("salvage")])
 def test_without_a_topic_of_the_flow_no_step_speaks_of_diverged_records(diverged):
     steps = steps_of(Mode.FAILBACK, NAMES, (), diverged=diverged)
     said = {step.name: step.sentence for step in steps}
     skipped = "skip this step: these groups read no topic that east->west mirrors"
     assert said[StepName.FIND] == said[StepName.EXPORT] == skipped
     assert not any("diverged" in sentence for sentence in said.values())
-
-
-def test_a_replay_that_needs_a_rebuild_runs_before_replicate_starts_again():
-    """The replay moves the position of the flow, which a running replicate owns."""
-    known = PartitionFacts(PLACE, PLACE, map_of(ORDERS, [(0, 0, 10)], 10), UNKNOWN, UNKNOWN)
-    start, end = UpstreamOffset(10), UpstreamOffset(15)
-    tail = DivergedTail(start, end, (TailPart(start, end, 5),), is_final=False, brought_to=start)
-    facts = HomeFacts(
-        (),
-        {},
-        {PLACE: known},
-        {PLACE: known},
-        {PLACE: tail},
-        one_name=True,
-        topics=("orders",),
-        held=("orders",),
-    )
-    (guard,) = replay_guards(NAMES, facts)
-    assert guard.code == "ambiguous"
-    at = [guard.remedy.index(words) for words in ("flow rebuild", "run the failback again", "then start")]
-    assert at == sorted(at)

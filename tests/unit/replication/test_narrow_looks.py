@@ -10,7 +10,7 @@ from kit.scene import Scene
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.insight.flow_progress import copied_by_mm2, short_of
 from mmtool.replication.flow_state import flow_moves
-from mmtool.replication.flow_state.flow_moves import FlowPassing, rehearse_forget, rehearse_seek
+from mmtool.replication.flow_state.flow_moves import rehearse_forget, rehearse_seek
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 ORDERS = TopicPartition("orders", 0)
@@ -32,10 +32,6 @@ def mirrored(scene):
     for topic, end in (("orders", 10), ("orders-other", 5)):
         scene.mirrored(topic, 0, [(0, 0, end)], end)
     return scene
-
-
-def test_what_a_replay_has_passed_over_already_is_known(mirrored):
-    assert FlowPassing(print).pass_over(mirrored.look(), {ORDERS: UpstreamOffset(10)}) is None
 
 
 def test_a_seek_of_some_partitions_is_rehearsed(mirrored):
