@@ -17,7 +17,6 @@ from mmtool.output.console import name_file, switches
 
 NEEDS = {
     "yes": ("execute",),
-    "report": ("execute",),
     "fence_watch": ("fence",),
     "principal_map": ("promote_acls",),
     "sign": ("html",),

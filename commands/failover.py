@@ -71,15 +71,6 @@ DrillState = Annotated[
         rich_help_panel=options.CONSENT,
     ),
 ]
-Report = Annotated[
-    Path | None,
-    typer.Option(
-        "--report",
-        metavar="FILE",
-        help="With --execute: write the measurements as Markdown.",
-        show_default=False,
-    ),
-]
 _UNMEASURED = "Without --execute nothing is measured, and the exit code is 4 as well."
 MaxRto = Annotated[
     timedelta | None,
@@ -293,7 +284,6 @@ def drill(
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
     partitions: options.Partitions = False,
-    report: Report = None,
     html: evidence.DrillHtmlFile = None,
     sign: evidence.Sign = None,
     max_rto: MaxRto = None,
@@ -335,8 +325,6 @@ def drill(
     if drilled is None:
         return
     ended, row = drilled
-    if report is not None:
-        service.write_report(report, row)
     unwritten = operations.write_drill_page(page, ended, row, patience, asked.given)
     missed = gate(row)
     if unwritten is not None and (missed or ended.operation.error) is not None:

@@ -172,7 +172,6 @@ def test_the_help_of_timeout_names_the_commands_own_default(mmtool, command, def
             "failover emergency -g app --principal-map map.csv",
             "--principal-map has no effect without --promote-acls",
         ),
-        ("failover drill -g app --report report.md", "--report has no effect without --execute"),
         ("failover show 1 --sign key.pem", "--sign has no effect without --html"),
         ("flow forget --topic orders --yes", "--yes has no effect without --execute"),
         ("groups import reset.csv --yes", "--yes has no effect without --execute"),

@@ -37,8 +37,8 @@ def test_a_drill_within_its_limits_ends_with_zero(drill):
 
 
 def test_a_drill_that_took_too_long_ends_with_4_and_is_completed_all_the_same(drill, tmp_path):
-    page = tmp_path / "drill.md"
-    ended = drill("--execute", "--yes", "--max-rto", "1ms", "--max-reread", "0", "--report", page)
+    page = tmp_path / "drill.html"
+    ended = drill("--execute", "--yes", "--max-rto", "1ms", "--max-reread", "0", "--html", page)
     document = json.loads(ended.stdout)
     (row,), (error,) = document["data"], document["errors"]
     assert (ended.code, error["code"], row["state"]) == (4, "gate_not_met", "completed")

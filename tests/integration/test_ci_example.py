@@ -61,6 +61,6 @@ def test_every_shell_step_of_the_ci_example_passes(job, shell, tmp_path):
         assert ended.returncode == 0, f"{step['name']}:\n{ended.stdout}\n{ended.stderr}"
     suite = ET.fromstring((tmp_path / "smoke.xml").read_text()).find("testsuite")  # noqa: S314  our own
     assert (suite.get("failures"), suite.get("skipped")) == ("0", "0")
-    assert (tmp_path / "drill.md").read_text().startswith("# Failover drill of east->west\n")
+    assert "planned failover: records lost (RPO)" in (tmp_path / "drill.html").read_text()
     uploaded = [step for step in job["steps"] if "upload-artifact" in step.get("uses", "")]
     assert all((tmp_path / name).exists() for name in uploaded[0]["with"]["path"].split())

@@ -7,7 +7,6 @@ deleted on the target; the group itself may be running meanwhile, and nothing is
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError
@@ -43,7 +42,7 @@ from mmtool.insight.translation import (
 )
 from mmtool.kafka.ports import LogPart
 from mmtool.output import warn
-from mmtool.plan.failover.drill import failing, markdown, missed, plan_drill, shadow_of, shadowed, shown_by
+from mmtool.plan.failover.drill import failing, missed, plan_drill, shadow_of, shadowed, shown_by
 from mmtool.plan.failover.emergency import costs_of
 from mmtool.plan.failover.failover_plan import drain_goal, name_guards
 from mmtool.plan.failover.steps import StepName
@@ -51,12 +50,10 @@ from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.words import counted, then
-from mmtool.runtime.files import file_errors
 from mmtool.translation.types import UNKNOWN, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from pathlib import Path
 
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
@@ -339,18 +336,6 @@ def gate(row: Row, limits: Limits) -> GateError | None:
         f"the drill {failing(row, limits)}: {message}",
         remedy=shown_by(row, limits),
     )
-
-
-def write_report(path: Path, row: Row) -> None:
-    """Write a drill's report in Markdown, from the operation's row.
-
-    Raises:
-        CheckFailedError: The file cannot be written; the drill itself is over.
-    """
-    remedy = "for a report, run the drill again, and name a file in a writable folder"
-    over = "; the drill itself is complete"
-    with file_errors(f"the report cannot be written to {path}", remedy, CheckFailedError, and_so=over):
-        path.write_text(markdown(row, datetime.now(UTC).isoformat(timespec="seconds")), encoding="utf-8")
 
 
 def drilled_row(drilled: Drilled, emergency: Costs) -> OperationRow:

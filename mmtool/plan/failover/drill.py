@@ -1,4 +1,4 @@
-"""A drill as data: a planned failover of copies (shadows) of the groups, its limits, and its report."""
+"""A drill as data: a planned failover of copies (shadows) of the groups, its limits, and its figures."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mmtool.plan.failover.failover_plan import FailoverPlan, blocking_guards, na
 from mmtool.plan.failover.steps import Mode, steps_of
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
-from mmtool.plan.words import code, counted, few, joined, prose
+from mmtool.plan.words import counted, few, joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -154,39 +154,6 @@ def _worst(by_group: Mapping[str, int | None]) -> str:
     return f": {few(named, _WORST)}" if named else ""
 
 
-def markdown(row: Mapping[str, Any], at: str) -> str:
-    """A drill's report as a Markdown page.
-
-    Args:
-        row: The operation's row, as ``failover drill -o json`` has it.
-        at: The time of the report, ISO-8601.
-    """
-    return "\n".join(_lines(row, at)) + "\n"
-
-
-def _lines(row: Mapping[str, Any], at: str) -> Iterator[str]:
-    yield f"# Failover drill of {prose(row['flow'])}"
-    yield ""
-    yield f"Operation {row['operation_id']}, {at}: **{row['state']}**."
-    yield ""
-    yield "| | measured |"
-    yield "|---|---|"
-    for _, what, value, unit in drill_figures(row):
-        yield f"| {what} | {'not known' if value is None else f'{value:,} {unit}'.rstrip()} |"
-    yield ""
-    yield "## Steps"
-    yield ""
-    for number, step in enumerate(row["steps"], 1):
-        yield f"{number}. **{step['name']}** ({step['state']}): {prose(step['sentence'])}"
-    yield ""
-    yield "## Groups"
-    yield ""
-    yield "| group | partitions | exact | bounded | refused | left without a commit |"
-    yield "|---|---:|---:|---:|---:|---:|"
-    for group in row["groups"]:
-        yield _group(group)
-
-
 def drill_figures(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, str]]:
     """Yield a drill's measurements: the row's key, a name, the value (None where unknown), and the unit."""
     for key, name, unit in _FIGURES:
@@ -209,16 +176,3 @@ _FIGURES = (
         "s",
     ),
 )
-
-
-def _group(group: Mapping[str, Any]) -> str:
-    partitions = group["partitions"]
-    none = sum(partition["reason"] == "no_commit" for partition in partitions)
-    counts = {
-        word: sum(partition["exactness"] == word for partition in partitions)
-        for word in ("exact", "bounded", "refused")
-    }
-    return (
-        f"| {code(group['group'])} | {len(partitions)} | {counts['exact']} | {counts['bounded']} |"
-        f" {counts['refused'] - none} | {none} |"
-    )

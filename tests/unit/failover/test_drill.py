@@ -5,7 +5,7 @@ import pytest
 from kit.operations import lines_of
 from kit.scene import Scene
 from mmtool.errors import GateError, RefusedError, UnreachableError
-from mmtool.failover.modes.drill import NoLock, drilled_row, emergency_now, execute, rehearse, write_report
+from mmtool.failover.modes.drill import NoLock, drilled_row, emergency_now, execute, rehearse
 from mmtool.failover.operation.recovery import find, require
 from mmtool.failover.operation.states import Event
 from mmtool.failover.report.report import ways_on
@@ -128,17 +128,6 @@ def test_what_an_emergency_would_have_cost_is_told_beside_it(scene, ran):
     row = drilled_row(ran(), costs)
     assert (row["lag_records_before"], row["emergency_rpo_records"], row["records_read"]) == (5, 5, 8)
     assert (row["mode"], row["state"], row["rpo_records"]) == ("drill", "completed", 0)
-
-
-def test_the_report_is_a_page_with_the_figures(scene, ran, tmp_path):
-    costs = emergency_now(scene.side, APP)
-    row = drilled_row(ran(), costs)
-    write_report(tmp_path / "drill.md", row)
-    page = (tmp_path / "drill.md").read_text()
-    assert page.startswith("# Failover drill of east->west\n")
-    assert "| emergency failover, estimated for the start of the drill: records lost, at most | 5 |" in page
-    assert "| planned failover: records lost (RPO) | 0 |" in page
-    assert "8. **read_first_records** (done):" in page
 
 
 def test_a_drain_that_takes_too_long_ends_it_with_nothing_written(scene, ran):
