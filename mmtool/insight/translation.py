@@ -37,7 +37,7 @@ from mmtool.plan.groups.offsets import (
     plan_group,
     unknown_groups,
 )
-from mmtool.plan.groups.outside_offsets import position_map_warnings, sink_warnings
+from mmtool.plan.groups.outside_offsets import copied_metadata_warnings, sink_warnings
 from mmtool.plan.records.identity import CANARY_TOPIC, FlowIdentity, is_runs_topic
 from mmtool.plan.topics.facts import check_filters_and_rights
 from mmtool.plan.words import are, counted, few, named_topics
@@ -370,7 +370,7 @@ def left_out(groups: Iterable[str]) -> str:
 def metadata_warnings(flow: FlowNow, groups: Iterable[GroupFacts], direction: Direction) -> tuple[str, ...]:
     """Warnings about offsets of the cluster where commits are read, in their metadata or outside Kafka."""
     read, written, groups = flow.read_at(direction).alias, flow.written_at(direction).alias, tuple(groups)
-    found = position_map_warnings(groups, read, written)
+    found = copied_metadata_warnings(groups, read, written)
     return (*found, *sink_warnings((group.group for group in groups), read, written))
 
 

@@ -39,7 +39,7 @@ from mmtool.plan.failover.state_lag import state_lags
 from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection, dependencies
-from mmtool.plan.groups.outside_offsets import position_map_warnings, sink_warnings
+from mmtool.plan.groups.outside_offsets import copied_metadata_warnings, sink_warnings
 from mmtool.plan.words import joined
 from mmtool.translation.answers import Reason
 from mmtool.translation.types import or_none
@@ -163,7 +163,7 @@ def _without_checkpoint(now: TargetNow) -> RefusedError:
 def _warnings(now: TargetNow, plan: FailoverPlan, state: AppState, names: Names) -> Iterator[str]:
     yield from now.warnings
     yield from names_warnings(now)
-    yield from position_map_warnings(now.facts.groups, names.source, names.target)
+    yield from copied_metadata_warnings(now.facts.groups, names.source, names.target)
     yield from sink_warnings((group.group for group in now.facts.groups), names.source, names.target)
     yield from state_warnings(state, names.target)
     yield from (lag.sentence(names) for lag in plan.lags)

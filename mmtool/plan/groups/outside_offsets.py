@@ -1,4 +1,4 @@
-"""Groups whose commits do not say where they are: sinks with own offsets, and metadata about processed records."""
+"""Groups whose commits may not say where they are: sinks with own offsets, and commits with metadata."""
 
 from __future__ import annotations
 
@@ -15,42 +15,36 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.facts import GroupFacts
 
 
-_ZSTD = b"\x28\xb5\x2f\xfd"
-_COMPRESSED = frozenset(
-    b"\xeeaJsp"
-)  # as ByteArrayCompressed, BitSet..., RunLength..., BitSetV2..., RunLengthV2...
-_BIT_SETS = {ord("l"): 2, ord("o"): 4}
-"""Width in bytes of the bit count that precedes the bits, by encoding."""
-_RUN_LENGTHS = {ord("n"): 2, ord("e"): 4}
-"""Width in bytes of each run length, by encoding; runs of unprocessed and of processed records alternate."""
-_MOST_RECORDS = 100_000_000
-"""More records than an application holds between two commits; the run lengths in random text add up to more."""
 _NAMED = 3
 _TIMED = 9
 """Length in bytes of a version and a time."""
 
 
-def position_map_warnings(groups: Iterable[GroupFacts], read_at: str, written_at: str) -> Iterator[str]:
-    """Yield a warning about the groups whose commit metadata looks like a map of processed records.
+def copied_metadata_warnings(groups: Iterable[GroupFacts], read_at: str, written_at: str) -> Iterator[str]:
+    """Yield a warning about the groups whose commits have metadata that Kafka Streams did not write.
 
     Args:
         groups: The groups, with the commits to move.
         read_at: The cluster that the commits are read from.
         written_at: The cluster that they are written to.
     """
-    maps = {
-        group.group: sorted(at for at, commit in group.commits.items() if is_position_map(commit.metadata))
+    with_metadata = {
+        group.group: sorted(
+            at
+            for at, commit in group.commits.items()
+            if commit.metadata and not is_of_streams(commit.metadata)
+        )
         for group in groups
     }
-    found = [f"{group} ({few(places, _NAMED)})" for group, places in maps.items() if places]
+    found = [f"{group} ({few(places, _NAMED)})" for group, places in with_metadata.items() if places]
     if found:
         yield (
-            f"the commit metadata of {few(found, _NAMED)} looks like a map of processed records (parallel-consumer);"
-            f" the map holds offsets of {read_at}, and mmtool copies it unchanged: on {written_at} the same records may"
-            " have other offsets, and the group may skip or repeat records. Next: before the move, stop the group's"
-            " consumers so that they finish the records they hold (close with drain); or, after the move, clear the"
-            " metadata with `kafka-consumer-groups --reset-offsets --to-current --execute` on"
-            f" {written_at}, and the group only repeats records"
+            f"mmtool copies the commit metadata of {few(found, _NAMED)} unchanged: if it holds offsets of {read_at}, as"
+            f" that of parallel-consumer does, these are wrong on {written_at}, and the group may skip or repeat"
+            " records. Next: before the move, stop the group's consumers so that they finish the records they hold"
+            " (close with drain); or, after the move, clear the metadata with"
+            f" `kafka-consumer-groups --reset-offsets --to-current --execute` on {written_at}, and the group only"
+            " repeats records"
         )
 
 
@@ -61,37 +55,6 @@ def is_of_streams(metadata: str) -> bool:
     except (binascii.Error, ValueError):
         return False
     return (data[:1] == b"\x01" and len(data) == _TIMED) or (data[:1] == b"\x02" and len(data) >= _TIMED)
-
-
-def is_position_map(metadata: str) -> bool:
-    """Whether a commit's metadata has the form of parallel-consumer's map of processed records."""
-    try:
-        data = base64.b64decode(metadata, validate=True)
-    except (binascii.Error, ValueError):
-        return False
-    if not data:
-        return False
-    kind, body = data[0], data[1:]
-    if kind in _COMPRESSED:
-        return body.startswith(_ZSTD)
-    if kind in _BIT_SETS:
-        return _is_bit_set(body, _BIT_SETS[kind])
-    if kind in _RUN_LENGTHS:
-        return _is_run_lengths(body, _RUN_LENGTHS[kind])
-    return kind == ord("L") and len(body) > 1 and set(body) <= {0, 1}
-
-
-def _is_bit_set(body: bytes, width: int) -> bool:
-    count = int.from_bytes(body[:width], signed=True)
-    return len(body) > width and count > 0 and len(body) - width <= count // 8 + 1
-
-
-def _is_run_lengths(body: bytes, width: int) -> bool:
-    """Whether ``body`` is a list of run lengths: at least two, as the first run is of unprocessed records."""
-    if len(body) % width or len(body) < 2 * width:
-        return False
-    runs = [int.from_bytes(body[at : at + width], signed=True) for at in range(0, len(body), width)]
-    return all(run > 0 for run in runs[1:]) and runs[0] >= 0 and sum(runs) <= _MOST_RECORDS
 
 
 class SinkKind(NamedTuple):

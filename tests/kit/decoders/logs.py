@@ -27,7 +27,7 @@ from mmtool.kafka.batches import (
 from mmtool.kafka.batches.sequence import is_abort_marker
 from mmtool.kafka.groups.coordinators import commit_of
 from mmtool.kafka.state.own_log import foreign_records
-from mmtool.plan.groups.outside_offsets import is_of_streams, is_position_map
+from mmtool.plan.groups.outside_offsets import is_of_streams
 from mmtool.translation.connect_offsets import decode_position
 from mmtool.translation.mm2_records import (
     Checkpoint,
@@ -189,16 +189,9 @@ def _commit_keys() -> Iterator[bytes]:
 
 
 def _metadata() -> Iterator[bytes]:
-    for raw in (
-        b"\x01" + bytes(8),
-        b"\x02" + bytes(20),
-        b"l\x00\x09\x01\x02",
-        b"n\x00\x01\x00\x02",
-        b"L\x00\x01",
-    ):
+    for raw in (b"\x01" + bytes(8), b"\x02" + bytes(20), b"n\x00\x01\x00\x02"):
         yield b64encode(raw)
 
 
 def _read_metadata(data: bytes) -> Any:
-    text = data.decode("utf-8", "replace")
-    return is_position_map(text), is_of_streams(text)
+    return is_of_streams(data.decode("utf-8", "replace"))

@@ -1,7 +1,4 @@
-"""Metadata that counts by the source's offsets is warned of, once per group, by every command that moves commits."""
-
-import base64
-import struct
+"""Metadata that may hold the source's offsets is warned of, once per group, by every command that moves commits."""
 
 import pytest
 
@@ -15,7 +12,7 @@ from mmtool.plan.groups.offsets import Rules
 from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))
-MAP = base64.b64encode(b"n" + struct.pack(">hh", 3, 2)).decode()
+METADATA = "worker01"
 COMMANDS = {
     "planned": lambda scene: planned_mode.rehearse(scene.look(), APP).warnings,
     "drill": lambda scene: drill.rehearse(scene.look(), APP).warnings,
@@ -25,25 +22,25 @@ COMMANDS = {
 }
 
 
-def maps_told(warnings):
-    return [told for told in warnings if "parallel-consumer" in told]
+def metadata_told(warnings):
+    return [told for told in warnings if "commit metadata" in told]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_position_map_is_warned_of_once(tmp_path, command):
+def test_metadata_is_warned_of_once(tmp_path, command):
     scene = all_mirrored(tmp_path)
     scene.commits("app", "orders", 50)
-    assert maps_told(COMMANDS[command](scene)) == []
-    scene.source.groups.committed["app"] = {TopicPartition("orders", 0): Commit(50, MAP)}
-    scene.told("app", "orders", (50, 50), metadata=MAP)
-    (told,) = maps_told(COMMANDS[command](scene))
-    assert told.startswith("the commit metadata of app (orders-0) looks like")
+    assert metadata_told(COMMANDS[command](scene)) == []
+    scene.source.groups.committed["app"] = {TopicPartition("orders", 0): Commit(50, METADATA)}
+    scene.told("app", "orders", (50, 50), metadata=METADATA)
+    (told,) = metadata_told(COMMANDS[command](scene))
+    assert told.startswith("mmtool copies the commit metadata of app (orders-0) unchanged")
     assert "offsets of east" in told
 
 
-def test_a_failback_warns_of_a_position_map_by_the_target_s_offsets(tmp_path):
+def test_a_failback_warns_of_the_target_s_offsets(tmp_path):
     scene = ThereAndBack(tmp_path)
     at, commit = next(iter(scene.target.groups.committed["app"].items()))
-    scene.target.groups.committed["app"][at] = Commit(commit.offset, MAP)
-    (told,) = maps_told(failback.rehearse(scene.both, APP).warnings)
+    scene.target.groups.committed["app"][at] = Commit(commit.offset, METADATA)
+    (told,) = metadata_told(failback.rehearse(scene.both, APP).warnings)
     assert "offsets of west" in told
