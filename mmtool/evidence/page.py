@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from functools import cache
 from hashlib import sha256
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.evidence.document import Kind, canonical
-from mmtool.evidence.markup import Html, facts, fold, joined, plain_number, section, table, tag, text
 from mmtool.evidence.signature import EVIDENCE, SIGNATURE
 from mmtool.output.documents import write_claimed
-from mmtool.output.values import iso
+from mmtool.output.templates import page_template
+from mmtool.output.values import UNKNOWN_CELL, iso
+from mmtool.plain_text import printable
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
+
+    from markupsafe import Markup
 
     from mmtool.evidence.document import Document, Evidence
     from mmtool.evidence.signature import Signer
+
+    Row = Mapping[str, Any]
 
 
 _OPEN_ROWS = 60
@@ -30,284 +34,6 @@ _UNREMARKABLE = frozenset({"", "no_commit"})
 _RANK = {"different": 0, "incomplete": 1, "identical": 2}
 _TONES = {"identical": "good", "different": "bad", "incomplete": "open", "failed": "bad", "done": "good"}
 _SYMBOLS = {"good": "\u2713", "bad": "\u2717", "open": "\u25cb"}
-
-
-def render(document: Document) -> str:
-    """The page as HTML, with empty elements for its JSON and its signature."""
-    body = joined(
-        [
-            _head(document),
-            section("Summary", facts((f["name"], _value(f)) for f in document["summary"])),
-            section("Figures", tag("div", _fact_table(document["figures"]), class_="figures")),
-            *_warnings(document),
-            *_content(document),
-            _timeline(document),
-            section("Environment and versions", _fact_table(document["environment"])),
-            _hashes(document),
-            _signature(document),
-        ]
-    )
-    title = text(f"{document['verdict']['word']}: {document['title']}")
-    return _PAGE.format(
-        title=title,
-        style=_style(),
-        body=body,
-        evidence=EVIDENCE.decode(),
-        signature=SIGNATURE.decode(),
-    )
-
-
-_PAGE = """\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>{title}</title>
-<style>
-{style}</style>
-</head>
-<body>
-{body}
-{signature}</pre>
-{evidence}</script>
-</body>
-</html>
-"""
-
-
-@cache
-def _style() -> str:
-    return files("mmtool.evidence").joinpath("page.css").read_text(encoding="utf-8")
-
-
-def _head(document: Document) -> Html:
-    verdict = document["verdict"]
-    word = tag("strong", f"{_SYMBOLS[verdict['tone']]} {verdict['word']}")
-    return joined(
-        [
-            tag("h1", document["title"]),
-            tag("div", word, tag("span", verdict["sentence"]), class_=f"verdict {verdict['tone']}"),
-            tag(
-                "p",
-                f"Evidence page of mmtool, written {document['generated_at']}. Times are UTC.",
-                class_="quiet",
-            ),
-        ]
-    )
-
-
-def _fact_table(found: Sequence[Mapping[str, Any]]) -> Html:
-    return facts((fact["name"], _value(fact)) for fact in found)
-
-
-def _value(fact: Mapping[str, Any]) -> Html:
-    value = fact["value"]
-    if value is None:
-        return Html("not known" if fact["key"] != "reason" else "none")
-    return Html(f"{text(value)} {text(fact['unit'])}") if fact["unit"] else text(value)
-
-
-def _warnings(document: Document) -> Iterator[Html]:
-    if document["warnings"]:
-        items = joined([tag("li", sentence) for sentence in document["warnings"]])
-        yield section("Warnings", tag("ul", items))
-
-
-def _content(document: Document) -> Iterator[Html]:
-    if document["kind"] == Kind.VERIFY:
-        yield from _comparison(document["rows"])
-        return
-    for row in document["rows"]:
-        yield _steps(row)
-        yield _groups(row)
-
-
-def _comparison(rows: Sequence[Mapping[str, Any]]) -> Iterator[Html]:
-    ordered = sorted(rows, key=lambda row: _RANK[row["verdict"]])
-    wrong = [row for row in ordered if row["verdict"] != "identical"]
-    same = ordered[len(wrong) :]
-    several = len({_flow(row) for row in rows}) > 1
-    parts = [_partitions(wrong, _COUNTS, several=several) if wrong else tag("p", "No partition differs.")]
-    if same:
-        content = _partitions(same, ("records_compared", "lag_records"), several=several)
-        parts.append(
-            fold(counted(len(same), "identical partition"), content, is_open=len(same) <= _OPEN_ROWS)
-        )
-    yield section("Partitions", *parts)
-    halves = [half for row in rows for half in row.get("half_mirrored", ())]
-    if halves:
-        yield section("Transactions that are only partly on the target", _halves(halves))
-
-
-_COUNTS = (
-    "records_compared",
-    "missing",
-    "duplicated",
-    "reordered",
-    "mutated",
-    "foreign",
-    "mapping",
-    "lag_records",
-)
-"""The keys of a partition's row that count differences."""
-
-
-def _flow(row: Mapping[str, Any]) -> str:
-    return f"{row['source']}->{row['target']}"
-
-
-def _partitions(rows: Sequence[Mapping[str, Any]], counts: Sequence[str], *, several: bool) -> Html:
-    flow = [("flow", "word")] if several else []
-    place = [("topic", "name"), ("partition", "number"), ("verdict", "word"), ("reason", "prose")]
-    numbers = [(key.removesuffix("_records").removeprefix("records_"), "number") for key in counts]
-    return table(
-        [*flow, *place, *numbers],
-        [
-            [
-                *([_flow(row)] if several else []),
-                row["topic"],
-                plain_number(row["partition"]),
-                _mark(row["verdict"]),
-                row["reason"] or Html(""),
-                *(row[key] for key in counts),
-            ]
-            for row in rows
-        ],
-    )
-
-
-def _mark(word: str) -> Html:
-    tone = _TONES.get(word)
-    return text(word) if tone is None else tag("span", f"{_SYMBOLS[tone]} {word}", class_=f"mark {tone}")
-
-
-def _halves(halves: Sequence[Mapping[str, Any]]) -> Html:
-    """A table of half-mirrored transactions, each shown once although every partition's row has it."""
-    once = {(half["producer_id"], half["producer_epoch"], str(half["partitions"])): half for half in halves}
-    rows = [
-        [
-            plain_number(half["producer_id"]),
-            plain_number(half["producer_epoch"]),
-            part["topic"],
-            plain_number(part["partition"]),
-            f"{part['first_offset']} to {part['last_offset']}",
-            part["arrived"],
-            half["certain"],
-        ]
-        for half in once.values()
-        for part in half["partitions"]
-    ]
-    columns = (
-        ("producer id", "number"), ("epoch", "number"), ("topic", "name"), ("partition", "number"),
-        ("source offsets", "word"), ("on the target", "word"), ("certainly one transaction", "word"),
-    )  # fmt: skip
-    return table(columns, rows)
-
-
-def _steps(row: Mapping[str, Any]) -> Html:
-    rows = [
-        [number, tag("code", step["name"]), _mark(step["state"]), step["sentence"]]
-        for number, step in enumerate(row["steps"], 1)
-    ]
-    return section("Steps of the plan", table(_STEP_COLUMNS, rows))
-
-
-_STEP_COLUMNS = (("no.", "number"), ("step", "word"), ("state", "word"), ("what it does", "prose"))
-
-
-def _groups(row: Mapping[str, Any]) -> Html:
-    """The section about groups: groups with a problem first; others are folded where there are many partitions."""
-    told = [(group, _to_look_at(group)) for group in row["groups"]]
-    many = sum(len(group["partitions"]) for group, _ in told) > _OPEN_ROWS
-    parts = [
-        fold(_about(group), _offsets(group, row), is_open=wrong or not many)
-        for group, wrong in sorted(told, key=lambda one: not one[1])
-    ]
-    note = tag("p", _NOTES.get(row["mode"], _NOTE), class_="quiet")
-    return section("Groups: before and after", note, *(parts or [tag("p", "No group.")]))
-
-
-_NOTE = (
-    "Before: the offset that the group had committed, before the operation, on the cluster to which the groups move."
-    " After: the offset that the operation has committed there, as its journal records it; consumers may have committed"
-    ' other offsets since. A rollback restores the offsets "before". Partitions in which the group had no commit on'
-    " the cluster that it leaves are not listed; the embedded JSON has them."
-)
-_NOTES = {
-    "drill": "A drill commits offsets for copies of the groups only, and deletes the copies at its end: the groups"
-    " themselves were not changed.",
-}
-
-
-def _to_look_at(group: Mapping[str, Any]) -> bool:
-    return any(
-        partition["reason"] not in _UNREMARKABLE
-        or partition["exactness"] == "bounded"
-        or partition["lost_max"] != 0
-        or (partition["written"] is None)
-        for partition in group["partitions"]
-    )
-
-
-def _about(group: Mapping[str, Any]) -> Html:
-    moved = [one for one in group["partitions"] if one["reason"] != "no_commit"]
-    refused = sum(bool(one["reason"]) for one in moved)
-    exact = sum(one["exactness"] == "exact" for one in moved)
-    said = f": {counted(len(moved), 'partition')}, {exact} exact, {refused} refused"
-    return Html(tag("strong", group["group"]) + text(said))
-
-
-def _offsets(group: Mapping[str, Any], row: Mapping[str, Any]) -> Html:
-    source, _, target = row["flow"].partition("->")
-    home = row["mode"] == "failback"
-    here, there = (target, source) if home else (source, target)
-    moved = [one for one in group["partitions"] if one["reason"] != "no_commit"]
-    columns = (
-        ("topic", "name"), ("partition", "number"), (f"committed on {here}", "number"),
-        (f"topic on {target}", "name"), (f"before on {there}", "number"), (f"after on {there}", "number"),
-        ("how", "word"), ("read again, at most", "number"), ("lost, at most", "number"), ("reason", "prose"),
-    )  # fmt: skip
-    return table(columns, (_offset(one, home=home) for one in moved))
-
-
-def _offset(one: Mapping[str, Any], *, home: bool) -> list[Any]:
-    up, down = plain_number(one["upstream_offset"]), plain_number(one["downstream_offset"])
-    here, there = (down, up) if home else (up, down)
-    before = plain_number(one["target_offset_before"])
-    after = Html("not known") if one["written"] is None else there if one["written"] else before
-    place = [one["topic"], plain_number(one["partition"]), here, one["target_topic"]]
-    costs = [one["reread_max"], "unknown" if one["lost_max"] is None else one["lost_max"]]
-    return [*place, before, after, one["exactness"], *costs, one["detail"] or one["reason"] or Html("")]
-
-
-def _timeline(document: Document) -> Html:
-    moments = document["timeline"]
-    began = moments[0]["at_ms"] if moments else 0
-    states = [("state", "word")] if any(moment["state"] for moment in moments) else []
-    rows = [
-        [
-            _clock(moment["at_ms"]),
-            f"{(moment['at_ms'] - began) / 1000:+.3f} s",
-            ": ".join(filter(None, (moment["event"], moment["detail"]))),
-            *(_mark(moment["state"]) for _ in states),
-            moment["by"],
-        ]
-        for moment in moments
-    ]
-    columns = [("time", "word"), ("since the start", "number"), ("event", "prose"), *states, ("by", "name")]
-    content = table(columns, rows)
-    if len(rows) > _OPEN_ROWS:
-        content = fold(counted(len(rows), "event"), content, is_open=False)
-    return section("Timeline", content)
-
-
-def _clock(at_ms: int) -> Html:
-    at = datetime.fromtimestamp(at_ms / 1000, UTC)
-    return Html(at.strftime("%Y-%m-%d %H:%M:%S.") + f"{at_ms % 1000:03d}")
-
-
 _HASHED = {
     "journal": f"entries of the operation in {JOURNAL_TOPIC}",
     "plan": f"plan of the operation in {JOURNAL_TOPIC}",
@@ -315,44 +41,197 @@ _HASHED = {
 }
 
 
-def _hashes(document: Document) -> Html:
-    parts = [
-        Html(
-            tag("h3", f"SHA-256 of the {_HASHED.get(one['of'], one['of'])}")
-            + tag("pre", one["sha256"])
-            + _again(one["recompute"])
-        )
-        for one in document["hashes"]
+class Table(NamedTuple):
+    """A table of the page.
+
+    Attributes:
+        columns: For each the key of its values, the heading, and the kind of its values: ``number``, ``digits`` (an
+            offset or a partition number, without separators, so that it can be copied), ``word`` (not broken),
+            ``mark`` (a word with its colour), ``code``, ``name``, or ``prose`` (may be empty).
+        rows: The values.
+    """
+
+    columns: Sequence[tuple[str, str, str]]
+    rows: Sequence[Row]
+
+
+_LOOKS = {"digits": "number", "mark": "word", "code": "word"}
+"""The classes in ``page.css`` of the kinds of values that have no class of their own name."""
+
+
+def render(document: Document) -> str:
+    """The page as HTML, with empty elements for its JSON and its signature."""
+    is_comparison = document["kind"] == Kind.VERIFY
+    return page_template("mmtool.evidence", "page.html.j2", shown).render(
+        document,
+        comparison=_comparison(document["rows"]) if is_comparison else None,
+        operations=[] if is_comparison else [_operation(row) for row in document["rows"]],
+        timeline=_timeline(document["timeline"]),
+        open_rows=_OPEN_ROWS,
+        looks=_LOOKS,
+        tones=_TONES,
+        symbols=_SYMBOLS,
+        hashed=_HASHED,
+        counted=counted,
+        evidence=EVIDENCE.decode(),
+        signature=SIGNATURE.decode(),
+    )
+
+
+def shown(value: Any) -> Markup:
+    """A value as HTML for people; an unknown one as a dash."""
+    from markupsafe import Markup
+
+    match value:
+        case Markup():
+            return value
+        case None | "":
+            text = UNKNOWN_CELL
+        case bool():
+            text = "yes" if value else "no"
+        case int() | float():
+            text = f"{value:,}"
+        case _:
+            text = printable(str(value))
+    return Markup(escape(text))  # noqa: S704 - escaped on this line
+
+
+def _comparison(rows: Sequence[Row]) -> dict[str, Table]:
+    """The tables of a comparison: partitions that differ, identical ones, and half-mirrored transactions."""
+    found = [{**row, "flow": f"{row['source']}->{row['target']}"} for row in rows]
+    ordered = sorted(found, key=lambda row: _RANK[row["verdict"]])
+    wrong = [row for row in ordered if row["verdict"] != "identical"]
+    place = [
+        *([("flow", "flow", "word")] if len({row["flow"] for row in found}) > 1 else []),
+        ("topic", "topic", "name"),
+        ("partition", "partition", "digits"),
+        ("verdict", "verdict", "mark"),
+        ("reason", "reason", "prose"),
     ]
-    return section("Hashes", *parts)
+    compared, lag = ("records_compared", "compared", "number"), ("lag_records", "lag", "number")
+    counts = [(key, key, "number") for key in _DIFFERENCES]
+    return {
+        "wrong": Table([*place, compared, *counts, lag], wrong),
+        "same": Table([*place, compared, lag], ordered[len(wrong) :]),
+        "halves": Table(_HALF_COLUMNS, _halves(rows)),
+    }
 
 
-def _again(command: str) -> Html:
-    return tag("p", Html("To compute it again: "), tag("code", command), class_="quiet")
+_DIFFERENCES = ("missing", "duplicated", "reordered", "mutated", "foreign", "mapping")
+"""The keys of a partition's row that count differences."""
+_HALF_COLUMNS = (
+    ("producer_id", "producer id", "digits"),
+    ("producer_epoch", "epoch", "digits"),
+    ("topic", "topic", "name"),
+    ("partition", "partition", "digits"),
+    ("offsets", "source offsets", "word"),
+    ("arrived", "on the target", "word"),
+    ("certain", "certainly one transaction", "word"),
+)
 
 
-def _signature(document: Document) -> Html:
-    if document["signed_with"] is None:
-        return section(
-            "Signature",
-            tag(
-                "p",
-                "This page is not signed: it proves neither who wrote it nor that it is unchanged. --sign KEY.pem"
-                " writes a signed page.",
-            ),
-        )
-    told = (
-        "This page is signed with an Ed25519 key. The signature covers the JSON that the page embeds, and through it"
-        " every other byte of this file. Check it with the signer's public key, which you get from the signer and not"
-        " from this page:"
+def _halves(rows: Sequence[Row]) -> list[Row]:
+    """The parts of half-mirrored transactions, each once although every partition's row has it."""
+    halves = [half for row in rows for half in row.get("half_mirrored", ())]
+    once = {(half["producer_id"], half["producer_epoch"], str(half["partitions"])): half for half in halves}
+    return [
+        {**half, **part, "offsets": f"{part['first_offset']} to {part['last_offset']}"}
+        for half in once.values()
+        for part in half["partitions"]
+    ]
+
+
+_STEP_COLUMNS = (
+    ("number", "no.", "number"),
+    ("name", "step", "code"),
+    ("state", "state", "mark"),
+    ("sentence", "what it does", "prose"),
+)
+
+
+def _operation(row: Row) -> dict[str, Any]:
+    """The steps and groups of an operation: groups with a problem first; others are folded where there are many."""
+    groups = [_group(group, row) for group in row["groups"]]
+    return {
+        "mode": row["mode"],
+        "steps": Table(_STEP_COLUMNS, [{**step, "number": n} for n, step in enumerate(row["steps"], 1)]),
+        "groups": sorted(groups, key=lambda group: bool(group["is_calm"])),
+        "is_short": sum(len(group["partitions"]) for group in row["groups"]) <= _OPEN_ROWS,
+    }
+
+
+def _group(group: Row, row: Row) -> dict[str, Any]:
+    """One group; it is calm if each partition has its exact offset, and lost nothing."""
+    moved = [one for one in group["partitions"] if one["reason"] != "no_commit"]
+    exact = sum(one["exactness"] == "exact" for one in moved)
+    refused = sum(bool(one["reason"]) for one in moved)
+    return {
+        "name": group["group"],
+        "summary": f"{counted(len(moved), 'partition')}, {exact} exact, {refused} refused",
+        "offsets": _offsets(moved, row),
+        "is_calm": all(
+            partition["reason"] in _UNREMARKABLE
+            and partition["exactness"] != "bounded"
+            and partition["lost_max"] == 0
+            and partition["written"] is not None
+            for partition in group["partitions"]
+        ),
+    }
+
+
+def _offsets(moved: Sequence[Row], row: Row) -> Table:
+    source, _, target = row["flow"].partition("->")
+    left, reached = ("upstream_offset", source), ("downstream_offset", target)
+    (committed, here), (new, there) = (reached, left) if row["mode"] == "failback" else (left, reached)
+    columns = (
+        ("topic", "topic", "name"),
+        ("partition", "partition", "digits"),
+        (committed, f"committed on {here}", "digits"),
+        ("target_topic", f"topic on {target}", "name"),
+        ("target_offset_before", f"before on {there}", "digits"),
+        ("after", f"after on {there}", "digits"),
+        ("exactness", "how", "word"),
+        ("reread_max", "read again, at most", "number"),
+        ("lost", "lost, at most", "number"),
+        ("why", "reason", "prose"),
     )
-    return section(
-        "Signature",
-        tag("p", told),
-        tag("pre", "mmtool evidence verify THIS-FILE.html --key PUB.pem"),
-        facts([("SHA-256 of the signer's public key (DER)", tag("code", document["signed_with"]))]),
-        tag("p", "The signature, in base64:", class_="quiet"),
-    )
+    after = {None: None, True: new, False: "target_offset_before"}
+    rows = [
+        {
+            **one,
+            "after": "not known" if (key := after[one["written"]]) is None else one[key],
+            "lost": "unknown" if one["lost_max"] is None else one["lost_max"],
+            "why": one["detail"] or one["reason"],
+        }
+        for one in moved
+    ]
+    return Table(columns, rows)
+
+
+def _timeline(moments: Sequence[Row]) -> Table:
+    began = moments[0]["at_ms"] if moments else 0
+    columns = [
+        ("time", "time", "word"),
+        ("since", "since the start", "number"),
+        ("what", "event", "prose"),
+        *([("state", "state", "mark")] if any(moment["state"] for moment in moments) else []),
+        ("by", "by", "name"),
+    ]
+    rows = [
+        {
+            **moment,
+            "time": _clock(moment["at_ms"]),
+            "since": f"{(moment['at_ms'] - began) / 1000:+.3f} s",
+            "what": ": ".join(filter(None, (moment["event"], moment["detail"]))),
+        }
+        for moment in moments
+    ]
+    return Table(columns, rows)
+
+
+def _clock(at_ms: int) -> str:
+    at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return at.strftime("%Y-%m-%d %H:%M:%S.") + f"{at_ms % 1000:03d}"
 
 
 def page_bytes(document: Document, signer: Signer | None) -> bytes:

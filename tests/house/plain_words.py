@@ -67,6 +67,7 @@ _FIELD = re.compile(r"(?m)^ +[a-z0-9_]+(, [a-z0-9_]+)*:")
 
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
 SHIPPED = ("mmtool", "commands", "translation")
+READ = {".md", ".py", ".j2"}
 NOT_READ = ("tests/kit", "docs/reference/glossary.md", "docs/_tools")
 
 
@@ -83,12 +84,12 @@ def offences(paths):
 
 
 def files(folders):
-    """Pages and modules below these folders."""
+    """Pages, modules and templates below these folders."""
     found = []
     for folder in folders:
         path = ROOT / folder
         some = [path] if path.is_file() else sorted(path.rglob("*"))
-        found += [file.resolve() for file in some if file.suffix in {".md", ".py"}]
+        found += [file.resolve() for file in some if file.suffix in READ]
     return [file for file in dict.fromkeys(found) if not str(file.relative_to(ROOT)).startswith(NOT_READ)]
 
 

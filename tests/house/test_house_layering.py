@@ -17,6 +17,8 @@ OWNERS = {
     "pydantic": ("mmtool.config",),
     "typer": ("mmtool.commands", "kit.command_tree"),
     "rich": ("mmtool.output",),
+    "jinja2": ("mmtool.output",),
+    "markupsafe": ("mmtool.evidence",),
     "structlog": ("mmtool.output",),
     "hypothesis": ("kit",),
     "prometheus_client": ("mmtool.metrics",),

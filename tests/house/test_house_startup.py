@@ -13,6 +13,7 @@ pytestmark = pytest.mark.long
 HEAVY = [
     "aiokafka",
     "confluent_kafka",
+    "jinja2",
     "numpy",
     "pandas",
     "py4j",

@@ -9,7 +9,7 @@ import pytest
 from kit.scene import Scene
 from mmtool.evidence.document import Kind, Tone
 from mmtool.evidence.operation import operation_evidence, timeline
-from mmtool.evidence.page import _groups, render
+from mmtool.evidence.page import render
 from mmtool.failover.modes import drill, planned_mode
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.report.report import recorded_row
@@ -18,6 +18,7 @@ from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.records.journal import Entry
 from mmtool.translation.types import TopicPartition
+from tests.unit.evidence import conftest
 from tests.unit.evidence.conftest import AT
 
 CONTENTS = [f"record {n}" for n in range(20)]
@@ -194,8 +195,13 @@ def partition(**more):
 
 
 def shown(mode, *partitions):
-    row = {"mode": mode, "flow": "east->west", "groups": [{"group": "app", "partitions": list(partitions)}]}
-    return _groups(row)
+    return page_of(mode, {"group": "app", "partitions": list(partitions)})
+
+
+def page_of(mode, *groups):
+    row = {"mode": mode, "flow": "east->west", "groups": list(groups), "steps": []}
+    evidence = conftest.evidence_of([row], kind=Kind.OPERATION)
+    return render({**evidence.document(AT), "signed_with": None})
 
 
 @pytest.mark.parametrize(
@@ -221,6 +227,6 @@ def test_an_offset_that_was_not_written_is_what_it_was_before(written, after):
 def test_a_group_with_a_refused_partition_stands_first():
     calm = {"group": "calm", "partitions": [partition(partition=n) for n in range(100)]}
     refused = {"group": "wrong", "partitions": [partition(reason="never_ran", detail="was never mirrored")]}
-    page = _groups({"mode": "planned", "flow": "east->west", "groups": [calm, refused]})
+    page = page_of("planned", calm, refused)
     assert page.index("wrong") < page.index("calm")
     assert page.index('<details open="">') < page.index("<details><summary><strong>calm")
