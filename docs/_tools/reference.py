@@ -27,12 +27,12 @@ from mmtool.events import FIELDS, LOGGED_ONLY, WARNINGS, Event
 from mmtool.failover.modes.planned_mode import rehearse
 from mmtool.failover.operation.states import START, TABLE, Phase
 from mmtool.failover.report.plan_file import runbook_of, saved_of
+from mmtool.failover.report.runbook import render
 from mmtool.metrics.families import FAMILIES
 from mmtool.plan.failover.steps import FENCE_STEPS, ORDER, POINT_OF_NO_RETURN, Mode, acl_step
 from mmtool.plan.flow import phases
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.runbook.plan_file import Origin
-from mmtool.plan.runbook.runbook import render
 from mmtool.rights.needs import NEEDS, Purpose
 from mmtool.translation.answers import Reason
 

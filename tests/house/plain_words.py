@@ -6,6 +6,7 @@ Run as a program it lists what is left: ``python tests/house/plain_words.py [FOL
 import ast
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -67,7 +68,7 @@ _FIELD = re.compile(r"(?m)^ +[a-z0-9_]+(, [a-z0-9_]+)*:")
 
 PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs")
 SHIPPED = ("mmtool", "commands", "translation")
-READ = {".md", ".py", ".j2"}
+READ = {".md", ".py", ".j2", ".toml"}
 NOT_READ = ("tests/kit", "docs/reference/glossary.md", "docs/_tools")
 
 
@@ -104,7 +105,18 @@ def _prose(path):
     if path.suffix == ".py":
         tree = ast.parse(text)
         return [*_strings(tree), *_docstrings(tree)]
+    if path.suffix == ".toml":
+        return [(0, value) for value in _values(tomllib.loads(text))]
     return _paragraphs(text)
+
+
+def _values(table):
+    """The texts of a table of data."""
+    for value in table.values():
+        if isinstance(value, dict):
+            yield from _values(value)
+        elif isinstance(value, str):
+            yield value
 
 
 def _paragraphs(text):

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 from mmtool import __version__
 from mmtool.errors import RefusedError, StalePlanError, UsageError
 from mmtool.failover.operation.states import Event, OperationState
+from mmtool.failover.report.runbook import Runbook, render
 from mmtool.plain_text import group_options
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.runbook.by_hand import Place, read_from
 from mmtool.plan.runbook.fingerprint import SideSeen, TopicSeen, another_cluster, fingerprint_of
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
-from mmtool.plan.runbook.runbook import Runbook, render
 from mmtool.plan.words import counted
 from mmtool.runtime.files import file_errors
 from mmtool.runtime.process import operator

@@ -315,31 +315,6 @@ class Fence:
     def denies(self) -> tuple[Binding, ...]:
         return self.rules.denies
 
-    def sentences(self, source: str, groups: str, flow: str) -> tuple[str, str, str]:
-        """The sentences of the fence's three steps: raise it, wait for transactions, watch the ends."""
-        if not self.topics:
-            nothing = f"{groups} no committed offset in a topic of {flow}"
-            raises = (
-                "run mmtool.hook.fence without topics" if self.kind is FenceKind.HOOK else "stop no producer"
-            )
-            return (
-                f"{raises}: {nothing}",
-                f"skip this step: {nothing}",
-                f"skip this step: {nothing}",
-            )
-        topics, seconds = few(self.topics), f"{self.watch_seconds:g} s"
-        why = f"the topics of {flow} in which {groups} commits"
-        raising = {
-            FenceKind.ACL: f"on {source}, {self.rules.sentence} ({why})",
-            FenceKind.HOOK: f"run mmtool.hook.fence, which stops the producers of {topics} on {source} ({why})",
-            FenceKind.WATCH: f"mmtool does nothing: you have to stop the producers of {topics} on {source} ({why})",
-        }
-        return (
-            raising.get(self.kind, ""),
-            f"wait until no transaction is open in {topics} on {source}",
-            f"check that the log ends of {topics} on {source} do not move for {seconds}",
-        )
-
 
 NO_FENCE = Fence()
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mmtool.plan.failover.divergence import TO_FILE, Diverged, ToTopic
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind
 from mmtool.plan.words import Names, counted, few
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.plan.failover.acl_promotion import Promotion
     from mmtool.plan.groups.offsets import GroupPlan
@@ -130,6 +133,67 @@ class Step:
     sentence: str
 
 
+Column: TypeAlias = Literal["does", "done", "stop", "undo", "by_hand"]
+"""The texts of a step, see ``steps.toml``."""
+
+
+class _Fields(dict[str, str]):
+    """The values of a text's fields; the shared texts are fields, too."""
+
+    def __missing__(self, name: str) -> str:
+        return str(_tables()["shared"][name]).format_map(self)
+
+
+@cache
+def _tables() -> dict[str, Any]:
+    return tomllib.loads(files("mmtool.plan.failover").joinpath("steps.toml").read_text(encoding="utf-8"))
+
+
+def text_of(step: StepName, column: Column, case: Collection[str], fields: Mapping[str, str]) -> str:
+    """A text of a step.
+
+    Args:
+        step: The step.
+        column: The kind of text.
+        case: What the plan is, of `case_of`: it selects the variant of the text.
+        fields: The values of the text's fields, by name.
+
+    Raises:
+        KeyError: The step has no such text, or a field has no value.
+    """
+    table = _tables()[step]
+    variants = [
+        texts
+        for words, texts in table.items()
+        if isinstance(texts, dict) and column in texts and set(words.split(", ")) <= set(case)
+    ]
+    return str([table, *variants][-1][column]).format_map(_Fields(fields))
+
+
+def case_of(
+    mode: Mode, fence: Fence, diverged: Diverged, topics: Collection[str], released: Collection[str]
+) -> set[str]:
+    """The words for what a plan is, that select variants of its texts.
+
+    Args:
+        mode: The failover's mode.
+        fence: How producers are kept off the source.
+        diverged: For a failback, where the diverged tail is written.
+        topics: The topics that the plan is about, see `moved_topics`.
+        released: For a failback, the topics that the flow mirrors again.
+    """
+    words = {
+        str(mode): True,
+        f"--fence {fence.kind}": True,
+        "fenced": fence.asked_for,
+        "no fenced topics": not fence.topics,
+        "--diverged topic": isinstance(diverged, ToTopic),
+        "no topics": not topics,
+        "nothing released": not released,
+    }
+    return {word for word, holds in words.items() if holds}
+
+
 def steps_of(
     mode: Mode,
     names: Names,
@@ -153,20 +217,44 @@ def steps_of(
         state: Changelogs and repartition topics of Kafka Streams applications that move.
         released: For a failback, those of ``held`` that the flow mirrors again.
     """
-    if mode is Mode.FAILBACK:
-        sentences = _going_home(names, plans, held, state) | _salvaging(names, held, diverged)
-        sentences[StepName.RELEASE] = _releasing(names, held, released)
-    elif mode is Mode.DRILL:
-        sentences = _drilling(names, plans, state)
-    else:
-        sentences = _going_away(mode, names, plans, state)
-        if is_promotion(mode, fence) and (topics := sorted({place.topic for place in continued(plans)})):
-            sentences[StepName.HAND_OVER] += (
-                f"; write a marker, which takes one offset, to each partition of {few(topics)} there: it shuts out any"
-                " mmtool that was frozen while it mirrored"
-            )
-    sentences |= _fencing(names, plans, fence)
-    return tuple(Step(name, sentences[name]) for name in order_of(mode, fence.kind))
+    here, there = (names.target, names.source) if mode is Mode.FAILBACK else (names.source, names.target)
+    topics = moved_topics(mode, plans, held, state)
+    promoted = sorted({at.topic for at in continued(plans)}) if is_promotion(mode, fence) else []
+    case = case_of(mode, fence, diverged, topics, released)
+    case |= {word for word, holds in {"state": state, "promoted": promoted}.items() if holds}
+    is_one = len(plans) == 1
+    offsets = _translatable(plans)
+    fields = {
+        "here": here,
+        "there": there,
+        "flow": names.flow,
+        "groups": few([plan.group for plan in plans]) or "no group",
+        "groups_them": "it" if is_one else "them",
+        "are": "is" if is_one else "are",
+        "have": "has" if is_one else "have",
+        "read": "reads" if is_one else "read",
+        "belong": "belongs" if is_one else "belong",
+        "topics": few(topics),
+        "topics_them": "it" if len(topics) == 1 else "them",
+        "released": few(released),
+        "state": few(state),
+        "continued": few(promoted),
+        "diverged_topic": diverged.topic if isinstance(diverged, ToTopic) else "",
+        "committed": counted(offsets, "committed offset"),
+        "known": counted(offsets, "offset"),
+        "proven": "each exact offset" if offsets <= MOST_PROVEN else f"{MOST_PROVEN:,} of the exact offsets",
+        "fenced": few(fence.topics),
+        "rules": fence.rules.sentence,
+        "seconds": f"{fence.watch_seconds:g} s",
+    }
+    return tuple(Step(name, text_of(name, "does", case, fields)) for name in order_of(mode, fence.kind))
+
+
+def moved_topics(
+    mode: Mode, plans: Iterable[GroupPlan], held: Sequence[str], state: Iterable[str]
+) -> Sequence[str]:
+    """The topics that a plan is about, by their names on the flow's source; arguments as for `steps_of`."""
+    return held if mode is Mode.FAILBACK else sorted({*topics_of(plans), *state})
 
 
 def is_promotion(mode: Mode, fence: Fence) -> bool:
@@ -198,62 +286,6 @@ def with_acl_step(
     return (*steps[:at], Step(acl_step(mode), promotion.sentence(names)), *steps[at:])
 
 
-def _fencing(names: Names, plans: tuple[GroupPlan, ...], fence: Fence) -> dict[StepName, str]:
-    groups = few([plan.group for plan in plans]) or "no group"
-    has = "has" if len(plans) == 1 else "have"
-    return dict(zip(FENCE_STEPS, fence.sentences(names.source, f"{groups} {has}", names.flow), strict=True))
-
-
-def _going_home(
-    names: Names, plans: tuple[GroupPlan, ...], held: tuple[str, ...], state: tuple[str, ...]
-) -> dict[StepName, str]:
-    """The sentences of a failback's steps; ``names`` are the flow's: groups move from its target to its source."""
-    home, away = names.source, names.target
-    groups = few([plan.group for plan in plans]) or "no group"
-    are = "is" if len(plans) == 1 else "are"
-    read = "reads" if len(plans) == 1 else "read"
-    committed = _translatable(plans)
-    topics, them = few(held), "it" if len(held) == 1 else "them"
-    return {
-        StepName.CHECK: f"check that {groups} {are} idle on {away} and on {home}",
-        StepName.DRAIN: (
-            f"mirror the remaining records of {topics} from {home} to {away}; skip a topic that is already marked as"
-            " failed over"
-            if held
-            else f"mirror nothing: {_no_mirror(names)}"
-        ),
-        StepName.MARK: (
-            f"mark {topics} as failed over: {names.flow} does not mirror {them} until all groups that read {them}"
-            f" are back on {home}"
-            if held
-            else f"mark no topic as failed over: {_no_mirror(names)}"
-        ),
-        StepName.FIND: (
-            f"find the diverged tail: records of {topics} on {home} that were never mirrored to {away}"
-            if held
-            else f"skip this step: {_no_mirror(names)}"
-        ),
-        StepName.DRAIN_BACK: (
-            f"mirror to {home} the records that were produced on {away} in topics that {groups} {read}"
-            + (f", and the state in {few(state)}" if state else "")
-        ),
-        StepName.TRANSLATE: (
-            f"translate {counted(committed, 'committed offset')} of {away} to offsets of {home}"
-            + (
-                ": a group that has read all mirrored records continues after the diverged tail"
-                if held
-                else ""
-            )
-        ),
-        StepName.VALIDATE: f"check every offset against the logs of {home}, and that no client committed"
-        " meanwhile",
-        StepName.WRITE: f"commit the offsets of {groups} on {home}",
-        StepName.READ_BACK: f"read the offsets back from {home} with another client",
-        StepName.HAND_OVER: f"store that {groups} {are} on {home} again",
-        StepName.REPORT: "measure the operation, and list the next steps",
-    }
-
-
 def _translatable(plans: Iterable[GroupPlan]) -> int:
     """The number of commits in partitions that have a counterpart on the other cluster."""
     return sum(
@@ -261,93 +293,6 @@ def _translatable(plans: Iterable[GroupPlan]) -> int:
         for plan in plans
         for verdict in plan.verdicts
     )
-
-
-def _no_mirror(names: Names) -> str:
-    """Why a plan without topics of the flow has nothing to do in a step."""
-    return f"these groups read no topic that {names.flow} mirrors"
-
-
-def _salvaging(names: Names, held: tuple[str, ...], diverged: Diverged) -> dict[StepName, str]:
-    """The sentence of the step that writes the diverged tail."""
-    if not held:
-        return {StepName.EXPORT: f"skip this step: {_no_mirror(names)}"}
-    where = f"topic {diverged.topic} of {names.source}" if isinstance(diverged, ToTopic) else "a file"
-    return {StepName.EXPORT: f"write the diverged records to {where}, before any other write"}
-
-
-def _releasing(names: Names, held: tuple[str, ...], released: tuple[str, ...]) -> str:
-    """The sentence of the step that lets the flow mirror topics again after the groups have moved."""
-    if held and not released:
-        them = "it" if len(held) == 1 else "them"
-        return f"leave {few(held)} failed over: other groups still read {them} on {names.target}"
-    if not released:
-        return f"release no topic: {_no_mirror(names)}"
-    return f"let {names.flow} mirror {few(released)} again, including the diverged tail"
-
-
-def _going_away(
-    mode: Mode, names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]
-) -> dict[StepName, str]:
-    groups = few([plan.group for plan in plans]) or "no group"
-    belong, are, them = ("belongs", "is", "it") if len(plans) == 1 else ("belong", "are", "them")
-    committed = _translatable(plans)
-    moved = sorted({*topics_of(plans), *state})
-    topics, marked = few(moved), "it" if len(moved) == 1 else "them"
-    planned = mode is Mode.PLANNED
-    return {
-        StepName.CHECK: (
-            f"check that {groups} {are} stopped on {names.source} and idle on {names.target}"
-            if planned
-            else f"check that {groups} {are} idle on {names.target}; {names.source} is not contacted"
-        ),
-        StepName.MARK: (
-            f"mark {topics} as failed over: {names.flow} does not mirror {marked} until `mmtool failover failback` or"
-            " `mmtool failover release`"
-            if moved
-            else f"mark no topic as failed over: {_no_mirror(names)}"
-        ),
-        StepName.DRAIN: (
-            f"mirror until {names.target} holds every record of {topics} on {names.source}"
-            if moved
-            else f"mirror nothing: {_no_mirror(names)}"
-        ),
-        StepName.TRANSLATE: (
-            f"translate {counted(committed, 'committed offset')} of {names.source} to offsets of {names.target}"
-            if planned
-            else f"translate {counted(committed, 'offset')} of {names.source} to offsets of {names.target}, by the last"
-            f" checkpoints on {names.target}"
-        ),
-        StepName.VALIDATE: (
-            f"check every offset against the logs of {names.target}, and that no client committed meanwhile"
-        ),
-        StepName.PROVE: (
-            "check that the records before and after "
-            + ("each exact offset" if committed <= MOST_PROVEN else f"{MOST_PROVEN:,} of the exact offsets")
-            + (f", and the last record of {few(state)}," if state else "")
-            + f" are the same on {names.source} and on {names.target}"
-        ),
-        StepName.WRITE: f"commit the offsets of {groups} on {names.target}",
-        StepName.READ_BACK: f"read the offsets back from {names.target} with another client",
-        StepName.HAND_OVER: f"store that {groups} now {belong} to {names.target}: offset sync stops for {them}",
-        StepName.REPORT: "measure the operation, and list the next steps",
-    }
-
-
-def _drilling(names: Names, plans: tuple[GroupPlan, ...], state: tuple[str, ...]) -> dict[StepName, str]:
-    """The sentences of a drill's steps: those of a planned failover, except for the steps that differ."""
-    shadows = few([plan.group for plan in plans]) or "no group"
-    return {
-        **_going_away(Mode.PLANNED, names, plans, state),
-        StepName.CHECK: f"read the groups' committed offsets on {names.source}; the groups may be active",
-        StepName.WRITE: f"commit the offsets on {names.target} for copies of the groups: {shadows}",
-        StepName.READ: (
-            f"read the first records after each offset on {names.target}, and compare them with"
-            f" {names.source}'s"
-        ),
-        StepName.CLEAN_UP: f"delete the copies of the groups on {names.target}",
-        StepName.REPORT: "measure what a planned failover and an emergency failover would cost now",
-    }
 
 
 def topics_of(plans: Iterable[GroupPlan]) -> list[str]:

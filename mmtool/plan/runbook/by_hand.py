@@ -102,7 +102,8 @@ class Hands:
 
     def commands(self, name: StepName) -> list[str]:
         """The command lines for a step; empty where no tool of Kafka's does it."""
-        return _COMMANDS[name](self)
+        commands = _COMMANDS.get(name)
+        return [] if commands is None else commands(self)
 
     def describe(self, place: Place, *more: str) -> str:
         groups = [word for plan in self.plan.groups for word in ("--group", plan.group)]
@@ -139,34 +140,12 @@ def _check(hands: Hands) -> list[str]:
     return [hands.describe(side, word) for side in sides for word in ("--state", "--members")]
 
 
-def _mark(hands: Hands) -> list[str]:
-    return _deny(hands, {at.topic for at in hands.sources}, "--add")
-
-
-def _release(hands: Hands) -> list[str]:
-    released = hands.plan.released
-    return _deny(hands, released, "--remove", "--force") if released else []
-
-
 def _deny(hands: Hands, topics: Collection[str], *how: str) -> list[str]:
     """The commands for a rule that denies the mirror's principal to write these topics on the flow's target."""
     named = [word for topic in hands.copies(topics) for word in ("--topic", topic)]
     rule = ("--deny-principal", "User:THE-MIRROR", "--operation", "Write", *named)
     replaced = "# replace User:THE-MIRROR with the principal of mmtool replicate or MirrorMaker 2"
     return [replaced, hands.target.tool("acls", *how, *rule)] if named else []
-
-
-def _fence(hands: Hands) -> list[str]:
-    """The commands that add the DENY rules of `mmtool.plan.failover.fence_plan`, and their removal as comments."""
-    return _rules(hands.here, hands.plan.fence.denies)
-
-
-def _promote(hands: Hands) -> list[str]:
-    return _rules(hands.target, hands.plan.promotion.acls)
-
-
-def _withdraw(hands: Hands) -> list[str]:
-    return _rules(hands.target, hands.plan.promotion.acls, adds=False)
 
 
 def _rules(place: Place, rules: Iterable[Binding], *, adds: bool = True) -> list[str]:
@@ -178,10 +157,6 @@ def _rules(place: Place, rules: Iterable[Binding], *, adds: bool = True) -> list
     return [*made, "# to undo:", *(f"# {line}" for line in back)] if made else []
 
 
-def _transactions(hands: Hands) -> list[str]:
-    return [hands.here.tool("transactions", "list")]
-
-
 def _drain(hands: Hands) -> list[str]:
     """The commands that read the source's log ends, and except for a failback those of the state topics."""
     ends = _source_ends(hands)
@@ -190,7 +165,13 @@ def _drain(hands: Hands) -> list[str]:
 
 def _drain_back(hands: Hands) -> list[str]:
     mirrors = set(hands.copies(hands.plan.held)) - set(hands.plan.held)
-    places = [at for at in _committed(hands) if at.topic not in mirrors]
+    places = [
+        at
+        for plan in hands.plan.groups
+        for verdict in plan.verdicts
+        if (at := read_from(plan, verdict)) and verdict.source and verdict.target
+        if at.topic not in mirrors
+    ]
     ends = [hands.ends(hands.here, places, "latest")] if places else []
     return [*ends, *_state(hands)]
 
@@ -200,58 +181,38 @@ def _source_ends(hands: Hands) -> list[str]:
 
 
 def _state(hands: Hands) -> list[str]:
+    """The commands that read the log ends of the state topics, which have the same names on both clusters."""
     sides = (hands.here, hands.there)
-    return [_latest(side, topic) for topic in hands.plan.state for side in sides]
-
-
-def _latest(side: Place, topic: str) -> str:
-    """The command that reads the log ends of a topic that has the same name on both clusters."""
-    return side.tool("get-offsets", "--topic", topic, "--time", "latest")
+    return [
+        side.tool("get-offsets", "--topic", topic, "--time", "latest")
+        for topic in hands.plan.state
+        for side in sides
+    ]
 
 
 def _export(hands: Hands) -> list[str]:
     """The commands that copy whole topics to files: the start of the diverged tail is not known beforehand."""
     shown = ("offset", "partition", "timestamp", "key", "headers")
     printed = [word for name in shown for word in ("--property", f"print.{name}=true")]
+    whole = ("--from-beginning", "--timeout-ms", "30000", *printed)
     topics = sorted({at.topic for at in hands.sources})
     return [
-        hands.there.tool("console-consumer", *_whole(topic), *printed, config="--consumer.config")
+        hands.there.tool("console-consumer", "--topic", topic, *whole, config="--consumer.config")
         + f" > {shell_word(topic + '.txt')}"
         for topic in topics
     ]
 
 
-def _whole(topic: str) -> tuple[str, ...]:
-    return ("--topic", topic, "--from-beginning", "--timeout-ms", "30000")
-
-
-def _translate(hands: Hands) -> list[str]:
-    return [] if hands.plan.mode is Mode.EMERGENCY else [hands.describe(hands.here, "--offsets")]
-
-
 def _records(hands: Hands) -> list[str]:
     """The commands that read the record at each pair of offsets, on both clusters."""
-    return [
-        _record(side, at, offset)
-        for here, read, there, written in hands.answers[:_COMPARED]
-        for side, at, offset in ((hands.here, here, read), (hands.there, there, written))
-    ]
-
-
-def _record(side: Place, at: TopicPartition, offset: int) -> str:
     shown = ("--property", "print.timestamp=true", "--property", "print.key=true")
-    where = ("--topic", at.topic, "--partition", str(at.partition), "--offset", str(offset))
-    most = ("--max-messages", "1", "--timeout-ms", "10000")
-    return side.tool("console-consumer", *where, *most, *shown, config="--consumer.config")
-
-
-def _read(hands: Hands) -> list[str]:
-    return [_record(hands.there, there, written) for _, _, there, written in hands.answers[:_COMPARED]]
-
-
-def _clean_up(hands: Hands) -> list[str]:
-    groups = [word for plan in hands.plan.groups for word in ("--group", plan.group)]
-    return [hands.there.tool("consumer-groups", "--delete", *groups)]
+    one = ("--max-messages", "1", "--timeout-ms", "10000", *shown)
+    lines = []
+    for here, read, there, written in hands.answers[:_COMPARED]:
+        for side, at, offset in ((hands.here, here, read), (hands.there, there, written)):
+            where = ("--topic", at.topic, "--partition", str(at.partition), "--offset", str(offset))
+            lines.append(side.tool("console-consumer", *where, *one, config="--consumer.config"))
+    return lines
 
 
 def _validate(hands: Hands) -> list[str]:
@@ -266,7 +227,7 @@ def _write(hands: Hands) -> list[str]:
         if known:
             file = f"offsets-{number}.csv"
             lines += _after_drain(plan, file)
-            lines += _reset(hands.there, plan.group, known, file, "--execute")
+            lines += _reset(hands.there, plan.group, known, file)
             lines += _put_back(hands.there, plan, f"before-{number}.csv")
         else:
             lines.append(
@@ -284,12 +245,10 @@ def _after_drain(plan: GroupPlan, file: str) -> list[str]:
     ]
 
 
-def _reset(
-    place: Place, group: str, commits: Mapping[TopicPartition, Commit], file: str, how: str
-) -> list[str]:
+def _reset(place: Place, group: str, commits: Mapping[TopicPartition, Commit], file: str) -> list[str]:
     """The command that creates a reset file in Kafka's own format, and the command that applies it."""
     lines = write_reset_csv(ResetLine(None, at, commit.offset) for at, commit in sorted(commits.items()))
-    reset = ("--reset-offsets", "--group", group, "--from-file", file, how)
+    reset = ("--reset-offsets", "--group", group, "--from-file", file, "--execute")
     return [f"cat > {file} <<'END'", *lines.splitlines(), "END", place.tool("consumer-groups", *reset)]
 
 
@@ -300,7 +259,7 @@ def _put_back(place: Place, plan: GroupPlan, file: str) -> list[str]:
     """
     known = known_of(plan)
     before = {place: verdict.before for verdict, place, _ in known if verdict.before is not None}
-    lines = _reset(place, plan.group, before, file, "--execute") if before else []
+    lines = _reset(place, plan.group, before, file) if before else []
     fresh: dict[str, list[str]] = {}
     for at in sorted({place for _, place, _ in known} - before.keys()):
         fresh.setdefault(at.topic, []).append(str(at.partition))
@@ -310,40 +269,28 @@ def _put_back(place: Place, plan: GroupPlan, file: str) -> list[str]:
     return ["# to undo:", *(f"# {line}" for line in lines)]
 
 
-def _read_back(hands: Hands) -> list[str]:
-    return [hands.describe(hands.there, "--offsets")]
-
-
-def _none(_: Hands) -> list[str]:
-    return []
-
-
-def _committed(hands: Hands) -> list[TopicPartition]:
-    found = [(verdict, read_from(plan, verdict)) for plan in hands.plan.groups for verdict in plan.verdicts]
-    return [at for verdict, at in found if at is not None and verdict.source and verdict.target]
-
-
 _COMMANDS: dict[StepName, Callable[[Hands], list[str]]] = {
     StepName.CHECK: _check,
-    StepName.FENCE: _fence,
-    StepName.TRANSACTIONS: _transactions,
+    StepName.FENCE: lambda hands: _rules(hands.here, hands.plan.fence.denies),
+    StepName.TRANSACTIONS: lambda hands: [hands.here.tool("transactions", "list")],
     StepName.ENDS: _drain,
-    StepName.MARK: _mark,
+    StepName.MARK: lambda hands: _deny(hands, {at.topic for at in hands.sources}, "--add"),
     StepName.DRAIN: _drain,
     StepName.FIND: _source_ends,
     StepName.EXPORT: _export,
     StepName.DRAIN_BACK: _drain_back,
-    StepName.TRANSLATE: _translate,
+    StepName.TRANSLATE: (
+        lambda hands: [] if hands.plan.mode is Mode.EMERGENCY else [hands.describe(hands.here, "--offsets")]
+    ),
     StepName.VALIDATE: _validate,
     StepName.PROVE: _records,
-    StepName.PROMOTE: _promote,
-    StepName.WITHDRAW: _withdraw,
+    StepName.PROMOTE: lambda hands: _rules(hands.target, hands.plan.promotion.acls),
+    StepName.WITHDRAW: lambda hands: _rules(hands.target, hands.plan.promotion.acls, adds=False),
     StepName.WRITE: _write,
-    StepName.READ_BACK: _read_back,
-    StepName.HAND_OVER: _none,
-    StepName.RELEASE: _release,
-    StepName.READ: _read,
-    StepName.CLEAN_UP: _clean_up,
-    StepName.REPORT: _read_back,
+    StepName.READ_BACK: lambda hands: [hands.describe(hands.there, "--offsets")],
+    StepName.RELEASE: (
+        lambda hands: _deny(hands, hands.plan.released, "--remove", "--force") if hands.plan.released else []
+    ),
+    StepName.REPORT: lambda hands: [hands.describe(hands.there, "--offsets")],
 }
-"""The commands of every step; a test checks that none is missing."""
+"""The commands of every step of a runbook, but of `hand_over`, which no tool of Kafka's does."""

@@ -17,6 +17,9 @@ from mmtool.plan.failover.fence_plan import (
     fence_plan,
     unfenced,
 )
+from mmtool.plan.failover.steps import FENCE_STEPS, Mode, steps_of
+from mmtool.plan.groups.offsets import Direction, GroupPlan
+from mmtool.plan.words import Names
 from mmtool.translation.types import UNKNOWN
 
 PRINCIPALS = ("User:mm", "User:alice", "User:bob", SUPER_USER, "User:nobody")
@@ -167,10 +170,11 @@ def test_a_fence_says_whom_it_denies_what():
 
 @pytest.mark.parametrize("kind", [FenceKind.ACL, FenceKind.HOOK, FenceKind.WATCH])
 def test_the_steps_of_a_fence_without_topics_say_why_nothing_is_done(kind):
-    sentences = Fence(kind).sentences("east", "billing has", "east->west")
-    assert all(
-        said.endswith(": billing has no committed offset in a topic of east->west") for said in sentences
-    )
+    billing = GroupPlan("billing", Direction.FORWARD, ())
+    steps = steps_of(Mode.PLANNED, Names("east", "west"), (billing,), fence=Fence(kind))
+    said = [step.sentence for step in steps if step.name in FENCE_STEPS]
+    why = ": billing has no committed offset in a topic of east->west"
+    assert [sentence.endswith(why) for sentence in said] == [True, True, True]
 
 
 # --- guards and warnings ----------------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 import re
 import subprocess
+import tomllib
 from dataclasses import replace
-from string import Formatter
+from importlib.resources import files
+from itertools import product
 
 import pytest
 from hypothesis import given
@@ -15,20 +17,19 @@ from kit.scene import half_read
 from kit.there_and_back import ThereAndBack
 from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.report.plan_file import runbook_of, saved_of
+from mmtool.failover.report.runbook import Runbook, render
 from mmtool.plain_text import group_options
 from mmtool.plan.failover.divergence import TO_FILE, ToTopic
-from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, FenceKind
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.risks import Loss
 from mmtool.plan.failover.state_lag import StateLag
-from mmtool.plan.failover.steps import ORDER, Mode, StepName, steps_of
+from mmtool.plan.failover.steps import FENCE_STEPS, ORDER, Mode, StepName, case_of, steps_of
 from mmtool.plan.groups.applications import StateTopic
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.imports import parse_reset_csv
 from mmtool.plan.groups.offsets import Direction, GroupPlan
 from mmtool.plan.runbook.by_hand import Hands, Place
-from mmtool.plan.runbook.guides import FIELDS, guide_of
-from mmtool.plan.runbook.runbook import Runbook, render
 
 APP = GroupSelection(("app",))
 PLACES = Place("east", "east-1:9092"), Place("west", "west-1:9092")
@@ -56,13 +57,48 @@ def page_of(scene, mode=Mode.PLANNED, kept=None):
     return render(runbook_of(saved_by(scene, mode), scene.settings, "my file.properties", kept=kept))
 
 
-@pytest.mark.parametrize(("mode", "name"), [(mode, name) for mode in SAVABLE for name in ORDER[mode]])
-def test_every_step_has_all_its_texts(mode, name):
-    guide = guide_of(mode, name)
-    texts = [guide.done_when, guide.stop_when, guide.way_back, guide.by_hand]
-    fields = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field is not None}
-    assert all(text.endswith(".") for text in texts)
-    assert fields <= FIELDS
+def texts_of(page):
+    """The texts of each step of a page by their headings, by the step's name."""
+    steps = re.split(r"^### \d+\. (\w+)$", page, flags=re.MULTILINE)[1:]
+    return {
+        name: dict(re.findall(r"^- \*\*(.+?)\*\*: (.+)$", text, re.MULTILINE))
+        for name, text in zip(steps[::2], steps[1::2], strict=True)
+    }
+
+
+HEADINGS = ["Does", "Done when", "Stop when", "Undo", "By hand"]
+
+
+@pytest.mark.parametrize("mode", SAVABLE)
+def test_every_step_has_all_its_texts(scene, mode):
+    assert_whole(texts_of(page_of(scene, mode)), ORDER[mode])
+
+
+def assert_whole(texts, names):
+    assert list(texts) == list(names)
+    for of in texts.values():
+        assert list(of) == HEADINGS
+        assert all(text.endswith(".") for heading, text in of.items() if heading != "Does")
+        assert not re.search(r"[{}]", "".join(of.values()))
+
+
+def test_each_variant_of_a_text_is_one_that_a_plan_can_be():
+    fences = [NO_FENCE, *(Fence(kind, topics) for kind in FenceKind for topics in ((), ("orders",)))]
+    choices = [TO_FILE, ToTopic("salvage")]
+    names = [(), ("orders",)]
+    words = {"state", "promoted"}.union(
+        *(case_of(*case) for case in product(Mode, fences, choices, names, names))
+    )
+    tables = tomllib.loads(files("mmtool.plan.failover").joinpath("steps.toml").read_text())
+    variants = {
+        word
+        for table in tables.values()
+        for name, texts in table.items()
+        if isinstance(texts, dict)
+        for word in name.split(", ")
+    }
+    assert variants - words == set()
+    assert tables.keys() == {"shared", *StepName}
 
 
 @pytest.mark.parametrize(("mode", "name"), [(mode, name) for mode in SAVABLE for name in ORDER[mode]])
@@ -84,28 +120,29 @@ def test_the_pages_steps_are_the_plans_steps(scene, mode):
 def test_what_becomes_of_diverged_records_is_on_the_page_as_it_is_typed_and_done(scene):
     saved = saved_by(scene, Mode.FAILBACK, ToTopic("salvage"))
     page = render(runbook_of(saved, scene.settings, "my.properties", kept=None))
+    assert_whole(texts_of(page), ORDER[Mode.FAILBACK])
     assert "-g app --diverged topic salvage --execute" in page
     assert "- **Does**: write the diverged records to topic salvage of east" in page
     assert "The file of diverged records" not in page
 
 
-@pytest.mark.parametrize("name", ORDER[Mode.FAILBACK])
-def test_every_step_has_all_its_texts_where_diverged_records_go_into_a_topic(name):
-    guide = guide_of(Mode.FAILBACK, name, ToTopic("salvage"))
-    texts = [guide.done_when, guide.stop_when, guide.way_back, guide.by_hand]
-    fields = {field for text in texts for _, field, _, _ in Formatter().parse(text) if field is not None}
-    assert all(text.endswith(".") for text in texts)
-    assert fields <= FIELDS
+def fenced(scene, kind):
+    """The texts of a planned failover behind such a fence."""
+    saved = saved_by(scene, Mode.PLANNED)
+    fence = Fence(kind, ("orders",))
+    steps = steps_of(Mode.PLANNED, saved.names, saved.plan.groups, fence=fence)
+    saved = replace(saved, plan=replace(saved.plan, fence=fence, steps=steps))
+    return texts_of(render(runbook_of(saved, scene.settings, "my.properties", kept=None)))
 
 
-@pytest.mark.parametrize("name", [StepName.FENCE, StepName.TRANSACTIONS, StepName.ENDS])
 @pytest.mark.parametrize("kind", [FenceKind.ACL, FenceKind.HOOK, FenceKind.WATCH])
-def test_only_the_steps_of_a_fence_that_mmtool_sets_speak_of_rules_and_of_lifting_it(kind, name):
-    guide = guide_of(Mode.PLANNED, name, fence=kind)
-    texts = f"{guide.done_when} {guide.stop_when} {guide.way_back} {guide.by_hand}"
-    assert {field for _, field, _, _ in Formatter().parse(texts) if field} <= FIELDS
-    assert ("DENY" in texts) == (kind is FenceKind.ACL and name is StepName.FENCE)
-    assert ("lifts the fence" in texts) == (kind is not FenceKind.WATCH and name is not StepName.FENCE)
+def test_only_the_steps_of_a_fence_that_mmtool_sets_speak_of_rules_and_of_lifting_it(scene, kind):
+    texts = fenced(scene, kind)
+    assert_whole(texts, [*ORDER[Mode.PLANNED][:1], *FENCE_STEPS, *ORDER[Mode.PLANNED][1:]])
+    for name in FENCE_STEPS:
+        text = " ".join(text for heading, text in texts[name].items() if heading != "Does")
+        assert ("DENY" in text) == (kind is FenceKind.ACL and name is StepName.FENCE)
+        assert ("lifts the fence" in text) == (kind is not FenceKind.WATCH and name is not StepName.FENCE)
 
 
 def test_a_failback_hands_groups_over_to_offset_sync_and_other_modes_take_them_from_it(scene):
@@ -212,9 +249,10 @@ def test_a_failback_that_releases_no_topic_does_not_say_that_topics_are_mirrored
 
 
 @pytest.mark.parametrize("kind", [FenceKind.ACL, FenceKind.HOOK, FenceKind.WATCH])
-def test_behind_a_fence_the_drain_reaches_the_ends_that_were_watched(kind):
-    assert "when step watch_ends ended" in guide_of(Mode.PLANNED, StepName.DRAIN, fence=kind).done_when
-    assert "exit code 7" in guide_of(Mode.PLANNED, StepName.REPORT, fence=kind).stop_when
+def test_behind_a_fence_the_drain_reaches_the_ends_that_were_watched(scene, kind):
+    texts = fenced(scene, kind)
+    assert "when step watch_ends ended" in texts[StepName.DRAIN]["Done when"]
+    assert "exit code 7" in texts[StepName.REPORT]["Stop when"]
 
 
 def test_what_forbids_the_plan_stands_at_the_top(scene):
