@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from mmtool.commands import _options as options
 from mmtool.errors import UsageError
+from mmtool.plan.failover.choices import FenceKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,18 +19,9 @@ if TYPE_CHECKING:
     from mmtool.plan.runbook.plan_file import SavedPlan
 
 
-class Fence(StrEnum):
-    """How producers are kept off the source during a failover."""
-
-    NONE = "none"
-    ACL = "acl"
-    HOOK = "hook"
-    WATCH = "watch"
-
-
 WATCH = timedelta(seconds=2)
 Option = Annotated[
-    Fence,
+    FenceKind,
     typer.Option(
         "--fence",
         help="How producers are kept from writing to the groups' topics on the source. acl: DENY rules for the"
@@ -51,11 +42,11 @@ Watch = Annotated[
 ]
 
 
-def said(saved: SavedPlan | None, fence: Fence, watch: timedelta) -> dict[str, str]:
+def said(saved: SavedPlan | None, fence: FenceKind, watch: timedelta) -> dict[str, str]:
     """The options as a plan keeps them: those of the saved one, or what the command line says."""
     if saved is not None:
         return dict(saved.options)
-    more = {} if fence is Fence.NONE else {"fence_watch": f"{watch.total_seconds():g}s"}
+    more = {} if fence is FenceKind.NONE else {"fence_watch": f"{watch.total_seconds():g}s"}
     return {"fence": fence.value, **more}
 
 
@@ -66,7 +57,6 @@ def asked(flow: FlowSettings, said: Mapping[str, str], timeout: timedelta | None
         UsageError: A hook is asked for, and none is configured.
     """
     from mmtool.failover.service.fence import fence_asked
-    from mmtool.plan.failover.fence_plan import FenceKind
 
     kind, watch = FenceKind(said["fence"]), options.duration(said.get("fence_watch", WATCH))
     if kind is FenceKind.HOOK and "fence" not in flow.hooks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,6 +27,7 @@ from mmtool.commands._connections import (
 )
 from mmtool.commands._next import given
 from mmtool.output import OutputFormat, warn
+from mmtool.plan.failover.choices import FenceKind, Unknowns
 from mmtool.plan.failover.divergence import Kind
 
 if TYPE_CHECKING:
@@ -37,16 +37,8 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 
-class Unknown(StrEnum):
-    """A group's start position in a partition where its offset is unknown."""
-
-    LEAVE = "leave"
-    EARLIEST = "earliest"
-    LATEST = "latest"
-
-
 UnknownOption = Annotated[
-    Unknown,
+    Unknowns,
     typer.Option(
         "--unknown",
         help="What to commit where a group's offset is unknown and the group has no commit on the target."
@@ -108,7 +100,7 @@ def planned(
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
     partitions: options.Partitions = False,
-    fence: fences.Option = fences.Fence.NONE,
+    fence: fences.Option = FenceKind.NONE,
     fence_watch: fences.Watch = fences.WATCH,
     promote_acls: promotions.Option = False,
     principal_map: promotions.Principals = None,
@@ -169,7 +161,7 @@ def emergency(
     all_groups: options.AllGroups = False,
     unit: options.Unit = None,
     partitions: options.Partitions = False,
-    unknown: UnknownOption = Unknown.LEAVE,
+    unknown: UnknownOption = Unknowns.LEAVE,
     promote_acls: promotions.OptionInEmergency = False,
     principal_map: promotions.Principals = None,
     accept_data_loss: AcceptDataLoss = False,
@@ -203,7 +195,6 @@ def emergency(
     principals = promotions.asked(promoted)
     with connections.lock_requested(settings, timeout, execute=execute, yes=yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
-        from mmtool.plan.failover.emergency import Unknowns
 
         unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
         said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state) | promoted

@@ -166,6 +166,7 @@ def test_a_command_loads_only_typer_and_light_rooms_before_it_runs(modules):
     rooms = (*ours, "mmtool.__version__", "typer", "__future__")
     light = (
         *rooms,
+        "mmtool.plan.failover.choices",
         "mmtool.plan.failover.divergence",
         "mmtool.metrics.families",
         "mmtool.rights.needs",

@@ -24,7 +24,7 @@ from mmtool.insight.target_only import TargetSide
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import Bounds, StoredCheckpoint
 from mmtool.plan.failover.acl_rules import ANY_HOST, LITERAL, Binding
-from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.failover.choices import FenceKind
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.documents import FlowRecord
 from mmtool.plan.records.identity import FlowIdentity

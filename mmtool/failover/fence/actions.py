@@ -17,7 +17,8 @@ from mmtool.errors import (
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER
 from mmtool.plain_text import shell_line, shell_word
 from mmtool.plan.failover.acl_rules import acl_command
-from mmtool.plan.failover.fence_plan import FenceKind, unfenced
+from mmtool.plan.failover.choices import FenceKind
+from mmtool.plan.failover.fence_plan import unfenced
 from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, counted, few, joined, moment, then
 from mmtool.translation.types import UNKNOWN, Unknown
 

@@ -24,14 +24,8 @@ from mmtool.failover.report.plan_file import seen_of_target
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.target_only import identity_on_target, look_at_target, removed_groups
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
-from mmtool.plan.failover.emergency import (
-    Unknowns,
-    costs_of,
-    loss_told,
-    may_lose,
-    plan_emergency,
-    told_before,
-)
+from mmtool.plan.failover.choices import Unknowns
+from mmtool.plan.failover.emergency import costs_of, loss_told, may_lose, plan_emergency, told_before
 from mmtool.plan.failover.failover_plan import active_guards
 from mmtool.plan.failover.fence_plan import topics_to_fence
 from mmtool.plan.failover.half_transactions import told_by_target, transactions_on_target

@@ -24,7 +24,7 @@ from mmtool.failover.operation.operation import Operation
 from mmtool.output import talk
 from mmtool.output.values import plain
 from mmtool.plain_text import printable, shell_word
-from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.failover.choices import FenceKind
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.words import then

@@ -26,11 +26,12 @@ from mmtool.failover.report.rows import (
 from mmtool.failover.report.skipped_tail import place_of_skipped, way_to_read_skipped
 from mmtool.plain_text import group_options, shell_line
 from mmtool.plan.failover.acl_rules import acl_command
+from mmtool.plan.failover.choices import FenceKind
 from mmtool.plan.failover.divergence import ToTopic
 from mmtool.plan.failover.drill import shadowed
 from mmtool.plan.failover.emergency import losses, total_expected
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
-from mmtool.plan.failover.fence_plan import FenceKind, lowering_commands
+from mmtool.plan.failover.fence_plan import lowering_commands
 from mmtool.plan.failover.risks import Loss, total_loss
 from mmtool.plan.failover.steps import Mode, topics_of
 from mmtool.plan.groups.offsets import Direction

@@ -18,7 +18,7 @@ from mmtool.failover.operation.journal import About, Both, Journalist
 from mmtool.failover.operation.recovery import find
 from mmtool.failover.service import connections
 from mmtool.output import bind, detail, talk
-from mmtool.plan.failover.emergency import Unknowns
+from mmtool.plan.failover.choices import Unknowns
 from mmtool.plan.failover.steps import Mode
 from mmtool.runtime import process
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.failover.fence.steps import FenceAsked
 from mmtool.failover.service import connections
-from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.failover.choices import FenceKind
 
 if TYPE_CHECKING:
     from datetime import timedelta

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from mmtool.failover.service.work import Work
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.failover.acl_promotion import PrincipalMap
+    from mmtool.plan.failover.choices import Unknowns
     from mmtool.plan.failover.divergence import Diverged
-    from mmtool.plan.failover.emergency import Unknowns
     from mmtool.plan.groups.facts import GroupSelection
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.runbook.plan_file import SavedPlan

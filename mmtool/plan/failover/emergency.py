@@ -12,11 +12,11 @@ U  a partition for which a group's offset is unknown gets no commit, unless the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mmtool.plain_text import duration
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
+from mmtool.plan.failover.choices import Unknowns
 from mmtool.plan.failover.failover_plan import (
     FailoverPlan,
     active_guards,
@@ -46,14 +46,6 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _RULES = Rules(allow_skip=True, source_lost=True)
-
-
-class Unknowns(StrEnum):
-    """``--unknown``: a group's start position in a partition where its offset is unknown."""
-
-    LEAVE = "leave"
-    EARLIEST = "earliest"
-    LATEST = "latest"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.plain_text import shell_word
@@ -17,6 +16,7 @@ from mmtool.plan.failover.acl_rules import (
     or_show,
     rows_of,
 )
+from mmtool.plan.failover.choices import FenceKind
 from mmtool.plan.failover.guards import Guard, no_authorizer
 from mmtool.plan.words import few
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
@@ -275,19 +275,6 @@ def _by_principal(writers: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 
 WATCH_SECONDS = 2.0
-
-
-class FenceKind(StrEnum):
-    """How producers are kept off the source (the contract's words)."""
-
-    NONE = "none"
-    """No fence: producers may stay while groups move."""
-    ACL = "acl"
-    """A DENY of WRITE for each principal that a rule allows to write."""
-    HOOK = "hook"
-    """The operator's executable in ``mmtool.hook.fence``."""
-    WATCH = "watch"
-    """No action: the operator has stopped the producers, and mmtool checks it."""
 
 
 @dataclass(frozen=True, slots=True)

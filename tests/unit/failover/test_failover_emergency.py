@@ -13,7 +13,7 @@ from mmtool.failover.modes.emergency import execute, rehearse
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.report.report import ended_row, next_steps, recorded_row, rehearsed_row, summary
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.failover.emergency import Unknowns
+from mmtool.plan.failover.choices import Unknowns
 from mmtool.plan.failover.emergency_facts import REPORT_SECONDS, SEEN_GRACE_SECONDS
 from mmtool.plan.failover.steps import ORDER, Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member

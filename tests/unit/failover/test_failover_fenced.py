@@ -21,7 +21,7 @@ from mmtool.failover.operation.states import Event
 from mmtool.failover.report.report import ended_row, next_steps, rehearsed_row, reverse_lines
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.acl_rules import Binding
-from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.failover.choices import FenceKind
 from mmtool.plan.failover.steps import ORDER, Mode, order_of
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.records.identity import FlowIdentity

@@ -15,7 +15,8 @@ from mmtool.failover.fence.actions import (
 )
 from mmtool.kafka.ports import Bounds, Problem
 from mmtool.plan.failover.acl_rules import Binding
-from mmtool.plan.failover.fence_plan import FenceKind, OpenTransaction
+from mmtool.plan.failover.choices import FenceKind
+from mmtool.plan.failover.fence_plan import OpenTransaction
 from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition
 
 ORDERS, BILLS = TopicPartition("orders", 0), TopicPartition("bills", 0)

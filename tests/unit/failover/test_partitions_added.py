@@ -11,7 +11,7 @@ from mmtool.failover.modes import drill, failback, planned_mode
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.report.report import ended_row
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.failover.fence_plan import FenceKind
+from mmtool.plan.failover.choices import FenceKind
 from mmtool.plan.failover.steps import ORDER, Mode, StepName, order_of
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.translation.types import TopicPartition

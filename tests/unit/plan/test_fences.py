@@ -8,15 +8,8 @@ from hypothesis import strategies as st
 
 from kit.fences import SUPER_USER, TOPICS, fence_facts, may
 from mmtool.plan.failover.acl_rules import EVERYBODY, Binding
-from mmtool.plan.failover.fence_plan import (
-    CannotTell,
-    Fence,
-    FenceFacts,
-    FenceKind,
-    FencePlan,
-    fence_plan,
-    unfenced,
-)
+from mmtool.plan.failover.choices import FenceKind
+from mmtool.plan.failover.fence_plan import CannotTell, Fence, FenceFacts, FencePlan, fence_plan, unfenced
 from mmtool.plan.failover.steps import FENCE_STEPS, Mode, steps_of
 from mmtool.plan.groups.offsets import Direction, GroupPlan
 from mmtool.plan.words import Names
