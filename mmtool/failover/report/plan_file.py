@@ -10,9 +10,9 @@ from mmtool.errors import RefusedError, StalePlanError, UsageError
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.failover.report.runbook import Runbook, render
 from mmtool.plain_text import group_options
-from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.groups.offsets import Direction, topic_names
 from mmtool.plan.records.documents import UnreadableDocumentError
-from mmtool.plan.runbook.by_hand import Place, read_from
+from mmtool.plan.runbook.by_hand import Place
 from mmtool.plan.runbook.fingerprint import SideSeen, TopicSeen, another_cluster, fingerprint_of
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import counted
@@ -47,7 +47,7 @@ def seen_of_flow(flow: FlowNow, groups: Iterable[GroupFacts], plans: Collection[
     target = SideSeen(flow.identity.target_id, copies)
     home = any(plan.direction is Direction.REVERSE for plan in plans)
     here, there = (target, source) if home else (source, target)
-    return fingerprint_of(here, there, groups, renamed_by(plans))
+    return fingerprint_of(here, there, groups, dict(topic_names(plans)))
 
 
 def seen_of_target(now: TargetNow, plans: Iterable[GroupPlan]) -> Fingerprint:
@@ -61,20 +61,12 @@ def seen_of_target(now: TargetNow, plans: Iterable[GroupPlan]) -> Fingerprint:
         SideSeen(now.source_id, here),
         SideSeen(now.target_id, _topics(now.topics)),
         now.facts.groups,
-        renamed_by(plans),
+        dict(topic_names(plans)),
     )
 
 
 def _topics(topics: Mapping[str, TopicFacts]) -> dict[str, TopicSeen]:
     return {name: TopicSeen(topic.topic_id, topic.partitions) for name, topic in topics.items()}
-
-
-def renamed_by(plans: Iterable[GroupPlan]) -> dict[str, str]:
-    """Topic names on the cluster that groups move to, by the names on the cluster that they move from."""
-    found = [
-        (read_from(plan, verdict), plan.written_to(verdict)) for plan in plans for verdict in plan.verdicts
-    ]
-    return {here.topic: there.topic for here, there in found if here is not None and there is not None}
 
 
 _REHEARSE = "rehearse again with --out FILE, and review the new plan"

@@ -34,13 +34,13 @@ from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.fence_plan import lowering_commands
 from mmtool.plan.failover.risks import Loss, total_loss
 from mmtool.plan.failover.steps import Mode, topics_of
-from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.groups.offsets import Direction, topic_names
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, are, clock_time, counted, few
 from mmtool.translation.types import UNKNOWN, or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
@@ -583,16 +583,7 @@ def _moved(ended: Ended) -> list[str]:
 
 def _renamed(ended: Ended) -> str:
     """The topic names that the moved consumers subscribe to, as a sentence; empty if the names stay."""
-    pairs = sorted(set(_named_both_ways(ended.cutover.plans)))
-    if ended.rehearsal.plan.mode is Mode.FAILBACK:
-        pairs = [(there, here) for here, there in pairs]
+    pairs = topic_names(ended.cutover.plans)
     beside = "and" if ended.rehearsal.plan.moves_producers else "instead of"
     changed = [f"{there} {beside} {here}" for here, there in pairs if here != there]
     return f"; they must subscribe to {', and '.join(changed)}" if changed else ""
-
-
-def _named_both_ways(plans: Collection[GroupPlan]) -> Iterable[tuple[str, str]]:
-    for plan in plans:
-        for verdict in plan.verdicts:
-            if verdict.source is not None and verdict.target is not None:
-                yield verdict.source.topic, verdict.target.topic

@@ -19,7 +19,8 @@ from mmtool.plan.failover.steps import (
     text_of,
     topics_of,
 )
-from mmtool.plan.runbook.by_hand import Hands, read_from
+from mmtool.plan.groups.offsets import topic_names
+from mmtool.plan.runbook.by_hand import Hands
 from mmtool.plan.words import ID_PLACEHOLDER, code, counted, few, moment, prose, row
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
 from mmtool.translation.types import UNKNOWN
@@ -27,6 +28,7 @@ from mmtool.translation.types import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.steps import Step
     from mmtool.plan.groups.offsets import GroupPlan, Verdict
     from mmtool.plan.runbook.by_hand import Place
@@ -96,7 +98,7 @@ def render(runbook: Runbook) -> str:
         offsets=_offsets(runbook),
         execute=runbook.command("failover", plan.mode, *runbook.meant, *accept, "--execute"),
         steps=[_step(step, runbook) for step in plan.steps],
-        renamed=_renamed(runbook),
+        renamed=_renamed(plan),
         failback=runbook.of_flow("failover", "failback", more=group_options(saved.groups)),
         unknown=UNKNOWN,
         code=code,
@@ -150,7 +152,7 @@ def _cells(plan: GroupPlan, verdict: Verdict, mode: Mode) -> Sequence[str]:
     offset, how = _answer(verdict, mode)
     return (
         code(plan.group),
-        _place(read_from(plan, verdict)),
+        _place(plan.read_from(verdict)),
         "" if verdict.commit is None else str(verdict.commit.offset),
         _place(plan.written_to(verdict)),
         "" if verdict.before is None else str(verdict.before.offset),
@@ -223,13 +225,8 @@ def _fields(runbook: Runbook, step: StepName, topics: Sequence[str]) -> dict[str
     }
 
 
-def _renamed(runbook: Runbook) -> str:
+def _renamed(plan: FailoverPlan) -> str:
     """The topics that consumers must subscribe to on the destination; empty if all names stay."""
-    found = [
-        (read_from(plan, verdict), plan.written_to(verdict))
-        for plan in runbook.saved.plan.groups
-        for verdict in plan.verdicts
-    ]
-    pairs = sorted({(here.topic, there.topic) for here, there in found if here and there})
-    beside = "and" if runbook.saved.plan.moves_producers else "instead of"
+    pairs = topic_names(plan.groups)
+    beside = "and" if plan.moves_producers else "instead of"
     return few([f"{code(there)} {beside} {code(here)}" for here, there in pairs if here != there], _NAMED)

@@ -205,6 +205,10 @@ class GroupPlan:
             if verdict.before is not None and (place := self.written_to(verdict)) in places
         }
 
+    def read_from(self, verdict: Verdict) -> TopicPartition | None:
+        """The partition that a verdict's commit was read from; None where it has no name there."""
+        return verdict.source if self.direction is Direction.FORWARD else verdict.target
+
     def written_to(self, verdict: Verdict) -> TopicPartition | None:
         """The partition that a verdict's commit is written to; None where it has no name there."""
         return verdict.target if self.direction is Direction.FORWARD else verdict.source
@@ -255,6 +259,12 @@ def plan_group(
     if not verdicts:
         verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
     return GroupPlan(group.group, rules.direction, tuple(sorted(verdicts, key=_order)), rules.sides)
+
+
+def topic_names(plans: Iterable[GroupPlan]) -> list[tuple[str, str]]:
+    """The topics of plans by their names on the cluster that groups leave and on the destination, sorted."""
+    places = [(plan.read_from(one), plan.written_to(one)) for plan in plans for one in plan.verdicts]
+    return sorted({(here.topic, there.topic) for here, there in places if here and there})
 
 
 def _order(verdict: Verdict) -> TopicPartition:

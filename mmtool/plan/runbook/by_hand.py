@@ -9,7 +9,6 @@ from mmtool.plain_text import fits_shell, shell_line, shell_word
 from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.failover.steps import Mode, StepName
 from mmtool.plan.groups.imports import ResetLine, write_reset_csv
-from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.words import file_part
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class Hands:
             (here, verdict.commit.offset, there, commit.offset)
             for plan in self.plan.groups
             for verdict, there, commit in known_of(plan)
-            if (here := read_from(plan, verdict)) is not None and verdict.commit is not None
+            if (here := plan.read_from(verdict)) is not None and verdict.commit is not None
         ]
 
     @property
@@ -112,11 +111,6 @@ class Hands:
     def ends(self, place: Place, places: Iterable[TopicPartition], when: str) -> str:
         named = ",".join(f"{at.topic}:{at.partition}" for at in sorted(set(places)))
         return place.tool("get-offsets", "--topic-partitions", named, "--time", when)
-
-
-def read_from(plan: GroupPlan, verdict: Verdict) -> TopicPartition | None:
-    """The partition that a verdict's commit was read from; None where it has no name there."""
-    return verdict.source if plan.direction is Direction.FORWARD else verdict.target
 
 
 def known_of(plan: GroupPlan) -> list[tuple[Verdict, TopicPartition, Commit]]:
@@ -169,7 +163,7 @@ def _drain_back(hands: Hands) -> list[str]:
         at
         for plan in hands.plan.groups
         for verdict in plan.verdicts
-        if (at := read_from(plan, verdict)) and verdict.source and verdict.target
+        if (at := plan.read_from(verdict)) and verdict.source and verdict.target
         if at.topic not in mirrors
     ]
     ends = [hands.ends(hands.here, places, "latest")] if places else []
