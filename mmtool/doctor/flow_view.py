@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError
 from mmtool.insight.flow_now import FlowNow
-from mmtool.plan.flow.status import FlowFacts, standings
+from mmtool.insight.status import flow_facts
+from mmtool.plan.flow.status import standings
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.runtime.threads import Once
@@ -172,32 +173,12 @@ class FlowView:
 
     def _standings(self) -> list[PartitionStatus]:
         """The status of every partition; empty where mmtool never ran the flow."""
-        identity, control, topics = self.identity(), self.control(), self.mirrored()
+        control = self.control()
         if control.flow is None:
             return []
-        bounds, there = self.source_bounds(), self.target_topics()
-        return standings(
-            FlowFacts(
-                source=self.settings.source.alias,
-                target=self.settings.target.alias,
-                ran=True,
-                topics=topics,
-                remote={name: self.settings.remote_topic(name) for name in topics},
-                ends={place: log.log_end for place, log in bounds.items()},
-                owner=control.owner,
-                members=self.watch.members(identity),
-                positions=dict(control.positions),
-                target_ids={name: topic.topic_id for name, topic in there.items()},
-                now_ms=now_ms(),
-                blocks=self.blocks(),
-                holds=control.holds,
-                refused=control.refused_beside(topics),
-                begins_again=self.settings.begins_again,
-                kept_in={name: kept for name in topics if (kept := self.settings.kept_in(name))},
-                refreshes=self.settings.refresh_topics,
-                shards=control.flow.shards,
-            )
-        )
+        ends = {place: log.log_end for place, log in self.source_bounds().items()}
+        facts = flow_facts(self.now(), ends, self.watch.members(self.identity()), control)
+        return standings(replace(facts, blocks=self.blocks()))
 
     # --- groups -------------------------------------------------------------------------------------------
 

@@ -141,8 +141,11 @@ class WatchedFlow:
             ends = {place: log.log_end for place, log in bounds.items()}
             starts = {place: log.log_start for place, log in bounds.items()}
             problems = {place: error.message for place, error in bounds.failed.items()}
-            heard = self._heard(flow, ends, members.result())
-            facts = self._unlisted(replace(heard, starts=starts, problems=problems))
+            facts = flow_facts(flow, ends, members.result(), self.watch.control(flow.identity))
+            if facts.announced and any(standing.is_behind for standing in standings(facts)):
+                time.sleep(_PUMPS_WRITE_SECONDS)
+                facts = flow_facts(flow, ends, facts.members, self.watch.control(flow.identity))
+            facts = self._unlisted(replace(facts, starts=starts, problems=problems))
             if not facts.ran or has_silent(facts):  # a flow without a record of its own may have lost it
                 facts = self._unlisted(replace(facts, blocks=self.watch.newest_blocks(flow.identity)))
             if facts.holder is None and has_unmirrored(facts):
@@ -185,7 +188,7 @@ class WatchedFlow:
             }
             ids = {name: topic.topic_id for name, topic in self.clusters.target.topics().items()}
             flow = FlowNow(self.clusters, identity, topics, bool(self.topics), ids)
-            facts = replace(self._facts(flow, {}, members.result()), blocks=blocks)
+            facts = replace(flow_facts(flow, {}, members.result(), control), blocks=blocks)
             rows = tuple(seen_last(one.row, stored.get(one.place)) for one in standings(facts))
             activities = tuple(activity_of(facts, row) for row in rows)
             return FlowStatus(facts, self._with_offsets(rows), groups.result(), activities, away)
@@ -203,42 +206,6 @@ class WatchedFlow:
             return self.watch.checkpointed_groups()
         except MmtoolError:
             return None
-
-    def _heard(
-        self, flow: FlowNow, ends: Mapping[TopicPartition, int], members: tuple[FlowMember, ...]
-    ) -> FlowFacts:
-        facts = self._facts(flow, ends, members)
-        if facts.announced and any(standing.is_behind for standing in standings(facts)):
-            time.sleep(_PUMPS_WRITE_SECONDS)
-            facts = self._facts(flow, ends, members)
-        return facts
-
-    def _facts(
-        self, flow: FlowNow, ends: Mapping[TopicPartition, int], members: tuple[FlowMember, ...]
-    ) -> FlowFacts:
-        control: ControlView = self.watch.control(flow.identity)
-        settings = self.clusters.settings
-        return FlowFacts(
-            source=settings.source.alias,
-            target=settings.target.alias,
-            ran=control.flow is not None,
-            topics=flow.topics,
-            remote={name: flow.remote(name) for name in flow.topics},
-            ends=ends,
-            owner=control.owner,
-            members=members,
-            positions=dict(control.positions),
-            target_ids=flow.target_ids,
-            now_ms=int(time.time() * 1000),
-            holds=control.holds,
-            refused=control.refused_beside(flow.topics),
-            slots=control.slots,
-            shards=control.flow.shards if control.flow is not None else 0,
-            begins_again=settings.begins_again,
-            kept_in={name: there for name in flow.topics if (there := settings.kept_in(name))},
-            refreshes=settings.refresh_topics,
-            trails=control.trails,
-        )
 
     def _rows(self, facts: FlowFacts) -> tuple[PartitionRow, ...]:
         row = flow_row(facts)
@@ -271,6 +238,44 @@ class WatchedFlow:
             for one in found
         ]
         return tuple(sorted([*listed, *vanished_rows(facts)], key=lambda row: (row.topic, row.partition)))
+
+
+def flow_facts(
+    flow: FlowNow,
+    ends: Mapping[TopicPartition, int],
+    members: tuple[FlowMember, ...],
+    control: ControlView,
+) -> FlowFacts:
+    """The facts for a flow's status, without offset runs.
+
+    Args:
+        flow: The flow.
+        ends: The source's ends that can be mirrored.
+        members: The members of its ownership group.
+        control: Its control topic, read after ``ends``.
+    """
+    settings = flow.clusters.settings
+    return FlowFacts(
+        source=settings.source.alias,
+        target=settings.target.alias,
+        ran=control.flow is not None,
+        topics=flow.topics,
+        remote={name: flow.remote(name) for name in flow.topics},
+        ends=ends,
+        owner=control.owner,
+        members=members,
+        positions=dict(control.positions),
+        target_ids=flow.target_ids,
+        now_ms=int(time.time() * 1000),
+        holds=control.holds,
+        refused=control.refused_beside(flow.topics),
+        slots=control.slots,
+        shards=control.flow.shards if control.flow is not None else 0,
+        begins_again=settings.begins_again,
+        kept_in={name: there for name in flow.topics if (there := settings.kept_in(name))},
+        refreshes=settings.refresh_topics,
+        trails=control.trails,
+    )
 
 
 def written_times(
