@@ -154,13 +154,7 @@ class FlowView:
 
     def _now(self) -> FlowNow:
         there = self.target_topics()
-        return FlowNow(
-            self.clusters,
-            self.identity(),
-            self.mirrored(),
-            target_ids={name: topic.topic_id for name, topic in there.items()},
-            target_partitions={name: topic.partitions for name, topic in there.items()},
-        )
+        return FlowNow(self.clusters, self.identity(), self.mirrored(), target_topics=there)
 
     def _other_controls(self) -> dict[str, ControlView]:
         """Control topics of mmtool's other flows to this target, by their source's alias."""

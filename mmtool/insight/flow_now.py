@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.types import TopicId
 
 
 F = TypeVar("F")
@@ -158,8 +157,7 @@ class FlowNow:
     Attributes:
         topics: The source's topics that the flow mirrors, by name; those of ``--topic`` where it was given.
         narrowed: ``--topic`` was given: commits of other topics are not reported.
-        target_ids: The ids of the target's topics, by name.
-        target_partitions: How many partitions each of them has, where that was read.
+        target_topics: The target's topics, by name.
         mirrored_to: Directions in which commits are read from a cluster that flows other than the reverse flow mirror
             to as well.
         then: The next flow of a chain, whose source is this one's target.
@@ -169,10 +167,9 @@ class FlowNow:
     identity: FlowIdentity
     topics: Mapping[str, TopicFacts]
     narrowed: bool = False
-    target_ids: Mapping[str, TopicId] = field(default_factory=dict)
+    target_topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     mirrored_to: frozenset[Direction] = frozenset()
     then: FlowNow | None = None
-    target_partitions: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def end(self) -> FlowNow:
@@ -213,5 +210,5 @@ class FlowNow:
         """Whether the target's topic is the one that was mirrored to, and not another one under its name (KIP-516)."""
         if known is None:
             return True
-        there = self.target_ids.get(known.about.target_topic)
-        return there is None or there == known.about.target_topic_id
+        there = self.target_topics.get(known.about.target_topic)
+        return there is None or there.topic_id == known.about.target_topic_id

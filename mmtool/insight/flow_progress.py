@@ -64,7 +64,8 @@ def _mirror_ends(flow: FlowNow, found: MirrorMakerProgress) -> dict[TopicPartiti
     there = {
         place: mirror
         for place, mirror in mirrors.items()
-        if mirror.partition < flow.target_partitions.get(mirror.topic, 0)
+        if mirror.topic in flow.target_topics
+        if mirror.partition < flow.target_topics[mirror.topic].partitions
     }
     bounds = flow.clusters.target.bounds_each(there.values())
     return {place: bounds[mirror].log_end for place, mirror in there.items() if mirror in bounds}

@@ -191,7 +191,8 @@ def _maps_back(flow: FlowNow) -> dict[TopicPartition, PartitionMap]:
         for m in maps
         if m.about.target_topic in flow.topics
         and m.about.target_topic_id == flow.topics[m.about.target_topic].topic_id
-        and m.about.topic_id == flow.target_ids.get(m.about.source_topic)
+        and m.about.source_topic in flow.target_topics
+        and m.about.topic_id == flow.target_topics[m.about.source_topic].topic_id
     }
 
 

@@ -37,7 +37,7 @@ class _Search:
         self.facts, self.commit, self.told, self.stretch = facts, commit, told, stretch
         known = flow.topics[facts.source.topic].topic_id
         self.here = LogPart(facts.source, known, stretch.upstream, stretch.most)
-        there = flow.target_ids[facts.target.topic]
+        there = flow.target_topics[facts.target.topic].topic_id
         self.there = LogPart(facts.target, there, stretch.downstream, len(stretch.downstream))
 
 

@@ -186,8 +186,8 @@ class WatchedFlow:
                 for at, of in sorted(stored.items())
                 if means(at.topic)
             }
-            ids = {name: topic.topic_id for name, topic in self.clusters.target.topics().items()}
-            flow = FlowNow(self.clusters, identity, topics, bool(self.topics), ids)
+            there = self.clusters.target.topics()
+            flow = FlowNow(self.clusters, identity, topics, bool(self.topics), there)
             facts = replace(flow_facts(flow, {}, members.result(), control), blocks=blocks)
             rows = tuple(seen_last(one.row, stored.get(one.place)) for one in standings(facts))
             activities = tuple(activity_of(facts, row) for row in rows)
@@ -265,7 +265,7 @@ def flow_facts(
         owner=control.owner,
         members=members,
         positions=dict(control.positions),
-        target_ids=flow.target_ids,
+        target_ids={name: topic.topic_id for name, topic in flow.target_topics.items()},
         now_ms=int(time.time() * 1000),
         holds=control.holds,
         refused=control.refused_beside(flow.topics),

@@ -126,7 +126,6 @@ def look(clusters: FlowClusters, topics: Collection[str] = (), *, past: bool = F
     clusters.state.check_aliases(identity, there)
     if clusters.back is not None:
         clusters.back.check_aliases(identity.way_back, here)
-    ids = {name: topic.topic_id for name, topic in there.items()}
     reading = {Direction.FORWARD: (here, identity.way_back), Direction.REVERSE: (there, identity)}
     others = frozenset(d for d, (names, ours) in reading.items() if mirrors_others(names, ours))
     return FlowNow(
@@ -140,9 +139,8 @@ def look(clusters: FlowClusters, topics: Collection[str] = (), *, past: bool = F
             clusters.source.lacks,
         ),
         bool(topics),
-        ids,
+        there,
         others,
-        target_partitions={name: topic.partitions for name, topic in there.items()},
     )
 
 
@@ -165,8 +163,7 @@ def look_again(flow: FlowNow) -> FlowNow:
     return replace(
         flow,
         topics={**flow.topics, **now},
-        target_ids={name: topic.topic_id for name, topic in there.items()},
-        target_partitions={name: topic.partitions for name, topic in there.items()},
+        target_topics=there,
     )
 
 

@@ -38,13 +38,8 @@ if TYPE_CHECKING:
 
 def seen_of_flow(flow: FlowNow, groups: Iterable[GroupFacts], plans: Collection[GroupPlan]) -> Fingerprint:
     """The fingerprint of a plan whose clusters both answered: a planned failover or a failback."""
-    copies = {
-        name: TopicSeen(topic_id, flow.target_partitions[name])
-        for name, topic_id in flow.target_ids.items()
-        if name in flow.target_partitions
-    }
     source = SideSeen(flow.identity.source_id, _topics(flow.topics))
-    target = SideSeen(flow.identity.target_id, copies)
+    target = SideSeen(flow.identity.target_id, _topics(flow.target_topics))
     home = any(plan.direction is Direction.REVERSE for plan in plans)
     here, there = (target, source) if home else (source, target)
     return fingerprint_of(here, there, groups, dict(topic_names(plans)))

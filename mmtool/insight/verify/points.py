@@ -74,8 +74,8 @@ class VerifiedPoints:
         """How far a partition was verified last (B); None where it never was."""
         topic = self._flow.topics.get(place.topic)
         record = None if topic is None else self._records.get((topic.topic_id, place.partition))
-        target_id = self._flow.target_ids.get(self._flow.remote(place.topic))
-        if record is None or record.target_topic_id != target_id:
+        there = self._flow.target_topics.get(self._flow.remote(place.topic))
+        if record is None or there is None or record.target_topic_id != there.topic_id:
             return None
         return Joint(record.upstream, record.downstream)
 
@@ -86,7 +86,7 @@ class VerifiedPoints:
             VerifiedRecord(
                 place.topic,
                 self._flow.topics[place.topic].topic_id,
-                self._flow.target_ids[self._flow.remote(place.topic)],
+                self._flow.target_topics[self._flow.remote(place.topic)].topic_id,
                 place.partition,
                 *point,
                 by,

@@ -122,7 +122,7 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since |
         partitions[place] = ComparedPartition(
             one,
             flow.topics[place.topic].topic_id,
-            flow.target_ids[one.target.topic],
+            flow.target_topics[one.target.topic].topic_id,
             frontier,
             compacted=bool({place.topic, one.target.topic} & compacted),
             since=begin.get(place),
@@ -251,7 +251,7 @@ def _compacted(
     settings = flow.clusters.settings
     sides = (
         (settings.source, {place.topic for place in facts}),
-        (settings.target, {one.target.topic for one in facts.values()} & flow.target_ids.keys()),
+        (settings.target, {one.target.topic for one in facts.values()} & flow.target_topics.keys()),
     )
     return frozenset(topic for cluster, topics in sides for topic in _compacted_of(cluster, topics, warnings))
 

@@ -115,7 +115,10 @@ def _group_duties(run: FlowRun) -> list[Duty]:
             clusters,
             run.flow.identity,
             {topic.name: TopicFacts(topic.name, topic.topic_id, topic.partitions) for topic in topics},
-            target_ids={topic.target_name: topic.target_id for topic in topics},
+            target_topics={
+                topic.target_name: TopicFacts(topic.target_name, topic.target_id, topic.partitions)
+                for topic in topics
+            },
             mirrored_to=frozenset({Direction.FORWARD})
             if mirrors_others(run.flow.source.topics, run.flow.identity.way_back)
             else frozenset(),

@@ -240,7 +240,7 @@ def _partitions(
             *place,
             source,
             target,
-            flow.target_ids.get(target, TopicId("")),
+            flow.target_topics[target].topic_id if target in flow.target_topics else TopicId(""),
         )
         for place, (source, target) in names.items()
     }
@@ -327,7 +327,7 @@ def _writable(
     for place, about in _partitions(flow, past).items():
         shard = shard_of(*place, count)
         keeps_offsets = flow.clusters.settings.keeps_offsets(about.source_topic)
-        if shard in doubt and about.target_topic in flow.target_ids and not keeps_offsets:
+        if shard in doubt and about.target_topic in flow.target_topics and not keeps_offsets:
             places[shard].add(about.downstream)
     return places
 
