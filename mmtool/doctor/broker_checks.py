@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.entrances import release_of
 from mmtool.doctor.finding import Check, ok, problem, warning
-from mmtool.doctor.flow_scope import identity_of, mirrored_topics, mm2_topics, own_topics
+from mmtool.doctor.flow_scope import mirrored_topics, mm2_topics, own_topics
 from mmtool.doctor.spark import SparkFacts, judge_spark, master_addresses, memory_bytes, unreachable_addresses
 from mmtool.errors import UsageError
 from mmtool.java import java_binary
@@ -341,12 +341,14 @@ _CAPS_MIN_ISR = (3, 7)
 
 def check_same_cluster(flow: ExaminedFlow) -> Iterable[Finding]:
     """Check that the flow's two aliases name two different clusters."""
-    source, target = flow.clusters.source.probe(), flow.clusters.target.probe()
-    if source != target:
+    identity = flow.view.identity()
+    if identity.source_id != identity.target_id:
         yield ok(Check.CLUSTER_ID, "", "source and target are two clusters", flow.name)
         return
     one, other = flow.settings.source.alias, flow.settings.target.alias
-    message = f"{one} and {other} are the same cluster, {source}: `mmtool replicate` does not start"
+    message = (
+        f"{one} and {other} are the same cluster, {identity.source_id}: `mmtool replicate` does not start"
+    )
     remedy = f"set {one}.bootstrap.servers and {other}.bootstrap.servers to servers of two different clusters"
     yield problem(Check.CLUSTER_ID, "", flow.name, message, remedy)
 
@@ -369,7 +371,7 @@ def _source_side(flow: ExaminedFlow, topics: Collection[str]) -> ReplicaFacts:
 
 
 def _target_side(flow: ExaminedFlow, topics: Iterable[str]) -> ReplicaFacts:
-    details, own = flow.target, (*own_topics(identity_of(flow)), *mm2_topics(flow, "target"))
+    details, own = flow.target, (*own_topics(flow.view.identity()), *mm2_topics(flow, "target"))
     written = {*topics, *own}
     known = {name: one for name, one in details.topics().items() if name in written}
     return ReplicaFacts(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
-from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
+from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC
 from mmtool.plan.topics.configs import Origin
 from mmtool.rights.needs import Kind
 from mmtool.rights.scope import resources
@@ -15,18 +15,9 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedFlow
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.rights.needs import Side
-
-
-def identity_of(flow: ExaminedFlow) -> FlowIdentity:
-    """The flow's identity, by the cluster ids that both clusters report now.
-
-    Raises:
-        MmtoolError: A cluster does not answer, or has another id than is configured.
-    """
-    source, target = flow.clusters.source, flow.clusters.target
-    return FlowIdentity(source.probe(), target.probe(), source.alias, target.alias)
 
 
 def mirrored_topics(flow: ExaminedFlow) -> dict[str, str]:

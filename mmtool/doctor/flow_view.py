@@ -13,11 +13,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.insight.flow_now import FlowNow
+from mmtool.insight.flow_now import FlowNow, identify
 from mmtool.insight.status import flow_facts
 from mmtool.plan.flow.status import standings
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
-from mmtool.plan.records.identity import FlowIdentity
 from mmtool.runtime.threads import Once
 from mmtool.translation.types import TopicPartition
 
@@ -105,7 +104,7 @@ class FlowView:
         self.source_topics = Once(lambda: dict(clusters.source.topics()))
         self.target_topics = Once(lambda: dict(clusters.target.topics()))
         self.mirrored = Once(self._mirrored)
-        self.identity = Once(self._identity)
+        self.identity = Once(lambda: identify(clusters))
         self.control = Once(lambda: clusters.state.control(self.identity()))
         self.other_controls = Once(self._other_controls)
         self.now = Once(self._now)
@@ -145,12 +144,6 @@ class FlowView:
         return self._bounds(self.clusters.target, topics, committed=False)
 
     # --- what mmtool has stored ---------------------------------------------------------------------------
-
-    def _identity(self) -> FlowIdentity:
-        both = (self.clusters.source, self.clusters.target)
-        with ThreadPoolExecutor(2) as pool:
-            source_id, target_id = pool.map(lambda cluster: cluster.probe(), both)
-        return FlowIdentity(source_id, target_id, self.settings.source.alias, self.settings.target.alias)
 
     def _now(self) -> FlowNow:
         there = self.target_topics()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, ok, problem, unasked, warning
-from mmtool.doctor.flow_scope import by_config_sync, identity_of, mirrored_topics, reset_by_sync
+from mmtool.doctor.flow_scope import by_config_sync, mirrored_topics, reset_by_sync
 from mmtool.kafka.admin.details import SizeQuestion
 from mmtool.output.human import size
 from mmtool.plain_text import duration
@@ -527,7 +527,7 @@ def _unmirrored(
         return {}
     positions = {
         TopicPartition(one.topic, one.partition): one.upstream_position
-        for one in flow.watch.control(identity_of(flow)).positions.values()
+        for one in flow.view.control().positions.values()
     }
     logs = flow.clusters.source.bounds_each(places)
     copied = _with_records(flow, [place for place in logs if place not in positions])

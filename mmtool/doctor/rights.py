@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.doctor.finding import Check, ok, problem, warning
-from mmtool.doctor.flow_scope import identity_of, mirrored_topics, mm2_topics, own_topics, synced_groups
+from mmtool.doctor.flow_scope import mirrored_topics, mm2_topics, own_topics, synced_groups
 from mmtool.errors import MmtoolError
 from mmtool.kafka.wire.acls import Operation
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
@@ -203,7 +203,7 @@ def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
 
 def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
     details, topics = flow.target, flow.target.topics()
-    identity = identity_of(flow)
+    identity = flow.view.identity()
     remote = mirrored_topics(flow).values()
     mirrors = _needs(flow, "target", Kind.MIRRORS, *_ON_MIRRORS)
     yield from lacking_on_topics(topics, remote, mirrors)

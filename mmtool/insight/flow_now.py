@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError, UsageError
+from mmtool.errors import ConfigError, MmtoolError, NotAuthorisedError, UnreachableError, UsageError
 from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.runtime.threads import Unawaited
 from mmtool.translation.answers import Sides
 from mmtool.translation.types import TopicPartition
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, SyncedPort
-    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
 
@@ -110,6 +110,34 @@ def connect(
         way_back_state(flow),
         Mm2Topics(flow) if beside_mm2 else None,
     )
+
+
+def identify(clusters: FlowClusters) -> FlowIdentity:
+    """The flow's identity, by the ids that both clusters report, asked at the same time.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or denies the request.
+        RefusedError: A cluster has another id than ``mmtool.cluster.id`` says.
+    """
+    source, target = clusters.source, clusters.target
+    with Unawaited() as pool:
+        source_id, target_id = pool.map(lambda cluster: cluster.probe(), (source, target))
+    return FlowIdentity(source_id, target_id, source.alias, target.alias)
+
+
+def identify_pair(clusters: FlowClusters) -> FlowIdentity:
+    """As `identify`, of two different clusters.
+
+    Raises:
+        ConfigError: Both aliases are one cluster.
+    """
+    found = identify(clusters)
+    if found.source_id == found.target_id:
+        raise ConfigError(
+            f"{found.source_alias} and {found.target_alias} are the same cluster, {found.source_id}",
+            remedy="give each alias the bootstrap servers of its own cluster",
+        )
+    return found
 
 
 class Outages(NamedTuple):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.errors import ConfigError, GateError, RefusedError
+from mmtool.errors import GateError, RefusedError
+from mmtool.insight.flow_now import identify_pair
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look, refined_plans
 from mmtool.plan.flow.smoke import CANARY_GROUP
 from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.records.documents import State
-from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.words import counted
 from mmtool.translation.answers import Bounded, Exact, Reason
 from mmtool.translation.types import DownstreamOffset
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.flow.status import FlowMember
     from mmtool.plan.groups.offsets import GroupPlan, Verdict
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.types import TopicId, TopicPartition
 
 T = TypeVar("T")
@@ -124,16 +124,8 @@ class SmokeFlow:
             UnreachableError, NotAuthorisedError, RefusedError: As `look`.
             ConfigError: Both aliases are one cluster.
         """
-        source, target = self.clusters.source, self.clusters.target
-        with ThreadPoolExecutor(2) as pool:
-            source_id, target_id = pool.map(lambda cluster: cluster.probe(), (source, target))
-        if source_id == target_id:
-            raise ConfigError(
-                f"{source.alias} and {target.alias} are the same cluster, {source_id}",
-                remedy="give each alias the bootstrap servers of its own cluster",
-            )
-        self.identity = FlowIdentity(source_id, target_id, source.alias, target.alias)
-        return f"{source.alias} ({source_id}) and {target.alias} ({target_id}) answer"
+        self.identity = found = identify_pair(self.clusters)
+        return f"{found.source_alias} ({found.source_id}) and {found.target_alias} ({found.target_id}) answer"
 
     def find_owner(self) -> str:
         """Find the process that runs the flow, and name it in a sentence.

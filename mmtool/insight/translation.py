@@ -15,8 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UsageError
-from mmtool.insight.flow_now import FlowClusters, FlowNow
+from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
+from mmtool.insight.flow_now import FlowClusters, FlowNow, identify_pair
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.refinement import refined
 from mmtool.insight.standstill import standstill
@@ -38,7 +38,7 @@ from mmtool.plan.groups.offsets import (
     unknown_groups,
 )
 from mmtool.plan.groups.outside_offsets import copied_metadata_warnings, sink_warnings
-from mmtool.plan.records.identity import CANARY_TOPIC, FlowIdentity, is_runs_topic
+from mmtool.plan.records.identity import CANARY_TOPIC, is_runs_topic
 from mmtool.plan.topics.facts import check_filters_and_rights
 from mmtool.plan.words import are, counted, few, named_topics
 from mmtool.runtime.threads import Unawaited
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.plan.groups.facts import GroupSelection, GroupStanding
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition
 
@@ -114,15 +115,9 @@ def look(clusters: FlowClusters, topics: Collection[str] = (), *, past: bool = F
         RefusedError: A cluster has another id than ``mmtool.cluster.id`` says.
         UsageError: Both aliases are one cluster; an alias clash; no topic is matched.
     """
+    identity = identify_pair(clusters)
     with Unawaited() as pool:
-        source_id, target_id = pool.map(lambda cluster: cluster.probe(), (clusters.source, clusters.target))
-        if source_id == target_id:
-            raise ConfigError(
-                f"{clusters.source.alias} and {clusters.target.alias} are the same cluster, {source_id}",
-                remedy="give each alias the bootstrap servers of its own cluster",
-            )
         there, here = pool.map(lambda cluster: cluster.topics(), (clusters.target, clusters.source))
-    identity = FlowIdentity(source_id, target_id, clusters.source.alias, clusters.target.alias)
     clusters.state.check_aliases(identity, there)
     if clusters.back is not None:
         clusters.back.check_aliases(identity.way_back, here)
