@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.doctor.flow_view import FlowView
-    from mmtool.insight.flow_now import FlowClusters, FlowNow
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
     from mmtool.kafka.ports import ClusterPort, FlowWatchPort
 
@@ -85,17 +85,6 @@ class ExaminedFlow:
     @property
     def name(self) -> str:
         return self.settings.name
-
-    @cached_property
-    def now(self) -> FlowNow:
-        """Both clusters' answers about the flow's topics, read once.
-
-        Raises:
-            MmtoolError: As `mmtool.insight.translation.look`.
-        """
-        from mmtool.insight.translation import look
-
-        return look(self.clusters, past=True)
 
     @cached_property
     def view(self) -> FlowView:

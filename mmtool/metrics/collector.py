@@ -15,7 +15,7 @@ from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.mm2.mirror_maker import Mm2Topics
-from mmtool.kafka.state.flow_state import FollowedFlowState, KafkaFlowWatch
+from mmtool.kafka.state.flow_state import KafkaFlowWatch
 from mmtool.kafka.state.journal import JournalReader
 from mmtool.keystores.certificates import first_expiry
 from mmtool.metrics.samples import (
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.metrics.families import Level
     from mmtool.metrics.samples import Lines, Sample
-    from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.types import TopicId
-
 
 _PROBE_SECONDS = 5.0
 
@@ -93,7 +89,7 @@ class KafkaProbes:
 
     def _watched(self, settings: FlowSettings) -> WatchedFlow:
         """A flow to watch, with clients of its own: each flow is polled in a thread of its own."""
-        watch = _FollowedWatch(settings, self._seconds)
+        watch = KafkaFlowWatch(settings, self._seconds)
         clusters = FlowClusters(
             settings,
             KafkaCluster(settings.source, self._seconds),
@@ -102,17 +98,6 @@ class KafkaProbes:
             synced=Mm2Topics(settings),
         )
         return WatchedFlow(clusters, watch, on_target=Mm2Topics(settings, target_only=True))
-
-
-class _FollowedWatch(KafkaFlowWatch):
-    """Of the offset runs only what is new is read, too."""
-
-    def __init__(self, flow: FlowSettings, timeout_seconds: float) -> None:
-        super().__init__(flow, timeout_seconds)
-        self._followed = FollowedFlowState(flow.target)
-
-    def maps(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], PartitionMap]:
-        return self._followed.maps(identity)
 
 
 def _labels(settings: FlowSettings) -> dict[str, str]:
