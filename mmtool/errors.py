@@ -22,7 +22,7 @@ the contract's exit codes.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 if TYPE_CHECKING:
     import signal
@@ -115,6 +115,11 @@ class UnreachableError(MmtoolError):
 
 class NotAuthorisedError(UnreachableError):
     code = "not_authorised"
+
+
+def is_away(error: object) -> TypeGuard[UnreachableError]:
+    """Whether the error says that a cluster does not answer, which may pass; a denied right does not."""
+    return isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError)
 
 
 class OwnedElsewhereError(MmtoolError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from mmtool.errors import ConfigError, MmtoolError, NotAuthorisedError, UnreachableError, UsageError
+from mmtool.errors import ConfigError, MmtoolError, UnreachableError, UsageError, is_away
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.runtime.threads import Unawaited
@@ -171,10 +171,10 @@ def outages(clusters: FlowClusters) -> Outages:
 def _outage(cluster: ClusterPort) -> UnreachableError | None:
     try:
         cluster.probe()
-    except NotAuthorisedError:
-        raise
     except UnreachableError as error:
-        return error
+        if is_away(error):
+            return error
+        raise
     return None
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from mmtool import __version__
-from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError, UsageError, with_remedy
+from mmtool.errors import MmtoolError, UsageError, is_away, with_remedy
 from mmtool.failover.operation.records import in_journal_order
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.insight.group_status import group_status
@@ -335,7 +335,7 @@ class Lookout(Generic[T]):
             found = self._look()
         except MmtoolError as error:
             self._told, self._error = None, error.message
-            if not isinstance(error, UnreachableError) or isinstance(error, NotAuthorisedError):
+            if not is_away(error):
                 self._tell(with_remedy(error))
         except Exception as error:  # noqa: BLE001  whatever it is, it may pass, and metrics go on meanwhile
             self._told, self._error = None, f"{type(error).__name__}: {error}"

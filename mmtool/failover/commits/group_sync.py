@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, PartlyAppliedError, RefusedError, UnreachableError
+from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, is_away
 from mmtool.failover.commits.write import AT_ONCE, FRESH_SECONDS, MOVED_JUST_NOW, moved_since
 from mmtool.insight.group_lookup import ShownCommits
 from mmtool.insight.partitions import partition_facts
@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 
 
 Offsets = dict[TopicPartition, Commit]
-
-
-def _may_pass(error: MmtoolError) -> bool:
-    return isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError)
 
 
 _EVERYTHING_SECONDS = 60.0
@@ -120,7 +116,7 @@ class OffsetSyncer:
             self._forget(group)
         stay = {group: offsets for group, offsets in wanted.items() if group not in moved}
         self._denied = {
-            group: error for group, error in self._denied.items() if not _may_pass(error)
+            group: error for group, error in self._denied.items() if not is_away(error)
         }  # a coordinator that did not answer is asked in each turn
         due = self._due(stay)
         self._looked_at = self.now()

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, TypeAlias
 from mmtool.errors import (
     CheckFailedError,
     MmtoolError,
-    NotAuthorisedError,
     OwnedElsewhereError,
     PartlyAppliedError,
     RefusedError,
     UnreachableError,
+    is_away,
 )
 from mmtool.failover.operation.operation import nobody_else
 from mmtool.insight.group_lookup import remedy_of
@@ -251,7 +251,7 @@ def stored_commits(names: list[str], groups: GroupsPort) -> Mapping[str, Stands]
     try:
         return reader.commits(names)
     except MmtoolError as error:
-        if isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError):
+        if is_away(error):
             return dict.fromkeys(names, error)  # it would not tell of one either, and each would wait for it
         return {name: _read_one(name, reader) for name in names}
 

@@ -13,6 +13,7 @@ from mmtool.errors import (
     PartlyAppliedError,
     RefusedError,
     UnreachableError,
+    is_away,
 )
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER
 from mmtool.plain_text import shell_line, shell_word
@@ -128,9 +129,7 @@ class AclChange:
             left = dict.fromkeys(self.acls, error)
         if left:
             raise self._left(left, f"{str(why) or 'interrupted'}; {self.use.acls}") from why
-        may_come = isinstance(why, UnreachableError) and not isinstance(why, NotAuthorisedError)
-        if self.acls and may_come:  # without an answer, the request may be under way in the cluster
-            assert isinstance(why, UnreachableError)
+        if self.acls and is_away(why):  # without an answer, the request may be under way in the cluster
             raise self._may_come(why) from why
 
     def _may_come(self, why: UnreachableError) -> UnreachableError:

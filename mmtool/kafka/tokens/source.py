@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from mmtool.config.settings import MskLogin, OAuthLogin, PasswordLogin, TokenFileLogin
-from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.errors import UnreachableError, is_away
 from mmtool.events import Event, Notice
 from mmtool.kafka.tokens.token import TokenFile, claims_of, name_in
 from mmtool.runtime.threads import in_thread
@@ -140,10 +140,8 @@ class TokenSource:
         while True:
             try:
                 return self._fetch()
-            except NotAuthorisedError:
-                raise
-            except UnreachableError:
-                if self._now() + pause > deadline:
+            except UnreachableError as error:
+                if not is_away(error) or self._now() + pause > deadline:
                     raise
             time.sleep(pause)
             pause *= 2

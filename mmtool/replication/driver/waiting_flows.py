@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.errors import MmtoolError, UnreachableError, is_away
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -145,11 +145,6 @@ async def joined(
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def is_away(error: object) -> TypeGuard[UnreachableError]:
-    """Whether the error says that a cluster does not answer, which may pass; a denied right does not."""
-    return isinstance(error, UnreachableError) and not isinstance(error, NotAuthorisedError)
 
 
 async def has_gone_away(run: FlowRun, error: Exception) -> bool:
