@@ -65,6 +65,16 @@ def file_errors(
         raise kind(f"{said}: {error.strerror or error}{like}{and_so}", remedy=remedy) from error
 
 
+def write_named(option: str, path: Path, content: bytes) -> None:
+    """Write the file that an option of the command names.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    with file_errors(f"{option} {path}", "name a file in a folder that exists, which you may write to"):
+        path.write_bytes(content)
+
+
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
     """Hold a lock on ``folder``, so that one process at a time fills it; it is released when the process dies.

@@ -11,7 +11,7 @@ from mmtool.failover.commits.apply import apply
 from mmtool.failover.report.rows import Row, TranslationRow, reset_lines, translation_rows
 from mmtool.plan.groups.imports import write_reset_csv
 from mmtool.plan.words import counted, few, tally
-from mmtool.runtime.files import file_errors
+from mmtool.runtime.files import write_named
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -95,8 +95,7 @@ def write_csv(path: Path, found: Translation, *, with_group: bool) -> str:
     Raises:
         UsageError: The file cannot be written.
     """
-    with file_errors(f"--csv {path}", "name a file in a folder that exists, which you may write to"):
-        path.write_text(write_reset_csv(reset_lines(found.plans, with_group=with_group)), encoding="utf-8")
+    write_named("--csv", path, write_reset_csv(reset_lines(found.plans, with_group=with_group)).encode())
     return left_out(str(path), found)
 
 

@@ -16,7 +16,7 @@ from mmtool.plan.runbook.by_hand import Place
 from mmtool.plan.runbook.fingerprint import SideSeen, TopicSeen, another_cluster, fingerprint_of
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import counted
-from mmtool.runtime.files import file_errors
+from mmtool.runtime.files import file_errors, write_named
 from mmtool.runtime.process import operator
 
 if TYPE_CHECKING:
@@ -81,25 +81,15 @@ def saved_of(rehearsal: SavableRehearsal, options: Mapping[str, str]) -> SavedPl
     )
 
 
-def write_text(option: str, path: Path, content: bytes) -> None:
-    """Write the file that an option of the command names.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
-    with file_errors(f"{option} {path}", "name a file in a folder that exists, which you may write to"):
-        path.write_bytes(content)
-
-
 def save(path: Path, saved: SavedPlan) -> None:
-    """Write a saved plan to the ``--out`` file; raises as `write_text`."""
-    write_text("--out", path, write_plan(saved))
+    """Write a saved plan to the ``--out`` file; raises as `write_named`."""
+    write_named("--out", path, write_plan(saved))
 
 
 def save_runbook(
     path: Path, saved: SavedPlan, settings: FlowSettings, config: str, *, kept: Path | None
 ) -> None:
-    """Write the plan as a page to read, to the ``--runbook`` file; raises as `write_text`.
+    """Write the plan as a page to read, to the ``--runbook`` file; raises as `write_named`.
 
     Args:
         path: The runbook's file.
@@ -109,7 +99,7 @@ def save_runbook(
         kept: The file with the saved plan itself; None if it was not saved.
     """
     page = render(runbook_of(saved, settings, config, kept=kept))
-    write_text("--runbook", path, page.encode())
+    write_named("--runbook", path, page.encode())
 
 
 def runbook_of(saved: SavedPlan, settings: FlowSettings, config: str, *, kept: Path | None) -> Runbook:
