@@ -7,7 +7,6 @@ requests. Metadata requests never create a topic, and nothing is written or comm
 from __future__ import annotations
 
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -222,11 +221,6 @@ class FlowView:
             return False
         heard_ms = max((position.observed_ms for position in control.positions.values()), default=0)
         return not traces.is_empty and (control.flow is None or traces.last_ms > heard_ms)
-
-
-def now_ms() -> int:
-    """The time in ms since 1970."""
-    return int(time.time() * 1000)
 
 
 def _configs(settings: FlowSettings, side: str, topics: Collection[str]) -> Configs:

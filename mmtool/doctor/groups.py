@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 from mmtool.config.aliases import workers_groups
 from mmtool.doctor.finding import Check, Finding, problem, warning
-from mmtool.doctor.flow_view import now_ms
 from mmtool.insight.applications import app_state
 from mmtool.plain_text import shell_word
 from mmtool.plan.groups.outside_offsets import sinks_by_kind
 from mmtool.plan.words import counted, few
+from mmtool.runtime.process import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

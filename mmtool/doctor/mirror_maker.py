@@ -12,11 +12,11 @@ from mmtool.config.names import NameFilter
 from mmtool.config.scopes import part_of_key
 from mmtool.config.values import parse_list
 from mmtool.doctor.finding import Check, Finding, Severity, ok, problem, warning
-from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.groups import unread
 from mmtool.doctor.retention import span_words
 from mmtool.insight.status import written_times
 from mmtool.plan.words import counted, few
+from mmtool.runtime.process import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, Finding, Severity, problem, unasked, warning
 from mmtool.doctor.flow_scope import by_config_sync, reset_by_sync
-from mmtool.doctor.flow_view import now_ms
 from mmtool.insight.status import written_times
 from mmtool.kafka.state.flow_state import retention_of
 from mmtool.plan.flow.partition_rows import waiting_since
@@ -15,6 +14,7 @@ from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.plan.topics.facts import configs_hidden
 from mmtool.plan.topics.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words
 from mmtool.plan.words import counted, joined
+from mmtool.runtime.process import now_ms
 from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, Finding, Severity, warning
-from mmtool.doctor.flow_view import now_ms
 from mmtool.doctor.retention import span_words
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.kafka.logs.log_bounds import first_missing_times
 from mmtool.kafka.ports import FirstMissing
+from mmtool.runtime.process import now_ms
 from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:

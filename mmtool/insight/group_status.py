@@ -12,7 +12,6 @@ While the source does not answer, the rows are what an emergency failover would 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -40,6 +39,7 @@ from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.groups.status import GroupKnowledge, GroupRow, group_rows, with_ages
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import Names, have
+from mmtool.runtime.process import now_ms
 from mmtool.translation.answers import Reason
 from mmtool.translation.blocks import SeenOffset
 from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
@@ -109,7 +109,7 @@ def _names(flow: WatchedFlow) -> Names:
 
 
 def _by_target_alone(flow: WatchedFlow, selection: GroupSelection, away: UnreachableError) -> GroupsFound:
-    now, names = look_at_target(flow.target_side, selection, _now_ms()), _names(flow)
+    now, names = look_at_target(flow.target_side, selection, now_ms()), _names(flow)
     rows = group_rows(_knowledge(flow, now, now.facts.source_ends, None))
     wanted = tuple(row for row in rows if not flow.topics or row.topic in flow.topics)
     return GroupsFound(names.flow, wanted, now.facts.now_ms, now.warnings, (away,), now.facts.unknown)
@@ -120,8 +120,8 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
     selected = selected_groups(now, selection, Direction.FORWARD)
     warnings = list(selection_warnings(selected))
     groups = read_groups(now, selected.known, Direction.FORWARD)
-    ends, now_ms = _source_ends(now, topics_of(groups)), _now_ms()
-    alone = look_at_target(flow.target_side, selection, _now_ms())
+    ends, at_ms = _source_ends(now, topics_of(groups)), now_ms()
+    alone = look_at_target(flow.target_side, selection, now_ms())
     warnings += removed_groups(sorted({*alone.left_behind} - {*selected.known}), _names(flow).source)
     partitions = partition_facts(now, Direction.FORWARD, warnings, topics=topics_of(groups))
     sides = now.sides(Direction.FORWARD)
@@ -132,18 +132,18 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
             for plan in unknown_groups(selected.unknown, Direction.FORWARD, sides)
         ),
     ]
-    seen = {place: SeenOffset(end, now_ms) for place, end in ends.items()}
+    seen = {place: SeenOffset(end, at_ms) for place, end in ends.items()}
     known = _knowledge(flow, alone, {**alone.facts.source_ends, **seen}, planned)
     frontiers = _frontiers(alone)
     if alone.control.flow is None:  # mmtool never ran it: perhaps MirrorMaker 2 does
         progress = mirror_maker_progress(now, flow.watch, ends)
         frontiers = {**progress.positions, **frontiers}
-        behind = {place: Loss(number, number, now_ms) for place, number in progress.behind(ends).items()}
+        behind = {place: Loss(number, number, at_ms) for place, number in progress.behind(ends).items()}
         known = replace(known, not_on_target={**behind, **known.not_on_target})
     rows = group_rows(replace(known, partitions=partitions))
     rows = rows if not now.narrowed else [row for row in rows if row.topic is not None or row.blocks_group]
     found = _with_ages(flow, now, alone, frontiers, partitions, rows)
-    return GroupsFound(_names(flow).flow, tuple(found), now_ms, tuple(warnings), unknown=selected.unknown)
+    return GroupsFound(_names(flow).flow, tuple(found), at_ms, tuple(warnings), unknown=selected.unknown)
 
 
 def _source_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, UpstreamOffset]:
@@ -181,10 +181,6 @@ def _knowledge(
     )
 
 
-def _now_ms() -> int:
-    return int(time.time() * 1000)
-
-
 def _with_ages(
     flow: WatchedFlow,
     now: FlowNow,
@@ -205,14 +201,14 @@ def _with_ages(
         if facts.source_log is not UNKNOWN
     }
     times = written_times(flow.watch, now.topics, unread | set(missing.items()), starts)
-    now_ms = _now_ms()
+    at_ms = now_ms()
 
     def missing_since(place: TopicPartition) -> int | None:
         position = alone.control.positions.get((now.topics[place.topic].topic_id, place.partition))
         at_end_ms = None if position is None else position.at_end_ms
-        return waiting_since(now_ms, times.get((place, missing[place])), at_end_ms)
+        return waiting_since(at_ms, times.get((place, missing[place])), at_end_ms)
 
-    return with_ages(rows, times, {place: missing_since(place) for place in missing}, now_ms)
+    return with_ages(rows, times, {place: missing_since(place) for place in missing}, at_ms)
 
 
 def _frontiers(alone: TargetNow) -> dict[TopicPartition, int]:

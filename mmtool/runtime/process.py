@@ -1,4 +1,4 @@
-"""The process itself: its signals, its end, its operator's name and the cores that it may use."""
+"""The process itself: its signals, its end, its operator's name, the cores that it may use, and its clock."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -97,6 +98,14 @@ def operator() -> str:
     with suppress(OSError, KeyError):
         name = getpass.getuser()
     return f"{name}@{socket.gethostname()}"
+
+
+# --- the clock --------------------------------------------------------------------------------------------
+
+
+def now_ms() -> int:
+    """The time in ms since 1970."""
+    return int(time.time() * 1000)
 
 
 # --- the processor cores that this process may use, which in a container are fewer than its host has -----

@@ -6,7 +6,6 @@ a second; one that starts later reads it first.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from mmtool.plan.flow.moves import Action, FlowRow
 from mmtool.plan.records.holds import pause_words, resume_words
 from mmtool.replication.driver.context import connect
 from mmtool.replication.ownership.internal_topics import write_documents
-from mmtool.runtime.process import operator
+from mmtool.runtime.process import now_ms, operator
 from mmtool.runtime.threads import run_loop
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def pause(flow: FlowNow, reason: str) -> PausedTopics:
         control.pauses,
         whole=not flow.narrowed,
         by=operator(),
-        at_ms=_now_ms(),
+        at_ms=now_ms(),
         reason=" ".join(reason.split()),
     )
     return _say(flow, control, words, Action.PAUSE)
@@ -72,7 +71,7 @@ def resume(flow: FlowNow) -> PausedTopics:
     control = read_control_of_run(flow.clusters.settings.target, flow.identity, "pause or resume")
     ids = {topic.topic_id for topic in flow.topics.values()}
     try:
-        words = resume_words(ids, control.pauses, whole=not flow.narrowed, by=operator(), at_ms=_now_ms())
+        words = resume_words(ids, control.pauses, whole=not flow.narrowed, by=operator(), at_ms=now_ms())
     except ValueError as error:
         raise RefusedError(
             str(error),
@@ -81,10 +80,6 @@ def resume(flow: FlowNow) -> PausedTopics:
             code="paused",
         ) from error
     return _say(flow, control, words, Action.RESUME)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)
 
 
 def _say(flow: FlowNow, control: ControlView, words: Sequence[PauseRecord], action: Action) -> PausedTopics:
