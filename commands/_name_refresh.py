@@ -59,7 +59,7 @@ def _ask(settings: Settings, cluster: ClusterPort) -> None:
     cluster.probe()
     from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 
-    groups = [name for name in cluster.groups.list_groups() if not name.startswith(OWN_GROUP_PREFIX)]
+    groups = [name for name in cluster.groups.listing().consumers if not name.startswith(OWN_GROUP_PREFIX)]
     topics = _mirrored(settings, cluster.alias, cluster.topics())
     cache.remember(settings.path, cluster.alias, groups=groups, topics=topics)
 

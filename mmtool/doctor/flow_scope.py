@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC
 from mmtool.plan.topics.configs import Origin
 from mmtool.rights.needs import Kind
@@ -65,14 +64,3 @@ def mm2_topics(flow: ExaminedFlow, side: Side) -> tuple[str, ...]:
     """MM2's internal topics that the flow writes on one side, as the file switches them on."""
     kinds = (Kind.OFFSET_SYNCS,) if side == "source" else (Kind.OFFSET_SYNCS, Kind.CHECKPOINTS)
     return tuple(name for kind in kinds for name, _ in resources(flow.settings, side, kind))
-
-
-def synced_groups(flow: ExaminedFlow) -> frozenset[str]:
-    """The source's groups that the flow's ``groups`` and ``groups.exclude`` accept, without mmtool's own.
-
-    Raises:
-        MmtoolError: The source does not list its groups.
-    """
-    listed = flow.clusters.source.groups.list_groups()
-    passes = flow.settings.groups.accepts
-    return frozenset(name for name in listed if passes(name) and not name.startswith(OWN_GROUP_PREFIX))

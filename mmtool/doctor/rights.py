@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.doctor.finding import Check, ok, problem, warning
-from mmtool.doctor.flow_scope import mirrored_topics, mm2_topics, own_topics, synced_groups
+from mmtool.doctor.flow_scope import mirrored_topics, mm2_topics, own_topics
 from mmtool.errors import MmtoolError
 from mmtool.kafka.wire.acls import Operation
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
@@ -169,7 +169,7 @@ def _asker(details: KafkaClusterDetails) -> Asker:
 def _groups(flow: ExaminedFlow) -> tuple[frozenset[str], list[Finding]]:
     """The source's groups that the flow accepts; or, where they cannot be listed, the finding that says why."""
     try:
-        return synced_groups(flow), []
+        return frozenset(flow.view.accepted_groups()), []
     except MmtoolError as error:
         message = f"rights on the groups of {flow.source.alias} were not checked: {error.message}"
         return frozenset(), [warning(Check.RIGHT, flow.source.alias, "", message, error.remedy)]

@@ -162,9 +162,6 @@ class GroupsPort(Protocol):
     Every call raises `UnreachableError` or `NotAuthorisedError` when the cluster does not answer, or not us.
     """
 
-    def list_groups(self) -> Mapping[str, str]:
-        """The consumer groups of `listing`: each one's state, by name."""
-
     def listing(self) -> GroupListing:
         """List the cluster's groups of every type."""
 

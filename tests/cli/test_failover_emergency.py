@@ -227,7 +227,7 @@ def test_rolled_back_groups_and_topics_are_as_they_were(failover, emergency, sce
 def test_a_group_that_had_no_commit_has_none_again(failover, emergency, scene):
     name = row_of(emergency(*EXECUTE))["operation_id"]
     failover("rollback", name, "--execute", "--yes")
-    assert "app" not in scene.target.groups.list_groups()
+    assert "app" not in scene.target.groups.listing().consumers
 
 
 @pytest.mark.parametrize("at_work", ["members", "gone on"])

@@ -107,7 +107,7 @@ def test_nor_is_who_goes_on_while_the_look_itself_is_slow(undo, scene, monkeypat
 def test_a_group_that_was_not_there_at_all_is_not_listed_any_more(undo, scene):
     scene.target.groups.committed.clear()
     assert undo("--execute", "--yes")().code == 0
-    assert "app" not in scene.target.groups.list_groups()
+    assert "app" not in scene.target.groups.listing().consumers
 
 
 def test_a_rehearsal_says_what_would_be_put_back_and_changes_nothing(undo, scene):
@@ -154,7 +154,7 @@ def test_of_the_file_one_group_alone_can_be_put_back(undo, scene):
     put_back = undo("-g", "other", "--execute", "--yes", groups=("-g", "other"))
     before = committed(scene)[REMOTE[0]]
     assert (put_back().code, committed(scene)[REMOTE[0]]) == (0, before)
-    assert "other" not in scene.target.groups.list_groups()
+    assert "other" not in scene.target.groups.listing().consumers
 
 
 def test_a_group_that_the_file_is_not_about_is_a_usage_error(undo, scene):

@@ -113,7 +113,7 @@ def test_a_group_that_nobody_made_is_absent_and_has_no_commits(side, group):
     groups = side.cluster.groups
     assert groups.describe([group]) == {group: ABSENT}
     assert groups.commits([group]) == {group: {}}
-    assert group not in groups.list_groups()
+    assert group not in groups.listing().consumers
 
 
 def test_what_is_committed_is_read_back_with_its_metadata(side, topic, group):
@@ -164,7 +164,7 @@ def test_a_share_group_is_no_consumer_group(broker, group, topic_name):
     join_share_group(broker.bootstrap, group, topic)
     groups = broker.cluster.groups
     assert groups.listing().others[group] == "share"
-    assert group not in groups.list_groups()
+    assert group not in groups.listing().consumers
     assert groups.describe([group, f"{group}-none"]) == {
         group: GroupStanding("Empty", kind="share"),
         f"{group}-none": ABSENT,
@@ -194,7 +194,7 @@ def test_when_groups_committed_is_told(broker, group, topic_name):
 def test_a_group_made_by_a_commit_is_listed_and_empty(side, topic, group):
     groups = side.cluster.groups
     assert groups.alter(group, {at(topic): Commit(1)}) == {}
-    assert groups.list_groups()[group] == "Empty"
+    assert groups.listing().consumers[group] == "Empty"
     assert groups.describe([group])[group].idle
 
 
@@ -241,7 +241,7 @@ def test_a_group_that_is_deleted_is_not_listed_any_more(side, topic, group):
     groups = side.cluster.groups
     assert groups.alter(group, {at(topic): Commit(1)}) == {}
     assert groups.delete([group, f"{group}-none"]) == {}
-    assert group not in groups.fresh().list_groups()
+    assert group not in groups.fresh().listing().consumers
     assert groups.commits([group]) == {group: {}}
     assert groups.delete([group]) == {}
 
@@ -283,7 +283,7 @@ def test_many_groups_are_read_together(side, topic, topic_name):
         groups.alter(name, {at(topic): Commit(number)})
     read = groups.commits(names)
     assert read == {name: {at(topic): Commit(number)} for number, name in enumerate(names)}
-    assert set(groups.list_groups()) >= set(names)
+    assert set(groups.listing().consumers) >= set(names)
     assert all(standing.idle for standing in groups.describe(names).values())
 
 
@@ -348,7 +348,7 @@ def test_a_group_of_the_new_protocol_is_seen_with_its_members(broker, topic_name
     consumer.close()
     idle = groups.describe([group])[group]
     assert (busy.idle, [str(member) for member in busy.members]) == (False, ["app-1 on 127.0.0.1"])
-    assert (len(problems), idle.idle, groups.list_groups()[group]) == (1, True, "Empty")
+    assert (len(problems), idle.idle, groups.listing().consumers[group]) == (1, True, "Empty")
     assert groups.alter(group, {at(topic): Commit(1)}) == {}
     assert groups.commits([group])[group] == {at(topic): Commit(1)}
 

@@ -75,9 +75,6 @@ class FakeGroups:
         self.before_reading_back()
         return self
 
-    def list_groups(self) -> dict[str, str]:
-        return dict(self.listing().consumers)
-
     def listing(self) -> GroupListing:
         self._answer()
         names = dict.fromkeys([*self.committed, *self.members])

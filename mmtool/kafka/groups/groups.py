@@ -84,9 +84,6 @@ class KafkaGroups:
 
     # --- listing ------------------------------------------------------------------------------------------
 
-    def list_groups(self) -> dict[str, str]:
-        return dict(self.listing().consumers)
-
     def listing(self) -> GroupListing:
         async def listed(wire: WireCluster) -> list[ListedGroup]:
             return await self._patiently("listing groups", lambda: all_groups(wire, check))

@@ -57,7 +57,7 @@ def test_nothing_is_written_for_the_group_itself_and_its_shadow_is_gone_afterwar
     ((shadow, offsets),) = seen
     assert shadow.startswith("mmtool.app.drill-")
     assert list(offsets.values()) == [Commit(12)]
-    assert not [name for name in scene.target.groups.list_groups() if "drill" in name]
+    assert not [name for name in scene.target.groups.listing().consumers if "drill" in name]
     assert (scene.marks.failed_over, scene.marks.moved) == (set(), set())
 
 
@@ -80,7 +80,7 @@ def test_other_records_behind_the_offset_are_seven_and_the_shadow_is_gone_all_th
     drilled = ran()
     assert (drilled.operation.error.exit_code, drilled.operation.error.code) == (7, "check_failed")
     assert drilled.operation.sentence == "every offset is written and was read back; a later step failed"
-    assert not [name for name in scene.target.groups.list_groups() if "drill" in name]
+    assert not [name for name in scene.target.groups.listing().consumers if "drill" in name]
 
 
 def test_shadows_that_cannot_be_deleted_are_said_with_the_way_and_do_not_hide_what_ended_it(
