@@ -313,7 +313,7 @@ def judge_certificates(
     """Findings about certificates that have expired, expire soon, or are refused."""
     found = [
         *_dates(alias, shown, now),
-        *_refused(alias, answers, {one.subject for one in _late(shown, now)}),
+        *_refused(alias, answers, {one.subject for one in shown if one.ends < now or one.begins > now}),
     ]
     if found:
         yield from found
@@ -328,10 +328,6 @@ def judge_certificates(
         count = counted(len(shown), "certificate")
         message = f"{count} {are(len(shown))} valid; the first expires on {_date(first.ends)}: {first.what}"
         yield ok(Check.CERTIFICATE, alias, message)
-
-
-def _late(shown: Iterable[ShownCertificate], now: datetime) -> list[ShownCertificate]:
-    return [one for one in shown if one.ends < now or one.begins > now]
 
 
 def _dates(alias: str, shown: Iterable[ShownCertificate], now: datetime) -> Iterator[Finding]:

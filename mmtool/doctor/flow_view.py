@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.facts import Commit
     from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.plan.topics.facts import TopicFacts
-    from mmtool.translation.types import UpstreamOffset
 
 Configs = dict[str, dict[str, "ConfigEntry"]]
 Commits = dict[TopicPartition, "Commit"]
@@ -184,12 +183,16 @@ class FlowView:
     # --- MirrorMaker 2 ------------------------------------------------------------------------------------
 
     def _traces(self) -> Mm2Traces:
-        from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+        from mmtool.kafka.mm2.mirror_maker import Mm2Topics, read_positions
 
         positions: dict[TopicPartition, int] = {}
-        stored, hidden = (
-            self._stored_positions()
-        )  # before the syncs, which MM2 sends after it has stored these
+        hidden: NotAuthorisedError | None = None
+        try:
+            stored = read_positions(
+                self.settings
+            )  # before the syncs, which MM2 sends after it has stored these
+        except NotAuthorisedError as error:
+            stored, hidden = {}, error
         for of in stored.values():
             for place, last in of.items():
                 positions[place] = max(positions.get(place, 0), int(last))
@@ -197,16 +200,6 @@ class FlowView:
         with ThreadPoolExecutor(2) as pool:
             maps, held = pool.submit(synced.synced), pool.submit(synced.checkpoints)
             return Mm2Traces(maps.result(), held.result(), positions, hidden)
-
-    def _stored_positions(
-        self,
-    ) -> tuple[dict[str, dict[TopicPartition, UpstreamOffset]], NotAuthorisedError | None]:
-        from mmtool.kafka.mm2.mirror_maker import read_positions
-
-        try:
-            return read_positions(self.settings), None
-        except NotAuthorisedError as error:
-            return {}, error
 
     def mm2_runs(self) -> bool:
         """Whether MirrorMaker 2 runs this flow, or was the last to run it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -49,14 +50,6 @@ def check_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
 def _has_run(view: FlowView) -> bool:
     """Whether mmtool or MirrorMaker 2 has run the flow: `mmtool replicate` then refuses other names of its mirrors."""
     return view.control().flow is not None or view.mm2_runs()
-
-
-def _may_have_run(view: FlowView) -> bool | Unknown:
-    """As `_has_run`; unknown where the stored state cannot be read: a wrong name is found all the same."""
-    try:
-        return _has_run(view)
-    except MmtoolError:
-        return UNKNOWN
 
 
 def judge_partitions(
@@ -129,7 +122,9 @@ def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
             f"{settings.name} matches no topic of {settings.source.alias}: nothing is mirrored",
             check_filters_and_rights(settings.name, settings.source.alias),
         )
-    ran = _may_have_run(view)
+    ran: bool | Unknown = UNKNOWN
+    with suppress(MmtoolError):  # a wrong name is found all the same where stored state cannot be read
+        ran = _has_run(view)
     yield from judge_names(settings, mirrored, view.target_topics(), has_run=ran)
     yield from _taken(view, has_run=ran)
     yield from _refused(flow)

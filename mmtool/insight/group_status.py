@@ -97,11 +97,8 @@ def group_status(flow: WatchedFlow, selection: GroupSelection = _EVERY_GROUP) ->
         return _by_target_alone(flow, selection, away.source)
     found = _by_both(flow, selection)
     # between two questions a sync may commit on the target what was not read on the source yet
-    return _by_both(flow, selection) if any(_is_rewind(row) for row in found.rows) else found
-
-
-def _is_rewind(row: GroupRow) -> bool:
-    return row.reason.startswith(f"{Reason.WOULD_REWIND}:")
+    rewinds = any(row.reason.startswith(f"{Reason.WOULD_REWIND}:") for row in found.rows)
+    return _by_both(flow, selection) if rewinds else found
 
 
 def _names(flow: WatchedFlow) -> Names:

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import Bounds, ClusterPort
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import SyncMap
-    from mmtool.translation.types import TopicId
 
 
 def partition_facts(
@@ -102,7 +100,8 @@ def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionF
     source_logs = asked.source_bounds(flow)
     back = _maps_back(flow)
     maps = flow.clusters.state.maps(flow.identity)
-    known = {source: _map_of(maps, flow.topics[source.topic], source.partition) for source in sources}
+    # by topic id: runs of a deleted topic of the same name do not count (KIP-516)
+    known = {source: maps.get((flow.topics[source.topic].topic_id, source.partition)) for source in sources}
     synced = _synced(flow, known, warnings)
     targets = {
         source: TopicPartition(_target_topic(flow, source, known[source]), source.partition)
@@ -201,25 +200,14 @@ def _target_topic(flow: FlowNow, source: TopicPartition, known: PartitionMap | N
     return known.about.target_topic if known is not None else flow.remote(source.topic)
 
 
-def _map_of(
-    maps: Mapping[tuple[TopicId, int], PartitionMap], topic: TopicFacts, partition: int
-) -> PartitionMap | None:
-    """A partition's offset runs by topic id; those of a deleted topic of the same name do not count (KIP-516)."""
-    return maps.get((topic.topic_id, partition))
-
-
 def _source_log(bounds: Bounds | None) -> SourceLog | Unknown:
-    return (
-        UNKNOWN
-        if bounds is None
-        else SourceLog(UpstreamOffset(bounds.log_start), UpstreamOffset(bounds.log_end))
-    )
+    if bounds is None:
+        return UNKNOWN
+    return SourceLog(UpstreamOffset(bounds.log_start), UpstreamOffset(bounds.log_end))
 
 
 def target_log(bounds: Bounds | None) -> TargetLog | Unknown:
     """A target partition's log bounds for translation; UNKNOWN where the partition does not exist."""
-    return (
-        UNKNOWN
-        if bounds is None
-        else TargetLog(DownstreamOffset(bounds.log_start), DownstreamOffset(bounds.log_end))
-    )
+    if bounds is None:
+        return UNKNOWN
+    return TargetLog(DownstreamOffset(bounds.log_start), DownstreamOffset(bounds.log_end))

@@ -144,8 +144,9 @@ def _maps(
     """Offset runs by source partition; where the source topic was recreated, those of the mirror that still exists."""
     found: dict[TopicPartition, PartitionMap] = {}
 
-    def rank(known: PartitionMap) -> tuple[bool, int]:
-        return _is_there(known, topics), _heard_ms(known)
+    def rank(known: PartitionMap) -> tuple[bool, int]:  # the latter: when the source's end was last seen
+        seen = known.tail.source_end
+        return _is_there(known, topics), 0 if seen is UNKNOWN else seen.at_ms
 
     for known in side.state.maps(identity).values():
         place = known.about.upstream
@@ -158,12 +159,6 @@ def _is_there(known: PartitionMap, topics: Mapping[str, TopicFacts]) -> bool:
     """Whether the target's topic is still the one that was mirrored to (KIP-516)."""
     there = topics.get(known.about.target_topic)
     return there is not None and there.topic_id == known.about.target_topic_id
-
-
-def _heard_ms(known: PartitionMap) -> int:
-    """When a partition's worker last saw the source's end, in ms since 1970; 0 where it never did."""
-    seen = known.tail.source_end
-    return 0 if seen is UNKNOWN else seen.at_ms
 
 
 def _partitions(

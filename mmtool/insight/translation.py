@@ -46,7 +46,7 @@ from mmtool.translation.answers import Reason
 from mmtool.translation.lockstep import NO_PROOF
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.plan.groups.facts import GroupSelection, GroupStanding
@@ -123,20 +123,8 @@ def look(clusters: FlowClusters, topics: Collection[str] = (), *, past: bool = F
         clusters.back.check_aliases(identity.way_back, here)
     reading = {Direction.FORWARD: (here, identity.way_back), Direction.REVERSE: (there, identity)}
     others = frozenset(d for d, (names, ours) in reading.items() if mirrors_others(names, ours))
-    return FlowNow(
-        clusters,
-        identity,
-        _mirrored(
-            clusters.settings,
-            here,
-            topics,
-            lambda: _mirrored_once(clusters, identity) if past else (),
-            clusters.source.lacks,
-        ),
-        bool(topics),
-        there,
-        others,
-    )
+    mirrored = _mirrored(clusters, identity, here, topics, past=past)
+    return FlowNow(clusters, identity, mirrored, bool(topics), there, others)
 
 
 def look_again(flow: FlowNow) -> FlowNow:
@@ -174,23 +162,21 @@ def mirrors_others(topics: Iterable[str], ours: FlowIdentity) -> bool:
     return any(is_runs_topic(name) and name != ours.runs_topic for name in topics)
 
 
-def _mirrored_once(clusters: FlowClusters, identity: FlowIdentity) -> list[str]:
-    """Topics with stored positions that the flow's filters still accept."""
-    positions = clusters.state.control(identity).positions.values()
-    return [position.topic for position in positions if clusters.settings.mirrors_topic(position.topic)]
-
-
 def _mirrored(
-    flow: FlowSettings,
+    clusters: FlowClusters,
+    identity: FlowIdentity,
     topics: Mapping[str, TopicFacts],
     wanted: Collection[str],
-    past: Callable[[], Collection[str]],
-    lacking: Callable[[Collection[str]], Collection[str]],
+    *,
+    past: bool,
 ) -> dict[str, TopicFacts]:
+    flow, known = clusters.settings, list[str]()
     mirrored = {name: topic for name, topic in topics.items() if flow.mirrors_topic(name)}
     missing = sorted(set(wanted) - mirrored.keys())
     ours = mirrored.keys() - {CANARY_TOPIC}
-    known = past() if missing or not ours else ()
+    if past and (missing or not ours):
+        positions = clusters.state.control(identity).positions.values()
+        known = [position.topic for position in positions if flow.mirrors_topic(position.topic)]
     missing = [name for name in missing if name not in known]
     cycles = [name for name in missing if flow.came_from_target(name)]
     if cycles:
@@ -201,7 +187,7 @@ def _mirrored(
         )
     nothing = not ours and not wanted and not set(known) - {CANARY_TOPIC}
     unseen = sorted({*missing, *(flow.literal_topics if nothing else ())} - topics.keys())
-    absent = lacking(unseen) if unseen else ()
+    absent = clusters.source.lacks(unseen) if unseen else ()
     if hidden := [name for name in unseen if name not in absent]:
         raise NotAuthorisedError(
             f"cluster {flow.source.alias} denies DESCRIBE, and so does not list {named_topics(hidden)}",

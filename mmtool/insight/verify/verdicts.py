@@ -246,15 +246,11 @@ class ComparedRow:
     def verdict(self) -> Verdict:
         """``incomplete`` where nothing is wrong but that records are missing from the mirror's end."""
         kinds = {kind for kind, count in self.findings.counts.items() if count}
-        if kinds - {Kind.MISSING} or (kinds and not self._misses_tail_alone):
+        ends = {difference.downstream_offset for difference in self.findings.differences}
+        misses_tail_alone = len(ends) == 1 and self.findings.ends_early
+        if kinds - {Kind.MISSING} or (kinds and not misses_tail_alone):
             return Verdict.DIFFERENT
         return Verdict.INCOMPLETE if kinds or self.problem else Verdict.IDENTICAL
-
-    @property
-    def _misses_tail_alone(self) -> bool:
-        return len({difference.downstream_offset for difference in self.findings.differences}) == 1 and (
-            self.findings.ends_early
-        )
 
     @property
     def reason(self) -> str:
@@ -278,7 +274,8 @@ class ComparedRow:
     @property
     def remedy(self) -> str:
         """What to do about the first difference, or about what kept the partition from being compared."""
-        first, flow = self.findings.first, self._flow
+        first = self.findings.first
+        flow = f"-c FILE -s {self.source_alias} -t {self.target_alias} --topic {self.place.topic}"
         incomplete = self.verdict is Verdict.INCOMPLETE
         if self.problem or first is None or (incomplete and self.cure):
             again = f"run `mmtool verify {flow}` again"
@@ -296,10 +293,6 @@ class ComparedRow:
         }
         steps = (_BY_MM2 if self.is_by_mm2 else _BY_MMTOOL).format(**named)
         return template.format(place=self.place, steps=steps, **named)
-
-    @property
-    def _flow(self) -> str:
-        return f"-c FILE -s {self.source_alias} -t {self.target_alias} --topic {self.place.topic}"
 
     @property
     def _excuses(self) -> str:
