@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,6 @@ from mmtool.output import talk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from datetime import timedelta
 
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.failover.modes.cutover import LockPort, MarksPort
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.target_only import TargetSide
-    from mmtool.kafka.admin.fences import KafkaFences
     from mmtool.kafka.ports import AppendPort, ClusterPort, FencePort
     from mmtool.kafka.state.journal import KafkaJournal
     from mmtool.plan.records.identity import FlowIdentity
@@ -157,18 +156,12 @@ def fenced_cluster(cluster: ClusterSettings, timeout: timedelta) -> tuple[Cluste
     """
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
 
-    return KafkaCluster(cluster, timeout.total_seconds()), _fences(cluster, timeout)
+    return KafkaCluster(cluster, timeout.total_seconds()), acls_of(cluster, timeout)
 
 
 def acls_of(cluster: ClusterSettings, timeout: timedelta) -> FencePort:
     """A cluster's ACLs, to read and to change; no request is sent yet. Requests wait as those of `fenced_cluster`."""
-    return _fences(cluster, timeout)
-
-
-def _fences(cluster: ClusterSettings, timeout: timedelta) -> KafkaFences:
-    from mmtool.kafka.admin.fences import KafkaFences
-
-    return KafkaFences(cluster, max(60.0, timeout.total_seconds()))
+    return acls_to_read(cluster, max(timedelta(minutes=1), timeout))
 
 
 def acls_to_read(cluster: ClusterSettings, timeout: timedelta) -> FencePort:
