@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 from datetime import datetime
 from typing import TYPE_CHECKING, TypedDict
@@ -19,8 +21,6 @@ if TYPE_CHECKING:
 
 _FLAT = json.JSONEncoder(separators=(",\n      ", ": "), allow_nan=False)
 _NESTED = frozenset({dict, list})
-_QUOTE = '"'
-_NEEDS_QUOTES = frozenset(',"')
 
 
 class ResultDocument(TypedDict):
@@ -95,17 +95,10 @@ def csv_text(result: Result, *, header: bool = True) -> str:
     Names are printable, as in a table; JSON has them unchanged.
     """
     keys = result.keys()
-    lines = [[printable(field(row.get(key))) for key in keys] for row in result.rows]
-    return "".join(map(_csv_line, [keys, *lines] if header else lines))
-
-
-def _csv_line(fields: Sequence[str]) -> str:
-    return (
-        ",".join(
-            f'"{text.replace(_QUOTE, 2 * _QUOTE)}"' if _NEEDS_QUOTES & set(text) else text for text in fields
-        )
-        + "\n"
-    )
+    rows = [[printable(field(row.get(key))) for key in keys] for row in result.rows]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([keys, *rows] if header else rows)
+    return text.getvalue()
 
 
 def claim(path: Path, option: str) -> None:

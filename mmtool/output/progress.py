@@ -135,11 +135,9 @@ def _states(snapshot: ProgressSnapshot) -> str:
 
 
 def _start_live() -> Live:
-    from rich.console import Console
     from rich.live import Live
 
-    terminal = Console(stderr=True, no_color=not console.color_wanted(stream_is_tty=True), highlight=False)
-    live = Live(console=terminal, refresh_per_second=4, transient=False, redirect_stdout=False)
+    live = Live(console=_terminal(), refresh_per_second=4, transient=False, redirect_stdout=False)
     live.start()
     return live
 
