@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.config.settings import MskLogin, OAuthLogin, PasswordLogin
 from mmtool.doctor.finding import Check, ok, problem, warning
+from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.admin.details import Stage
 from mmtool.kafka.errors import UNPROVEN, remedy_of
 from mmtool.keystores.certificates import CHECK_CLOCKS
@@ -188,8 +189,8 @@ def _advertised_remedy(one: ListenerAnswer) -> str:
     )
 
 
-def judge_away(alias: str, answers: Sequence[ListenerAnswer]) -> Finding | None:
-    """The ``reachability`` row of a cluster of which no listener accepts a connection; None where one does."""
+def away_error(alias: str, answers: Sequence[ListenerAnswer]) -> UnreachableError | None:
+    """Why a cluster does not answer, of which no listener accepts a connection; None where one does."""
     if not answers or not all(one.failed for one in answers):
         return None
     tried, first = few(list(dict.fromkeys(one.address for one in answers)), 3), answers[0]
@@ -197,14 +198,15 @@ def judge_away(alias: str, answers: Sequence[ListenerAnswer]) -> Finding | None:
         done = "does not complete" if first.failed is Stage.PROOF else "refuses"
         message = f"cluster {alias} {done} the login at {tried}: {first.reason}"
         remedy = _login_remedy(first.entrance.name, first.failed, first.entrance.security.sasl)
-    elif first.failed is Stage.TLS and first.certificate is not None:
+        return NotAuthorisedError(message, remedy=remedy)
+    if first.failed is Stage.TLS and first.certificate is not None:
         message = f"mmtool does not accept the certificate of cluster {alias} at {tried}: {first.reason}"
         remedy = _refusal_remedy(first)
     else:
         spoken = first.failed is not Stage.PROTOCOL
         message = f"cluster {alias} does not answer {'' if spoken else 'as Kafka '}at {tried}: {first.reason}"
         remedy = _bootstrap_remedy(first)
-    return problem(Check.REACHABILITY, alias, "", message, remedy)
+    return UnreachableError(message, remedy=remedy)
 
 
 # --- authentication ---------------------------------------------------------------------------------------

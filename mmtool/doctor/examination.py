@@ -15,9 +15,9 @@ from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from mmtool.doctor.entrances import LOGIN_STAGES, judge_away
+from mmtool.doctor.entrances import away_error
 from mmtool.doctor.finding import Check, Finding, by_severity, ok, problem, warning
-from mmtool.errors import GateError, MmtoolError, NotAuthorisedError, UnreachableError
+from mmtool.errors import GateError, MmtoolError, UnreachableError
 from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
     from mmtool.kafka.ports import ClusterPort, FlowWatchPort
+    from mmtool.translation.types import ClusterId
 
 
 _AT_ONCE = 32
@@ -219,22 +220,23 @@ def _asked(flow: ExaminedFlow, line: CheckOf[ExaminedFlow]) -> set[str]:
 
 
 def _reach(cluster: ExaminedCluster) -> Finding:
-    """The ``reachability`` row of a cluster; listeners, authentication and certificates have rows of their own.
-
-    Listeners are probed first: a client retries an unreachable listener until its time is up.
-    """
+    """The ``reachability`` row of a cluster; listeners, authentication and certificates have rows of their own."""
     alias = cluster.alias
-    skipped = f"; checks that need {alias} were skipped"
-    away = judge_away(alias, cluster.details.listeners())
-    if away is not None:
-        return away._replace(message=f"{away.message}{skipped}")
     try:
-        found = cluster.port.probe()
-    except UnreachableError as error:
-        return problem(Check.REACHABILITY, alias, "", f"{error.message}{skipped}", error.remedy)
+        found = _probe(cluster)
     except MmtoolError as error:
-        return problem(Check.CLUSTER_ID, alias, "", f"{error.message}{skipped}", error.remedy)
+        check = Check.REACHABILITY if isinstance(error, UnreachableError) else Check.CLUSTER_ID
+        skipped = f"checks that need {alias} were skipped"
+        return problem(check, alias, "", f"{error.message}; {skipped}", error.remedy)
     return ok(Check.REACHABILITY, alias, f"cluster {alias} answers, with id {found}")
+
+
+def _probe(cluster: ExaminedCluster) -> ClusterId:
+    """The cluster's id. Listeners are probed first: a client retries an unreachable listener until its time is up."""
+    away = away_error(cluster.alias, cluster.details.listeners())
+    if away is not None:
+        raise away
+    return cluster.port.probe()
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,13 +260,7 @@ def ask_each(clusters: Sequence[ExaminedCluster]) -> dict[str, Answer | MmtoolEr
 
 
 def _ask(cluster: ExaminedCluster) -> Answer | MmtoolError:
-    """Listeners are probed first: a client retries an unreachable listener until its time is up."""
-    listeners = cluster.details.listeners()
-    away = judge_away(cluster.alias, listeners)
-    if away is not None:
-        kind = NotAuthorisedError if listeners[0].failed in LOGIN_STAGES else UnreachableError
-        return kind(away.message, remedy=away.remedy)
     try:
-        return Answer(cluster.port.probe(), len(cluster.details.brokers()))
+        return Answer(_probe(cluster), len(cluster.details.brokers()))
     except MmtoolError as error:
         return error
