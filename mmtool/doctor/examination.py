@@ -92,7 +92,7 @@ class ExaminedFlow:
         """Both clusters' answers about the flow, each read when it is needed; no error where no topic matches."""
         from mmtool.doctor.flow_view import FlowView
 
-        return FlowView(self.settings, self.clusters, self.watch, self.seconds)
+        return FlowView(self.clusters, self.watch)
 
 
 @dataclass(frozen=True, slots=True)

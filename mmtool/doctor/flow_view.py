@@ -88,17 +88,14 @@ class FlowView:
     Attributes:
         settings: As the properties file has it.
         clusters: The connections to both clusters.
-        seconds: How long one request may take.
+        watch: Its stored state.
     """
 
-    def __init__(
-        self, settings: FlowSettings, clusters: FlowClusters, watch: FlowWatchPort, seconds: float
-    ) -> None:
+    def __init__(self, clusters: FlowClusters, watch: FlowWatchPort) -> None:
         """Keep the connections; each request is sent when its answer is first needed."""
-        self.settings = settings
+        self.settings = settings = clusters.settings
         self.clusters = clusters
         self.watch = watch
-        self.seconds = seconds
         self.source_topics = Once(lambda: dict(clusters.source.topics()))
         self.target_topics = Once(lambda: dict(clusters.target.topics()))
         self.mirrored = Once(self._mirrored)

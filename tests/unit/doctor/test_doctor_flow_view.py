@@ -25,7 +25,7 @@ def denied():
 
 def view_of(settings, *, ran, heard_ms=0, traces=lambda: NOTHING):
     fake = FakeCluster("A", "id-of-A")
-    view = FlowView(settings, SimpleNamespace(source=fake, target=fake, state=None, back=None), None, 1.0)
+    view = FlowView(SimpleNamespace(settings=settings, source=fake, target=fake, state=None), None)
     positions = {("id", 0): SimpleNamespace(observed_ms=heard_ms)} if ran else {}
     control = SimpleNamespace(flow="record" if ran else None, positions=positions)
     view.control, view.traces = Once(lambda: control), Once(traces)
