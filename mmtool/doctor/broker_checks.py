@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.entrances import release_of
 from mmtool.doctor.finding import Check, ok, problem, warning
-from mmtool.doctor.flow_scope import mirrored_topics, mm2_topics, own_topics
+from mmtool.doctor.flow_scope import mm2_topics, own_topics
 from mmtool.doctor.spark import SparkFacts, judge_spark, master_addresses, memory_bytes, unreachable_addresses
 from mmtool.errors import UsageError
 from mmtool.java import java_binary
@@ -358,7 +358,7 @@ def check_same_cluster(flow: ExaminedFlow) -> Iterable[Finding]:
 
 def check_replicas(flow: ExaminedFlow) -> Iterable[Finding]:
     """Check the replicas of topics that are read on the source and written on the target."""
-    mirrored = mirrored_topics(flow)
+    mirrored = flow.view.mirror_names()
     return judge_replicas([_source_side(flow, mirrored), _target_side(flow, mirrored.values())], flow.name)
 
 
@@ -432,7 +432,7 @@ def check_disks(cluster: ExaminedCluster) -> Iterable[Finding]:
 
 def check_room(flow: ExaminedFlow) -> Iterable[Finding]:
     """Check that the target has disk space for what is still to be mirrored."""
-    mirrored = mirrored_topics(flow)
+    mirrored = flow.view.mirror_names()
     source, target = flow.source.log_dirs(mirrored), flow.target.log_dirs(mirrored.values())
     there = largest_sizes(target.values())
     held = largest_sizes(source.values())

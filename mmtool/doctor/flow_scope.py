@@ -1,4 +1,4 @@
-"""The topics and groups of a flow on both clusters, with the internal topics of mmtool and MirrorMaker 2."""
+"""The internal topics of mmtool and MirrorMaker 2 on a flow's clusters, and what its config sync resets."""
 
 from __future__ import annotations
 
@@ -17,16 +17,6 @@ if TYPE_CHECKING:
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.rights.needs import Side
-
-
-def mirrored_topics(flow: ExaminedFlow) -> dict[str, str]:
-    """The source topics that the flow mirrors, with the name of each one's mirror on the target."""
-    settings = flow.settings
-    return {
-        name: settings.remote_topic(name)
-        for name in sorted(flow.source.topics())
-        if settings.mirrors_topic(name)
-    }
 
 
 def reset_by_sync(settings: FlowSettings, entries: Mapping[str, ConfigEntry]) -> frozenset[str]:

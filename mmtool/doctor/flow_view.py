@@ -121,11 +121,14 @@ class FlowView:
         means = self.settings.mirrors_topic
         return {name: topic for name, topic in self.source_topics().items() if means(name)}
 
+    def mirror_names(self) -> dict[str, str]:
+        """The name of each mirrored topic's mirror, by the source topic's name, in alphabetical order."""
+        return {name: self.settings.remote_topic(name) for name in sorted(self.mirrored())}
+
     def mirrors(self) -> dict[str, TopicFacts]:
         """Target topics that hold the flow's mirrors, by name; mirrors that do not exist yet are left out."""
         there = self.target_topics()
-        names = {self.settings.remote_topic(name) for name in self.mirrored()}
-        return {name: there[name] for name in names if name in there}
+        return {name: there[name] for name in self.mirror_names().values() if name in there}
 
     @staticmethod
     def _bounds(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.finding import Check, ok, problem, unasked, warning
-from mmtool.doctor.flow_scope import by_config_sync, mirrored_topics, reset_by_sync
+from mmtool.doctor.flow_scope import by_config_sync, reset_by_sync
 from mmtool.kafka.admin.details import SizeQuestion
 from mmtool.output.human import size
 from mmtool.plain_text import duration
@@ -343,7 +343,7 @@ class _Told(NamedTuple):
 
 def check_sizes(flow: ExaminedFlow) -> Iterable[Finding]:
     """Check that the target accepts records of every size that the source accepts."""
-    mirrored = mirrored_topics(flow)
+    mirrored = flow.view.mirror_names()
     told = _limits_of(flow, mirrored)
     narrower = [
         found
@@ -368,7 +368,7 @@ def check_sizes(flow: ExaminedFlow) -> Iterable[Finding]:
 
 def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
     """Check that the target accepts the timestamps of the source's records, and keeps them."""
-    mirrored = mirrored_topics(flow)
+    mirrored = flow.view.mirror_names()
     told = _limits_of(flow, mirrored)
     limits = told.limits
     stamped = {

@@ -274,11 +274,10 @@ def span_words(ms: float) -> str:
 def topic_pairs(view: FlowView) -> list[TopicPair]:
     """Source topics with their mirrors, where both clusters show the configuration."""
     here, there = view.source_configs(), view.target_configs()
-    names = {name: view.settings.remote_topic(name) for name in view.mirrored()}
     aliases = view.settings.source.alias, view.settings.target.alias
     return [
         TopicPair(name, mirror, here[name], there[mirror], *aliases, reset_by_sync(view.settings, here[name]))
-        for name, mirror in sorted(names.items())
+        for name, mirror in view.mirror_names().items()
         if name in here and mirror in there
     ]
 

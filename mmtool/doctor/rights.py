@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.doctor.finding import Check, ok, problem, warning
-from mmtool.doctor.flow_scope import mirrored_topics, mm2_topics, own_topics
+from mmtool.doctor.flow_scope import mm2_topics, own_topics
 from mmtool.errors import MmtoolError
 from mmtool.kafka.wire.acls import Operation
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
@@ -157,7 +157,7 @@ def check_rights(flow: ExaminedFlow) -> Iterable[Finding]:
     yield from judge_rights(_asker(flow.source), source)
     yield from judge_rights(_asker(flow.target), target)
     if not (source or target or untold):
-        topics = counted(len(mirrored_topics(flow)), "topic")
+        topics = counted(len(flow.view.mirror_names()), "topic")
         message = f"mmtool has every right that the flow needs ({topics}, {counted(len(groups), 'group')})"
         yield ok(Check.RIGHT, "", message, flow.name)
 
@@ -191,7 +191,7 @@ def _untold_rights(flow: ExaminedFlow) -> Iterator[Finding]:
 def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
     details, topics = flow.source, flow.source.topics()
     mirrored = _needs(flow, "source", Kind.MIRRORED, *_ON_MIRRORED)
-    yield from lacking_on_topics(topics, mirrored_topics(flow), mirrored)
+    yield from lacking_on_topics(topics, flow.view.mirror_names(), mirrored)
     yield from _all_of(details.hidden(flow.settings.literal_topics - topics.keys()), mirrored)
     yield from _of_kept(
         details, mm2_topics(flow, "source"), _needs(flow, "source", Kind.OFFSET_SYNCS, *_KEPT)
@@ -204,7 +204,7 @@ def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
 def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
     details, topics = flow.target, flow.target.topics()
     identity = flow.view.identity()
-    remote = mirrored_topics(flow).values()
+    remote = flow.view.mirror_names().values()
     mirrors = _needs(flow, "target", Kind.MIRRORS, *_ON_MIRRORS)
     yield from lacking_on_topics(topics, remote, mirrors)
     yield from _hidden_or_uncreatable(flow, remote, mirrors)

@@ -241,7 +241,7 @@ def _unknown_mirrors(view: FlowView) -> Iterator[Finding]:
     """Findings about target topics that have a mirror's name and hold records that no flow wrote."""
     if view.settings.keeps_names and view.settings.way_back is not None:
         return
-    names = {view.settings.remote_topic(name): name for name in view.mirrored()}
+    names = {mirror: name for name, mirror in view.mirror_names().items()}
     doubted = _with_records(view, view.mirrors().keys() - set(_written_by_mmtool(view)))
     if not doubted:
         return  # MirrorMaker 2's topics are read only where mmtool's own do not tell all
