@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.entrances import release_of
-from mmtool.doctor.finding import Check, ok, problem, warning
+from mmtool.doctor.finding import Check, limited, ok, problem, warning
 from mmtool.doctor.flow_scope import mm2_topics, own_topics
 from mmtool.doctor.spark import SparkFacts, judge_spark, master_addresses, memory_bytes, unreachable_addresses
 from mmtool.errors import UsageError
 from mmtool.java import java_binary
 from mmtool.output.human import size
 from mmtool.plan.topics.configs import MIN_ISR
-from mmtool.plan.words import counted, few, have, joined
+from mmtool.plan.words import counted, few, joined
 from mmtool.runtime.process import usable_cores
 from mmtool.translation.types import UNKNOWN, TopicPartition
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mmtool.kafka.admin.details import LogDir, TopicDetails
 
 
-_ROWS = 20
 _LONE = 1
 
 
@@ -84,11 +83,11 @@ def judge_replicas(sides: Iterable[ReplicaFacts], flow: str) -> Iterator[Finding
 
 def _of_side(side: ReplicaFacts) -> Iterator[Finding]:
     yield from _of_factors(side)
-    yield from _limited(_offline(side))
+    yield from limited(_offline(side))
     if side.is_written:
-        yield from _limited(_too_few(side))
+        yield from limited(_too_few(side))
         yield from _lone(side)
-    yield from _limited(_behind(side))
+    yield from limited(_behind(side))
 
 
 def _of_factors(side: ReplicaFacts) -> Iterator[Finding]:
@@ -190,21 +189,6 @@ def _lone(side: ReplicaFacts) -> Iterator[Finding]:
 def _partitions(name: str, numbers: list[int]) -> str:
     listed = few([f"{name}-{number}" for number in numbers], 3)
     return f"{listed} {'is' if len(numbers) == 1 else 'are'}"
-
-
-def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
-    """Findings of one kind up to the row limit, and a row that counts the others."""
-    found = list(findings)
-    yield from found[:_ROWS]
-    if len(found) > _ROWS:
-        first = found[0]
-        rest = few([one.subject for one in found[_ROWS:]], 3)
-        more = len(found) - _ROWS
-        message = (
-            f"{counted(more, 'more topic')} ({rest}) {have(more)} the same finding as {first.subject}:"
-            f" {first.message}"
-        )
-        yield first._replace(subject="", message=message)
 
 
 _LITTLE = 0.10

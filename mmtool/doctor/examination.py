@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mmtool.doctor.entrances import away_error
-from mmtool.doctor.finding import Check, Finding, by_severity, ok, problem, warning
+from mmtool.doctor.finding import MOST_ROWS, Check, Finding, by_severity, ok, problem, warning
 from mmtool.errors import GateError, MmtoolError, UnreachableError
 from mmtool.plan.words import counted, few
 
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 
 _AT_ONCE = 32
-_MOST_ROWS = 20
-"""More findings of one kind than an operator mends one by one, as missing rights are."""
 _NAMED = 3
 X = TypeVar("X")
 
@@ -163,8 +161,8 @@ class Examination:
 
 
 def _rolled_up(findings: list[Finding]) -> list[Finding]:
-    """The findings of one kind; one row with the first of them in place of more than `_MOST_ROWS`."""
-    if len(findings) <= _MOST_ROWS:
+    """The findings of one kind; one row with the first of them in place of more than `MOST_ROWS`."""
+    if len(findings) <= MOST_ROWS:
         return findings
     first, subjects = findings[0], [finding.subject for finding in findings]
     return [

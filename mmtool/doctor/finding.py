@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.plan.words import few
+from mmtool.plan.words import counted, few, have
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from mmtool.errors import MmtoolError
     from mmtool.translation.types import TopicPartition
@@ -97,6 +97,22 @@ def unasked(check: Check, cluster: str, failed: Mapping[TopicPartition, MmtoolEr
 def problem(check: Check, cluster: str, subject: str, message: str, remedy: str) -> Finding:
     """The row of something that causes harm now, or will at the next failover."""
     return Finding(check, cluster, subject, Severity.PROBLEM, message, remedy)
+
+
+MOST_ROWS = 20
+"""More rows of one kind than an operator mends one by one."""
+
+
+def limited(findings: Iterable[Finding]) -> list[Finding]:
+    """Findings about topics, problems first; those after `MOST_ROWS` are one row that counts them."""
+    found = sorted(findings, key=lambda finding: finding.severity != Severity.PROBLEM)
+    rest = found[MOST_ROWS:]
+    if not rest:
+        return found
+    others = f"{counted(len(rest), 'more topic')} {have(len(rest))} such findings"
+    named = few([one.subject for one in rest], 3)
+    counting = rest[0]._replace(subject="", message=f"{others} ({named}); the first: {rest[0].message}")
+    return [*found[:MOST_ROWS], counting]
 
 
 _ORDER = (Severity.PROBLEM, Severity.WARNING, Severity.OK)

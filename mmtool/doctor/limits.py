@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.doctor.finding import Check, ok, problem, unasked, warning
+from mmtool.doctor.finding import Check, limited, ok, problem, unasked, warning
 from mmtool.doctor.flow_scope import by_config_sync, reset_by_sync
 from mmtool.kafka.admin.details import SizeQuestion
 from mmtool.output.human import size
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.kafka.admin.details import SizeSample
     from mmtool.kafka.ports import Bounds
-
-
-_ROWS = 20
 
 
 class TopicSizes(NamedTuple):
@@ -77,7 +74,7 @@ class SizeFacts:
 def judge_sizes(facts: SizeFacts) -> Iterator[Finding]:
     """Findings about record sizes: a record that does not fit is a problem, limits that differ are a warning."""
     found = [*_letters(facts), *(_of_sizes(facts, one) for one in facts.narrower)]
-    yield from _first(found) or [
+    yield from limited(found) or [
         ok(
             Check.MESSAGE_SIZE,
             "",
@@ -252,7 +249,7 @@ def judge_times(facts: TimeFacts) -> Iterator[Finding]:
             f" --entity-type {entity} --add-config {setting}=CreateTime{others}"
         )
         found.append(warning(Check.TIMESTAMPS, facts.alias, facts.stamped[0], message, remedy))
-    yield from _first(found) or [
+    yield from limited(found) or [
         ok(
             Check.TIMESTAMPS,
             "",
@@ -288,18 +285,6 @@ def _of_times(facts: TimeFacts, one: RefusedTimes) -> Finding:
     if not facts.is_raised and not one.is_reset:
         remedy += f"; or raise {one.key} of {one.target_topic} on {facts.alias} yourself"
     return say(Check.TIMESTAMPS, facts.alias, one.target_topic, message, remedy)
-
-
-def _first(findings: Iterable[Finding]) -> list[Finding]:
-    """Findings up to the row limit, problems first, and a row that counts the others."""
-    found = sorted(findings, key=lambda finding: finding.severity != "problem")
-    if len(found) <= _ROWS:
-        return found
-    rest = found[_ROWS:]
-    named = few([one.subject for one in rest], 3)
-    others = f"{counted(len(rest), 'more topic')} {have(len(rest))} such findings ({named})"
-    message = f"{others}; the first: {rest[0].message}"
-    return [*found[:_ROWS], found[_ROWS]._replace(subject="", message=message)]
 
 
 Entries = Mapping[str, ConfigEntry]

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from mmtool.config.settings import OWN_TOPIC_PREFIX
-from mmtool.doctor.finding import Check, ok, problem, warning
+from mmtool.doctor.finding import MOST_ROWS, Check, ok, problem, warning
 from mmtool.doctor.flow_scope import mm2_topics, own_topics
 from mmtool.errors import MmtoolError
 from mmtool.kafka.wire.acls import Operation
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from mmtool.rights.needs import Need, Side
 
 
-_ROWS = 20
-"""The most rows for one operation on one kind of resource; the others are counted in one row."""
 _DENY = "if a DENY rule exists, remove it: it overrides this grant"
 CLUSTER = "the cluster"
 _KINDS = {
@@ -104,9 +102,9 @@ def judge_rights(asker: Asker, lacks: Iterable[Lack]) -> Iterator[Finding]:
     ordered = sorted(set(lacks), key=lambda lack: (lack.is_optional, lack.kind, lack.operation, lack.name))
     for _, of in groupby(ordered, key=lambda lack: lack[:2]):
         same = list(of)
-        yield from (_finding(asker, lack) for lack in same[:_ROWS])
-        if len(same) > _ROWS:
-            yield _rest(asker, same[_ROWS:])
+        yield from (_finding(asker, lack) for lack in same[:MOST_ROWS])
+        if len(same) > MOST_ROWS:
+            yield _rest(asker, same[MOST_ROWS:])
 
 
 def _finding(asker: Asker, lack: Lack) -> Finding:
