@@ -5,10 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.plan.topics.facts import configs_hidden
 from mmtool.plan.words import counted, few, have
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from mmtool.errors import MmtoolError
     from mmtool.translation.types import TopicPartition
@@ -92,6 +93,16 @@ def unasked(check: Check, cluster: str, failed: Mapping[TopicPartition, MmtoolEr
         of_reason.setdefault((place.topic, error.message, error.remedy), []).append(place)
     for (topic, why, remedy), places in of_reason.items():
         yield warning(check, cluster, topic, f"{few(places)} could not be checked: {why}", remedy)
+
+
+def judge_hidden(check: Check, hidden: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
+    """A warning for each cluster about topics whose configuration it does not show, since no other row covers them."""
+    for alias, topics in hidden.items():
+        if topics:
+            these, subject = ("this topic", topics[0]) if len(topics) == 1 else ("these topics", "")
+            message = f"could not be checked: {configs_hidden(topics, alias).cause}"
+            remedy = f"grant mmtool's principal DESCRIBE_CONFIGS on {these} of {alias}"
+            yield warning(check, alias, subject, message, remedy)
 
 
 def problem(check: Check, cluster: str, subject: str, message: str, remedy: str) -> Finding:

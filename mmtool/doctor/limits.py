@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.doctor.finding import Check, limited, ok, problem, unasked, warning
+from mmtool.doctor.finding import Check, judge_hidden, limited, ok, problem, unasked, warning
 from mmtool.doctor.flow_scope import by_config_sync, reset_by_sync
 from mmtool.kafka.admin.details import SizeQuestion
 from mmtool.output.human import size
@@ -90,16 +90,6 @@ def _but(alias: str, unsure: Sequence[str]) -> str:
         return ""
     missing = "its mirror does not exist yet" if len(unsure) == 1 else "their mirrors do not exist yet"
     return f"; not checked for {few(unsure, 2)}: {missing}, and the brokers of {alias} do not show their defaults"
-
-
-def judge_hidden(check: Check, hidden: Mapping[str, Sequence[str]]) -> Iterator[Finding]:
-    """A warning for each cluster about topics that were not checked, because their configuration is not shown."""
-    for alias, topics in hidden.items():
-        if topics:
-            message = f"could not be checked: {alias} does not show the configuration of {few(topics)}"
-            these = "this topic" if len(topics) == 1 else "these topics"
-            remedy = f"grant mmtool's principal DESCRIBE_CONFIGS on {these} of {alias}"
-            yield warning(check, alias, "", message, remedy)
 
 
 def _letters(facts: SizeFacts) -> Iterator[Finding]:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.doctor.finding import Check, Finding, Severity, problem, unasked, warning
+from mmtool.doctor.finding import Check, Finding, Severity, judge_hidden, problem, unasked, warning
 from mmtool.doctor.flow_scope import by_config_sync, reset_by_sync
 from mmtool.insight.status import written_times
 from mmtool.kafka.state.flow_state import retention_of
 from mmtool.plan.flow.partition_rows import waiting_since
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.configs import cleanup_policies
-from mmtool.plan.topics.facts import configs_hidden
 from mmtool.plan.topics.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words
 from mmtool.plan.words import counted, joined
 from mmtool.runtime.process import now_ms
@@ -143,7 +142,7 @@ def check_retention(flow: ExaminedFlow) -> Iterator[Finding]:
             yield finding
     for pair in topic_pairs(view):
         yield from judge_target_retention(pair)
-    yield from hidden_topics(Check.RETENTION, view)
+    yield from judge_hidden(Check.RETENTION, hidden_topics(view))
     yield from unasked_partitions(view)
     yield from _hidden_positions(view)
     yield from _offsets_retention(view)
@@ -282,22 +281,12 @@ def topic_pairs(view: FlowView) -> list[TopicPair]:
     ]
 
 
-def hidden_topics(check: Check, view: FlowView) -> Iterator[Finding]:
-    """A warning for each cluster about topics whose configuration it does not show, since no other row covers them."""
-    sides = (
-        (view.settings.source.alias, view.mirrored(), view.source_configs()),
-        (view.settings.target.alias, view.mirrors(), view.target_configs()),
-    )
-    for alias, topics, shown in sides:
-        if hidden := sorted(topics.keys() - shown.keys()):
-            these = "this topic" if len(hidden) == 1 else "these topics"
-            yield warning(
-                check,
-                alias,
-                hidden[0] if len(hidden) == 1 else "",
-                f"could not be checked: {configs_hidden(hidden, alias).cause}",
-                f"grant mmtool's principal DESCRIBE_CONFIGS on {these} of {alias}",
-            )
+def hidden_topics(view: FlowView) -> dict[str, list[str]]:
+    """The topics whose configuration a cluster does not show, by the cluster's alias."""
+    return {
+        view.settings.source.alias: sorted(view.mirrored().keys() - view.source_configs().keys()),
+        view.settings.target.alias: sorted(view.mirrors().keys() - view.target_configs().keys()),
+    }
 
 
 def _hidden_positions(view: FlowView) -> Iterator[Finding]:
@@ -408,7 +397,7 @@ def check_compaction(flow: ExaminedFlow) -> Iterator[Finding]:
         at_ms, lags = now_ms(), by_topic(partition_lags(view, {}))
         for topic in sorted(compacted & lags.keys()):
             yield from judge_tombstones(view.settings.source.alias, topic, configs[topic], lags[topic], at_ms)
-    yield from hidden_topics(Check.COMPACTION, view)
+    yield from judge_hidden(Check.COMPACTION, hidden_topics(view))
 
 
 def judge_policies(pair: TopicPair) -> Iterator[Finding]:

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.doctor.finding import Check, unasked
+from mmtool.doctor.finding import Check, judge_hidden, unasked
 from mmtool.doctor.limits import (
     RefusedTimes,
     SizeFacts,
     TimeFacts,
     TopicSizes,
-    judge_hidden,
     judge_sizes,
     judge_times,
 )
