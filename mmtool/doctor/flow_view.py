@@ -130,6 +130,13 @@ class FlowView:
         there = self.target_topics()
         return {name: there[name] for name in self.mirror_names().values() if name in there}
 
+    def hidden_topics(self) -> dict[str, list[str]]:
+        """The topics whose configuration a cluster does not show, by the cluster's alias."""
+        return {
+            self.settings.source.alias: sorted(self.mirrored().keys() - self.source_configs().keys()),
+            self.settings.target.alias: sorted(self.mirrors().keys() - self.target_configs().keys()),
+        }
+
     @staticmethod
     def _bounds(
         cluster: ClusterPort, topics: Mapping[str, TopicFacts], *, committed: bool

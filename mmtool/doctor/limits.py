@@ -303,27 +303,14 @@ class _Limits(NamedTuple):
     is_made: bool
 
 
-class _Told(NamedTuple):
-    """Limits by the source's name of a topic.
-
-    Attributes:
-        hidden: Topics, by the alias of the cluster that does not show how they are configured.
-        unsure: Topics that are to be made, where the brokers do not tell what their defaults are.
-    """
-
-    limits: dict[str, _Limits]
-    hidden: Mapping[str, Sequence[str]]
-    unsure: Sequence[str]
-
-
 def check_sizes(flow: ExaminedFlow) -> Iterable[Finding]:
     """Check that the target accepts records of every size that the source accepts."""
     mirrored = flow.view.mirror_names()
-    told = _limits_of(flow, mirrored)
+    limits, unsure = _limits_of(flow, mirrored)
     narrower = [
         found
-        for name, limits in told.limits.items()
-        if (found := _narrower(flow, name, mirrored[name], limits)) is not None
+        for name, one in limits.items()
+        if (found := _narrower(flow, name, mirrored[name], one)) is not None
     ]
     samples = flow.source.size_samples(_size_questions(flow, narrower))
     facts = SizeFacts(
@@ -333,19 +320,18 @@ def check_sizes(flow: ExaminedFlow) -> Iterable[Finding]:
         samples,
         _dead_letters(flow, mirrored.values()),
         flow.settings.on_oversize == "dead-letter",
-        told.unsure,
+        unsure,
         flow.target.bootstrap,
         samples.failed,
     )
-    yield from judge_hidden(Check.MESSAGE_SIZE, told.hidden)
+    yield from judge_hidden(Check.MESSAGE_SIZE, flow.view.hidden_topics())
     yield from judge_sizes(facts)
 
 
 def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
     """Check that the target accepts the timestamps of the source's records, and keeps them."""
     mirrored = flow.view.mirror_names()
-    told = _limits_of(flow, mirrored)
-    limits = told.limits
+    limits, unsure = _limits_of(flow, mirrored)
     stamped = {
         mirrored[name]: one.is_made
         for name, one in limits.items()
@@ -358,14 +344,14 @@ def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
         for one in refused
     ]
     is_raised = flow.settings.on_timestamp_refused == "raise-limit"
-    yield from judge_hidden(Check.TIMESTAMPS, told.hidden)
+    yield from judge_hidden(Check.TIMESTAMPS, flow.view.hidden_topics())
     facts = TimeFacts(
         flow.name,
         flow.target.alias,
         sorted(stamped, key=lambda name: not stamped[name]),
         refused,
         is_raised,
-        told.unsure,
+        unsure,
         flow.target.bootstrap,
         list(unasked(Check.TIMESTAMPS, flow.source.alias, failed)),
         frozenset(name for name, is_made in stamped.items() if not is_made),
@@ -376,26 +362,20 @@ def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
 # --- configurations ---------------------------------------------------------------------------------------
 
 
-def _limits_of(flow: ExaminedFlow, mirrored: Mapping[str, str]) -> _Told:
-    """The limits of topics on both sides; for a mirror that does not exist, those that it will be created with."""
-    there = [name for name in mirrored.values() if name in flow.target.topics()]
-    source, target, defaults = (
-        flow.source.configs(mirrored, _BROKER_KEYS),
-        flow.target.configs(there, _BROKER_KEYS),
-        _defaults(flow),
-    )
+def _limits_of(flow: ExaminedFlow, mirrored: Mapping[str, str]) -> tuple[dict[str, _Limits], list[str]]:
+    """The limits of topics on both sides; for a mirror that does not exist, those that it will be created with.
+
+    Beside them the topics that are to be made, where the brokers do not tell what their defaults are.
+    """
+    source, target, defaults = flow.view.source_configs(), flow.view.target_configs(), _defaults(flow)
     made = {name: _Limits(source[name], target[mirrored[name]], is_made=True)
             for name in source if mirrored[name] in target}  # fmt: skip
     new = {
         name: _Limits(source[name], _to_be_made(flow, source[name], defaults), is_made=False)
         for name in source
-        if mirrored[name] not in there
+        if mirrored[name] not in flow.view.target_topics()
     }
-    hidden = {
-        flow.source.alias: sorted(set(mirrored) - source.keys()),
-        flow.target.alias: sorted(set(there) - target.keys()),
-    }
-    return _Told(made | new, hidden, () if defaults else sorted(new))
+    return made | new, [] if defaults else sorted(new)
 
 
 def _defaults(flow: ExaminedFlow) -> Entries:
@@ -491,20 +471,13 @@ def _unmirrored(
     Where mmtool never ran, MirrorMaker 2's progress is unknown: the offset is the log's start, and certain only where
     the mirror has no records.
     """
-    known = flow.source.topics()
-    places = [
-        TopicPartition(name, n)
-        for name in topics
-        if name in known
-        for n in range(len(known[name].partitions))
-    ]
-    if not places:
+    if not topics:
         return {}
     positions = {
         TopicPartition(one.topic, one.partition): one.upstream_position
         for one in flow.view.control().positions.values()
     }
-    logs = flow.clusters.source.bounds_each(places)
+    logs = {place: log for place, log in flow.view.source_bounds().items() if place.topic in topics}
     copied = _with_records(flow, [place for place in logs if place not in positions])
     return {
         place: (max(log.log_start, positions.get(place, 0)), log, place not in copied)

@@ -142,7 +142,7 @@ def check_retention(flow: ExaminedFlow) -> Iterator[Finding]:
             yield finding
     for pair in topic_pairs(view):
         yield from judge_target_retention(pair)
-    yield from judge_hidden(Check.RETENTION, hidden_topics(view))
+    yield from judge_hidden(Check.RETENTION, view.hidden_topics())
     yield from unasked_partitions(view)
     yield from _hidden_positions(view)
     yield from _offsets_retention(view)
@@ -281,14 +281,6 @@ def topic_pairs(view: FlowView) -> list[TopicPair]:
     ]
 
 
-def hidden_topics(view: FlowView) -> dict[str, list[str]]:
-    """The topics whose configuration a cluster does not show, by the cluster's alias."""
-    return {
-        view.settings.source.alias: sorted(view.mirrored().keys() - view.source_configs().keys()),
-        view.settings.target.alias: sorted(view.mirrors().keys() - view.target_configs().keys()),
-    }
-
-
 def _hidden_positions(view: FlowView) -> Iterator[Finding]:
     """The warning that MirrorMaker 2 runs the flow and its stored positions may not be read."""
     if view.mm2_runs() and (why := view.traces().hidden) is not None:
@@ -397,7 +389,7 @@ def check_compaction(flow: ExaminedFlow) -> Iterator[Finding]:
         at_ms, lags = now_ms(), by_topic(partition_lags(view, {}))
         for topic in sorted(compacted & lags.keys()):
             yield from judge_tombstones(view.settings.source.alias, topic, configs[topic], lags[topic], at_ms)
-    yield from judge_hidden(Check.COMPACTION, hidden_topics(view))
+    yield from judge_hidden(Check.COMPACTION, view.hidden_topics())
 
 
 def judge_policies(pair: TopicPair) -> Iterator[Finding]:
