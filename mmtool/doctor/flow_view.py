@@ -22,7 +22,7 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mmtool.config import FlowSettings
+    from mmtool.config import ClusterSettings
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.ports import (
         Answers,
@@ -105,8 +105,8 @@ class FlowView:
         self.now = Once(self._now)
         self.source_bounds = Once(lambda: self._bounds(clusters.source, self.mirrored(), committed=False))
         self.stable_bounds = Once(lambda: self._bounds(clusters.source, self.mirrored(), committed=True))
-        self.source_configs = Once(lambda: _configs(settings, "source", self.mirrored()))
-        self.target_configs = Once(lambda: _configs(settings, "target", self.mirrors()))
+        self.source_configs = Once(lambda: _configs(settings.source, self.mirrored()))
+        self.target_configs = Once(lambda: _configs(settings.target, self.mirrors()))
         self.blocks = Once(lambda: dict(watch.newest_blocks(self.identity())))
         self.standings = Once(self._standings)
         self.groups: Once[GroupListing] = Once(clusters.source.groups.listing)
@@ -223,8 +223,8 @@ class FlowView:
         return not traces.is_empty and (control.flow is None or traces.last_ms > heard_ms)
 
 
-def _configs(settings: FlowSettings, side: str, topics: Collection[str]) -> Configs:
+def _configs(cluster: ClusterSettings, topics: Collection[str]) -> Configs:
     """Each topic's configuration; topics whose configuration is not shown are left out."""
     from mmtool.kafka.admin.topics import TopicAdmin
 
-    return TopicAdmin(settings.source if side == "source" else settings.target).configs(topics)
+    return TopicAdmin(cluster).configs(topics)
