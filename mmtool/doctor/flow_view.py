@@ -190,19 +190,13 @@ class FlowView:
     # --- MirrorMaker 2 ------------------------------------------------------------------------------------
 
     def _traces(self) -> Mm2Traces:
-        from mmtool.kafka.mm2.mirror_maker import Mm2Topics, read_positions
+        from mmtool.kafka.mm2.mirror_maker import Mm2Topics, latest_positions
 
-        positions: dict[TopicPartition, int] = {}
         hidden: NotAuthorisedError | None = None
-        try:
-            stored = read_positions(
-                self.settings
-            )  # before the syncs, which MM2 sends after it has stored these
+        try:  # before the syncs, which MM2 sends after it has stored these
+            positions = latest_positions(self.settings)
         except NotAuthorisedError as error:
-            stored, hidden = {}, error
-        for of in stored.values():
-            for place, last in of.items():
-                positions[place] = max(positions.get(place, 0), int(last))
+            positions, hidden = {}, error
         synced = Mm2Topics(self.settings)
         with ThreadPoolExecutor(2) as pool:
             maps, held = pool.submit(synced.synced), pool.submit(synced.checkpoints)
