@@ -6,7 +6,6 @@ requests. Metadata requests never create a topic, and nothing is written or comm
 
 from __future__ import annotations
 
-import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 Configs = dict[str, dict[str, "ConfigEntry"]]
 Commits = dict[TopicPartition, "Commit"]
-_CONTROL_TOPIC = re.compile(r"mmtool-control\.(.+)\.internal")
 
 
 class Mm2Traces(NamedTuple):
@@ -156,12 +154,8 @@ class FlowView:
 
     def _other_controls(self) -> dict[str, ControlView]:
         """Control topics of mmtool's other flows to this target, by their source's alias."""
-        own, state = self.identity(), self.clusters.state
-        found = (_CONTROL_TOPIC.fullmatch(name) for name in self.target_topics())
-        aliases = {match[1] for match in found if match} - {
-            _CONTROL_TOPIC.fullmatch(own.control_topic)[1]  # type: ignore[index]  # by its own name
-        }
-        return {alias: state.control(replace(own, source_alias=alias)) for alias in sorted(aliases)}
+        found = self.identity().others(self.target_topics())
+        return {alias: self.clusters.state.control(other) for alias, other in found.items()}
 
     def _standings(self) -> list[PartitionStatus]:
         """The status of every partition; empty where mmtool never ran the flow."""

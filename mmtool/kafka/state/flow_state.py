@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -73,9 +71,6 @@ def unbooked_of(writer: WriterState, producers: Sequence[ProducerState]) -> int 
     return ahead if ahead < SEQUENCES // 2 else ahead - SEQUENCES  # numbers wrap
 
 
-_CONTROL_TOPIC = re.compile(r"mmtool-control\.(.+)\.internal")
-
-
 class KafkaFlowState:
     """A `FlowStatePort` on the flow's target."""
 
@@ -98,8 +93,8 @@ class KafkaFlowState:
         if stored is not None:
             _check(identity, stored)
             return
-        for alias in (match[1] for topic in topics if (match := _CONTROL_TOPIC.fullmatch(topic))):
-            other = read_control(self._target, replace(identity, source_alias=alias)).flow
+        for under_alias in identity.others(topics).values():
+            other = read_control(self._target, under_alias).flow
             if other is not None and _same_clusters(identity, other):
                 _check(identity, other)
 

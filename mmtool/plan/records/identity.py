@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from zlib import crc32
 
@@ -32,6 +33,8 @@ from mmtool.plan.words import flow_options
 from mmtool.translation.names import topic_part
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mmtool.plan.records.documents import Document
     from mmtool.translation.types import ClusterId, TopicId
 
@@ -73,6 +76,7 @@ def decode_control(key: bytes, value: bytes) -> Document | None:
 
 RUNS_PARTITIONS = 8
 _RUNS = ("mmtool-offset-runs.", ".internal")
+_CONTROL_TOPIC = re.compile(r"mmtool-control\.(.+)\.internal")
 PRODUCERS_TOPIC = "mmtool-producers.internal"
 JOURNAL_TOPIC = "mmtool-journal.internal"
 CANARY_TOPIC = "mmtool-canary"
@@ -119,6 +123,14 @@ class FlowIdentity:
     @property
     def control_topic(self) -> str:
         return f"mmtool-control.{topic_part(self.source_alias)}.internal"
+
+    def others(self, topics: Iterable[str]) -> dict[str, FlowIdentity]:
+        """Other flows to the target by the source's alias, if their control topics are among ``topics``.
+
+        Only the alias of each is right: its source's id is this flow's.
+        """
+        found = (_CONTROL_TOPIC.fullmatch(name) for name in sorted(topics) if name != self.control_topic)
+        return {match[1]: replace(self, source_alias=match[1]) for match in found if match}
 
     @property
     def ownership_group(self) -> str:
