@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -19,7 +20,8 @@ from mmtool.plain_text import printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from mmtool.config.draft import Draft, DraftCluster
+    from mmtool.config.draft import Draft, DraftCluster, Login, Store
+    from mmtool.config.placeholders import Placeholder
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +33,14 @@ class Question:
         text: The question, without a question mark.
         check: Returns the value as it is used; raises ValueError with the reason for a value that cannot be.
         default: Used where nothing is given; None where there is none.
+        optional: Nothing is a valid answer.
     """
 
     option: str
     text: str
     check: Callable[[str], str]
     default: str | None = None
+    optional: bool = False
 
 
 @dataclass(slots=True)
@@ -52,8 +56,8 @@ class Answers:
     asks: bool
     _used: set[str] = field(default_factory=set)
 
-    def of(self, question: Question) -> str:
-        """The answer.
+    def of(self, question: Question) -> str | None:
+        """The answer; None where an optional one is left out.
 
         Raises:
             UsageError: The option's value cannot be used, or nothing gives a value that is needed.
@@ -65,14 +69,20 @@ class Answers:
             return self._checked(question, text)
         if self.asks:
             return _asked(question)
-        if question.default is None:
+        if question.default is None and not question.optional:
             raise UsageError(
                 f"{question.option} is missing: {question.text}", remedy=f"add {question.option}"
             )
         return question.default
 
-    def refuse_unused(self) -> None:
-        """Refuse options that no question asked for, since they would be ignored.
+    def needed(self, question: Question) -> str:
+        """The answer of a question that is not optional; raises as `of`."""
+        answer = self.of(question)
+        assert answer is not None  # only an optional question goes without
+        return answer
+
+    def refuse_unused(self, otherwise: str) -> None:
+        """Refuse options that no question asked for, since they would be ignored; ``otherwise`` completes the remedy.
 
         Raises:
             UsageError: There is one.
@@ -82,7 +92,7 @@ class Answers:
             names = ", ".join(unused)
             raise UsageError(
                 f"{names} {'has' if len(unused) == 1 else 'have'} no effect with the other options",
-                remedy=f"leave out {names}, or choose a protocol with SASL",
+                remedy=f"leave out {names}, or {otherwise}",
             )
 
     @staticmethod
@@ -93,7 +103,7 @@ class Answers:
             raise UsageError(f"{question.option}: {error}", remedy=f"correct {question.option}") from None
 
 
-def _asked(question: Question) -> str:
+def _asked(question: Question) -> str | None:
     """Ask until the answer can be used. A refused answer is not repeated: it may be a secret."""
     hint = "" if question.default is None else f" [{question.default}]"
     while True:
@@ -105,7 +115,7 @@ def _asked(question: Question) -> str:
                 "the input ended before the last question: nothing was written", code="declined"
             )
         text = line.strip()
-        if not text and question.default is not None:
+        if not text and (question.optional or question.default is not None):
             return question.default
         try:
             return question.check(text)
@@ -125,8 +135,24 @@ Yes = Annotated[
     bool,
     typer.Option(
         "--yes",
-        help="Ask no questions: the aliases and bootstrap servers of both clusters must be given; protocols and"
-        " mechanisms have their defaults.",
+        help="Ask no questions: the aliases and bootstrap servers of both clusters must be given; other options have"
+        " their defaults.",
+    ),
+]
+Topics = Annotated[
+    str | None, typer.Option("--topics", metavar="REGEX,REGEX", help="Topics to mirror.  [default: .*]")
+]
+Groups = Annotated[
+    str | None,
+    typer.Option("--groups", metavar="REGEX,REGEX", help="Consumer groups to translate.  [default: .*]"),
+]
+TopicNames = Annotated[
+    str | None,
+    typer.Option(
+        "--topic-names",
+        metavar="prefixed|same",
+        help="Topic names on the target: prefixed with the source's alias (east.orders), or the same as on the source."
+        "  [default: prefixed]",
     ),
 ]
 
@@ -137,8 +163,8 @@ def _side(side: str, name: str, metavar: str, what: str, *short: str) -> Any:
 
 
 _SOURCE_ALIAS = (
-    "Alias that the file gives the cluster, for example east; the cluster's topics are named ALIAS.TOPIC on the target,"
-    " unless you change replication.policy.class in the file."
+    "Alias that the file gives the cluster, for example east; unless --topic-names is same, the cluster's topics are"
+    " named ALIAS.TOPIC on the target."
 )
 _TARGET_ALIAS = "Alias that the file gives the cluster, for example west."
 _SERVERS = "Bootstrap servers."
@@ -147,22 +173,69 @@ _MECHANISM = (
     "With SASL_PLAINTEXT or SASL_SSL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM."
     "  [default: SCRAM-SHA-512]"
 )
+_USER = "With a mechanism other than AWS_MSK_IAM: user name; with OAUTHBEARER, client id."
+_PLACES = "env:NAME, file:PATH:KEY or directory:PATH:FILE"
+_FROM = (
+    f"Where the password (OAUTHBEARER: client secret) is: {_PLACES}; never the password itself."
+    "  [default: env:ALIAS_PASSWORD]"
+)
+_ENDPOINT = "With OAUTHBEARER: the token endpoint's URL."
+_TRUST = "With SSL or SASL_SSL: JKS, PKCS12 or PEM file with trusted certificates. Default: the system's."
+_TRUST_FROM = (
+    f"With a JKS or PKCS12 trust store: where its password is ({_PLACES})."
+    "  [default: env:ALIAS_TRUSTSTORE_PASSWORD]"
+)
+_KEYS = "With SSL, not SASL_SSL: JKS, PKCS12 or PEM file with mmtool's key and certificate."
+_KEYS_FROM = (
+    f"With a JKS or PKCS12 key store: where its password is ({_PLACES})."
+    "  [default: env:ALIAS_KEYSTORE_PASSWORD]"
+)
 
 Source = Annotated[str | None, _side("source", "", "ALIAS", _SOURCE_ALIAS, "-s")]
 SourceServers = Annotated[str | None, _side("source", "servers", "HOST:PORT,...", _SERVERS)]
 SourceProtocol = Annotated[str | None, _side("source", "protocol", "WORD", _PROTOCOL)]
 SourceMechanism = Annotated[str | None, _side("source", "mechanism", "WORD", _MECHANISM)]
+SourceUser = Annotated[str | None, _side("source", "user", "NAME", _USER)]
+SourcePasswordFrom = Annotated[str | None, _side("source", "password-from", "PLACE", _FROM)]
+SourceTokenEndpoint = Annotated[str | None, _side("source", "token-endpoint", "URL", _ENDPOINT)]
+SourceTruststore = Annotated[str | None, _side("source", "truststore", "FILE", _TRUST)]
+SourceTruststorePasswordFrom = Annotated[
+    str | None, _side("source", "truststore-password-from", "PLACE", _TRUST_FROM)
+]
+SourceKeystore = Annotated[str | None, _side("source", "keystore", "FILE", _KEYS)]
+SourceKeystorePasswordFrom = Annotated[
+    str | None, _side("source", "keystore-password-from", "PLACE", _KEYS_FROM)
+]
 Target = Annotated[str | None, _side("target", "", "ALIAS", _TARGET_ALIAS, "-t")]
 TargetServers = Annotated[str | None, _side("target", "servers", "HOST:PORT,...", _SERVERS)]
 TargetProtocol = Annotated[str | None, _side("target", "protocol", "WORD", _PROTOCOL)]
 TargetMechanism = Annotated[str | None, _side("target", "mechanism", "WORD", _MECHANISM)]
+TargetUser = Annotated[str | None, _side("target", "user", "NAME", _USER)]
+TargetPasswordFrom = Annotated[str | None, _side("target", "password-from", "PLACE", _FROM)]
+TargetTokenEndpoint = Annotated[str | None, _side("target", "token-endpoint", "URL", _ENDPOINT)]
+TargetTruststore = Annotated[str | None, _side("target", "truststore", "FILE", _TRUST)]
+TargetTruststorePasswordFrom = Annotated[
+    str | None, _side("target", "truststore-password-from", "PLACE", _TRUST_FROM)
+]
+TargetKeystore = Annotated[str | None, _side("target", "keystore", "FILE", _KEYS)]
+TargetKeystorePasswordFrom = Annotated[
+    str | None, _side("target", "keystore-password-from", "PLACE", _KEYS_FROM)
+]
+
 
 _SIDES = {"source": "the cluster to mirror from", "target": "the cluster to mirror to"}
 _EXAMPLES = {"source": "east", "target": "west"}
 REQUIRED = ("--source", "--source-servers", "--target", "--target-servers")
 """Options without which a file needs questions."""
+_OF_A_SIDE = (
+    "servers protocol mechanism user password-from token-endpoint"
+    " truststore truststore-password-from keystore keystore-password-from"
+)
 OPTIONS = frozenset(
-    f"--{side}{name}" for side in _SIDES for name in ("", "-servers", "-protocol", "-mechanism")
+    {
+        *("--topics", "--groups", "--topic-names", "--source", "--target"),
+        *(f"--{side}-{name}" for side in _SIDES for name in _OF_A_SIDE.split()),
+    }
 )
 """Every option that answers a question."""
 
@@ -179,8 +252,6 @@ def draft_of(path: Path, given: Mapping[str, object], *, asks: bool) -> Draft:
         UsageError: An option is missing, or has no effect, or its value cannot be used.
         RefusedError: The terminal was closed.
     """
-    from mmtool.config.draft import Draft
-
     said = {name: str(value) for name, value in given.items() if name in OPTIONS and value is not None}
     missing = [name for name in REQUIRED if name not in said]
     asks = asks and bool(missing) and has_terminal()
@@ -191,11 +262,37 @@ def draft_of(path: Path, given: Mapping[str, object], *, asks: bool) -> Draft:
         )
     if asks:
         talk(f"{path} is written after the last question; Enter takes the value in brackets")
-    answers = Answers(said, asks)
+    return _draft(Answers(said, asks))
+
+
+def _draft(answers: Answers) -> Draft:
+    """Ask both clusters' questions, then those of the flow."""
+    from mmtool.config.draft import Draft
+
     source = _cluster(answers, "source", _alias(answers, "source"))
     target = _cluster(answers, "target", _alias(answers, "target", taken=source.alias))
-    answers.refuse_unused()
-    return Draft(source, target)
+    topics = Question(
+        "--topics", "Topics to mirror, as Java regular expressions with commas between them", _patterns, ".*"
+    )
+    groups = Question(
+        "--groups",
+        "Consumer groups to translate, as Java regular expressions with commas between them",
+        _patterns,
+        ".*",
+    )
+    naming = Question(
+        "--topic-names",
+        f"Topic names on {target.alias}: prefixed ({source.alias}.orders) or same (orders)",
+        _one_of(("prefixed", "same")),
+        "prefixed",
+    )
+    draft = Draft(
+        source, target, answers.needed(topics), answers.needed(groups), answers.needed(naming) == "same"
+    )
+    answers.refuse_unused(
+        "choose another protocol, SASL mechanism or store: `mmtool init --help` says which options go with each"
+    )
+    return draft
 
 
 def _alias(answers: Answers, side: str, taken: str | None = None) -> str:
@@ -208,12 +305,13 @@ def _alias(answers: Answers, side: str, taken: str | None = None) -> str:
             raise ValueError(f"{text} is the alias of the source: the target needs another one")
         return text
 
-    return answers.of(Question(f"--{side}", f"Alias of {_SIDES[side]}, for example {_EXAMPLES[side]}", check))
+    return answers.needed(
+        Question(f"--{side}", f"Alias of {_SIDES[side]}, for example {_EXAMPLES[side]}", check)
+    )
 
 
 def _cluster(answers: Answers, side: str, alias: str) -> DraftCluster:
     from mmtool.config.draft import DraftCluster
-    from mmtool.config.sasl import MECHANISMS
     from mmtool.config.security import PROTOCOLS
 
     servers = Question(f"--{side}-servers", f"Bootstrap servers of {alias}, as host:port,host:port", _servers)
@@ -223,14 +321,69 @@ def _cluster(answers: Answers, side: str, alias: str) -> DraftCluster:
         _one_of(PROTOCOLS),
         "PLAINTEXT",
     )
+    named, spoken = answers.needed(servers), answers.needed(protocol)
+    has_tls, has_login = spoken.endswith("SSL"), spoken.startswith("SASL")
+    return DraftCluster(
+        alias,
+        named,
+        spoken,
+        _login(answers, side, alias) if has_login else None,
+        _store(answers, side, alias, "truststore", "Trust store") if has_tls else None,
+        _store(answers, side, alias, "keystore", "Key store") if has_tls and not has_login else None,
+    )
+
+
+def _login(answers: Answers, side: str, alias: str) -> Login:
+    from mmtool.config.draft import Login
+    from mmtool.config.sasl import MECHANISMS
+
     mechanism = Question(
         f"--{side}-mechanism",
         f"SASL mechanism of {alias}: {', '.join(MECHANISMS)}",
         _one_of(MECHANISMS),
         "SCRAM-SHA-512",
     )
-    named, spoken = answers.of(servers), answers.of(protocol)
-    return DraftCluster(alias, named, spoken, answers.of(mechanism) if spoken.startswith("SASL") else None)
+    chosen = answers.needed(mechanism)
+    if chosen == "AWS_MSK_IAM":
+        return Login(chosen)
+    is_token = chosen == "OAUTHBEARER"
+    who, what = ("Client id", "client secret") if is_token else ("User name", "password")
+    user = answers.needed(Question(f"--{side}-user", f"{who} of mmtool on {alias}", _filled))
+    secret = _secret(answers, f"--{side}-password-from", f"{what} of {user} on {alias}", f"{alias}_PASSWORD")
+    endpoint = Question(f"--{side}-token-endpoint", f"Token endpoint of {alias}, a URL", _filled)
+    return Login(chosen, user, secret, answers.needed(endpoint) if is_token else None)
+
+
+def _store(answers: Answers, side: str, alias: str, kind: str, name: str) -> Store | None:
+    from mmtool.config.draft import Store
+
+    absent = "the system's trusted certificates" if kind == "truststore" else "no client certificate"
+    question = Question(
+        f"--{side}-{kind}",
+        f"{name} of {alias}, a JKS, PKCS12 or PEM file; empty: {absent}",
+        _filled,
+        optional=True,
+    )
+    path = answers.of(question)
+    if path is None:
+        return None
+    store = Store(path)
+    if store.is_pem:
+        return store
+    variable = f"{alias}_{kind}_PASSWORD"
+    return Store(path, _secret(answers, f"--{side}-{kind}-password-from", f"password of {path}", variable))
+
+
+def _secret(answers: Answers, option: str, what: str, variable: str) -> Placeholder:
+    """Where a secret is read from. It is never asked for itself."""
+    from mmtool.config.placeholders import Placeholder
+
+    def check(text: str) -> str:
+        return str(Placeholder.parse(text))
+
+    name = re.sub(r"\W|^(?=\d)", "_", variable, flags=re.ASCII).upper()
+    text = f"Where mmtool reads the {what}: env:NAME, file:PATH:KEY or directory:PATH:FILE"
+    return Placeholder.parse(answers.needed(Question(option, text, check, f"env:{name}")))
 
 
 def _filled(text: str) -> str:
@@ -246,6 +399,17 @@ def _servers(text: str) -> str:
         return _filled(parse_servers(text).text)
     except ValueError as error:
         raise ValueError(f"expected {error}") from None
+
+
+def _patterns(text: str) -> str:
+    from mmtool.config.names import NameFilter, PatternRefusedError
+    from mmtool.config.values import parse_list
+
+    try:
+        NameFilter(parse_list(_filled(text)))
+    except PatternRefusedError as error:
+        raise ValueError(str(error)) from None
+    return text.strip()
 
 
 def _one_of(words: Collection[str]) -> Callable[[str], str]:

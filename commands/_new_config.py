@@ -127,7 +127,7 @@ def write_first_file(file: NewFile, draft: Draft, timeout: timedelta | None) -> 
 
 
 def _check(file: NewFile, draft: Draft) -> CheckedFile:
-    """What `mmtool config check` says. Its errors may only be about logins that the operator completes.
+    """What `mmtool config check` says. Its errors may only be about secrets and stores that are not in place yet.
 
     Raises:
         UsageError: There is another error.
@@ -138,7 +138,7 @@ def _check(file: NewFile, draft: Draft) -> CheckedFile:
     file.write(text_of(draft).encode())
     checked = check_file(file.draft)
     checked = replace(checked, findings=tuple(_named(finding, file) for finding in checked.findings))
-    wrong = [f for f in checked.errors if f.key not in draft.keys_without_login]
+    wrong = [f for f in checked.errors if f.key not in draft.outside_keys]
     if wrong:
         raise UsageError(
             Lines.of(f"`{f.key}`{f.message}" if f.key else f.message for f in wrong),
@@ -214,7 +214,7 @@ def _unusable(path: Path, checked: CheckedFile) -> CheckFailedError | None:
     return not_usable_yet(
         path,
         Lines.of(finding.sentence for finding in checked.errors),
-        f"complete the commented lines of the login in {path}",
+        "set the variables and provide the files that the error names",
     )
 
 

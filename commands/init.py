@@ -30,22 +30,38 @@ def init(
     force: options.Force = False,
     yes: options.Yes = False,
     no_probe: options.NoProbe = False,
+    topics: options.Topics = None,
+    groups: options.Groups = None,
+    topic_names: options.TopicNames = None,
     source: options.Source = None,
     source_servers: options.SourceServers = None,
     source_protocol: options.SourceProtocol = None,
     source_mechanism: options.SourceMechanism = None,
+    source_user: options.SourceUser = None,
+    source_password_from: options.SourcePasswordFrom = None,
+    source_token_endpoint: options.SourceTokenEndpoint = None,
+    source_truststore: options.SourceTruststore = None,
+    source_truststore_password_from: options.SourceTruststorePasswordFrom = None,
+    source_keystore: options.SourceKeystore = None,
+    source_keystore_password_from: options.SourceKeystorePasswordFrom = None,
     target: options.Target = None,
     target_servers: options.TargetServers = None,
     target_protocol: options.TargetProtocol = None,
     target_mechanism: options.TargetMechanism = None,
+    target_user: options.TargetUser = None,
+    target_password_from: options.TargetPasswordFrom = None,
+    target_token_endpoint: options.TargetTokenEndpoint = None,
+    target_truststore: options.TargetTruststore = None,
+    target_truststore_password_from: options.TargetTruststorePasswordFrom = None,
+    target_keystore: options.TargetKeystore = None,
+    target_keystore_password_from: options.TargetKeystorePasswordFrom = None,
     output: Output = OutputFormat.TABLE,
     timeout: options.Timeout = _TIMEOUT,
 ) -> None:
     """Write the first properties file: from answers on a terminal or from options; connect to both clusters once.
 
-    A cluster that does not answer is reported, and the file is written all the same. The file has commented lines for
-    the rest, such as topics, groups, users and certificates. It never takes a password: it names the environment
-    variable that holds it.
+    A cluster that does not answer is reported, and the file is written all the same. A password is never written:
+    the file names the environment variable or the file that holds it.
     """
     given = {f"--{name.replace('_', '-')}": value for name, value in locals().items()}
     from mmtool.commands._draft_questions import draft_of

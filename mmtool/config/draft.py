@@ -1,7 +1,6 @@
 """A properties file before it is written: what `mmtool init` knows, and its text with comments.
 
-MirrorMaker 2 reads the file as well: secrets are placeholders of Kafka's own config providers, which are declared. Keys
-that `mmtool init` does not know are commented out, with their defaults or examples.
+MirrorMaker 2 reads the file as well: passwords are placeholders of Kafka's own config providers, which are declared.
 """
 
 from __future__ import annotations
@@ -18,12 +17,15 @@ from mmtool.config.sasl import MSK_MODULE, OAUTH_MODULE, PLAIN_MODULE, SCRAM_MOD
 from mmtool.config.token_logins import ENDPOINT, HANDLER, KAFKA_HANDLERS, MSK_CLIENT_HANDLER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from mmtool.config.placeholders import Placeholder
     from mmtool.config.scopes import Side
 
 _ESCAPED = re.compile(r"^[ \t\f]+|[^\x20-\x5b\x5d-\x7e]")
 """A leading blank, a backslash, and what is not printable ASCII: Java reads the file as Latin-1."""
+_PEM = (".pem", ".crt", ".cer")
+_POLICY = "org.apache.kafka.connect.mirror."
 _REPLICAS = (
     "replication.factor",
     "offset-syncs.topic.replication.factor",
@@ -40,6 +42,40 @@ _OWN = (
 
 
 @dataclass(frozen=True, slots=True)
+class Login:
+    """How mmtool logs in to a cluster.
+
+    Attributes:
+        mechanism: ``sasl.mechanism``.
+        user: User name, or client id for OAUTHBEARER; None for AWS_MSK_IAM.
+        secret: Where the password, or the client's secret, comes from; None for AWS_MSK_IAM.
+        token_endpoint: URL, for OAUTHBEARER.
+    """
+
+    mechanism: str
+    user: str | None = None
+    secret: Placeholder | None = None
+    token_endpoint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A file with certificates.
+
+    Attributes:
+        path: JKS, PKCS12 or PEM.
+        secret: Where its password comes from; None for PEM.
+    """
+
+    path: str
+    secret: Placeholder | None = None
+
+    @property
+    def is_pem(self) -> bool:
+        return self.path.lower().endswith(_PEM)
+
+
+@dataclass(frozen=True, slots=True)
 class DraftCluster:
     """One side of the flow.
 
@@ -47,24 +83,29 @@ class DraftCluster:
         alias: In ``clusters``.
         servers: ``bootstrap.servers``.
         protocol: ``security.protocol``.
-        mechanism: ``sasl.mechanism``; None without SASL.
+        login: With SASL.
+        trust_store: Trusted certificates; None: the system's.
+        key_store: The client's key and certificate.
         cluster_id: As the brokers answered; None where they were not asked or did not answer.
     """
 
     alias: str
     servers: str
     protocol: str = "PLAINTEXT"
-    mechanism: str | None = None
+    login: Login | None = None
+    trust_store: Store | None = None
+    key_store: Store | None = None
     cluster_id: str | None = None
 
     @property
-    def has_tls(self) -> bool:
-        return self.protocol.endswith("SSL")
-
-    def secret(self, what: str) -> str:
-        """A placeholder for a secret, in an environment variable that has the alias in its name."""
-        name = re.sub(r"\W|^(?=\d)", "_", f"{self.alias}_{what}", flags=re.ASCII).upper()
-        return f"${{env:{name}}}"
+    def secrets(self) -> dict[str, Placeholder]:
+        """The placeholder of each key that has one."""
+        found = {
+            "sasl.jaas.config": self.login.secret if self.login else None,
+            "ssl.truststore.password": self.trust_store.secret if self.trust_store else None,
+            "ssl.keystore.password": self.key_store.secret if self.key_store else None,
+        }
+        return {f"{self.alias}.{key}": secret for key, secret in found.items() if secret is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +113,17 @@ class Draft:
     """The whole file.
 
     Attributes:
+        topics: Comma list of Java regular expressions.
+        groups: Likewise.
+        keeps_names: Topics have the same names on the target.
         replicas: Replication factor of created topics; None: the defaults of MirrorMaker 2.
     """
 
     source: DraftCluster
     target: DraftCluster
+    topics: str = ".*"
+    groups: str = ".*"
+    keeps_names: bool = False
     replicas: int | None = None
 
     @property
@@ -89,9 +136,19 @@ class Draft:
         return {"source": self.source, "target": self.target}
 
     @property
-    def keys_without_login(self) -> frozenset[str]:
-        """The keys of which the check says that a login is missing, until the operator completes the file."""
-        return frozenset(f"{one.alias}.security.protocol" for one in self.sides.values() if one.mechanism)
+    def secrets(self) -> dict[str, Placeholder]:
+        """The placeholder of each key that has one."""
+        return self.source.secrets | self.target.secrets
+
+    @property
+    def outside_keys(self) -> frozenset[str]:
+        """The keys whose values name something outside the file: variables, and files with secrets or certificates."""
+        stores = {
+            f"{one.alias}.ssl.{kind}.location"
+            for one in self.sides.values()
+            for kind in ("truststore", "keystore")
+        }
+        return frozenset(self.secrets) | stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,9 +167,8 @@ class _Line:
 
 def text_of(draft: Draft) -> str:
     """The file: MirrorMaker 2's keys, then mmtool's, each with one line of comment."""
-    commented = "A key that is commented out shows its default, or an example."
     parts = [
-        f"# The flow {draft.flow}, for mmtool and MirrorMaker 2. {commented}\n",
+        f"# The flow {draft.flow}, for mmtool and MirrorMaker 2. A key that is commented out shows its default.\n",
         *map(str, _mirror_maker_keys(draft)),
         "# --- Keys of mmtool, which MirrorMaker 2 ignores ---\n",
         *map(str, _own_keys(draft)),
@@ -126,36 +182,15 @@ def escaped(value: str) -> str:
 
 
 def _mirror_maker_keys(draft: Draft) -> Iterator[_Line]:
-    clusters = (draft.source, draft.target)
     yield _Line("Aliases of the clusters.", "clusters", f"{draft.source.alias}, {draft.target.alias}")
-    if any(cluster.protocol != "PLAINTEXT" for cluster in clusters):
-        comments = ("Providers of the values in ${...}.", "Kafka's class for ${env:...}.")
-        for comment, (key, value) in zip(comments, provider_declarations(["env"]).items(), strict=True):
-            yield _Line(comment, key, value)
-    for cluster in clusters:
-        yield _Line(
-            "Brokers to connect to first, as host:port.",
-            f"{cluster.alias}.bootstrap.servers",
-            cluster.servers,
-        )
-        yield _Line(
-            "PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
-            f"{cluster.alias}.security.protocol",
-            cluster.protocol,
-        )
-        yield from _login(cluster)
-        if cluster.has_tls:
-            yield from _store(
-                cluster, "truststore", "trust store: the CA of the brokers, if it is not the system's"
-            )
-        if cluster.has_tls and not cluster.mechanism:
-            yield from _store(
-                cluster, "keystore", "key store: mmtool's own key and certificate, if brokers ask for it"
-            )
+    yield from _providers(draft.secrets)
+    for cluster in (draft.source, draft.target):
+        yield from _cluster(cluster)
     yield _Line("The flow: SOURCE->TARGET.", f"{draft.flow}.enabled", "true")
-    for name in ("topics", "groups"):
-        yield _flow_key(name, None, scope=f"{draft.flow}.")
-    yield _flow_key("replication.policy.class", None)
+    yield _flow_key("topics", draft.topics, scope=f"{draft.flow}.")
+    yield _flow_key("groups", draft.groups, scope=f"{draft.flow}.")
+    policy = "IdentityReplicationPolicy" if draft.keeps_names else "DefaultReplicationPolicy"
+    yield _flow_key("replication.policy.class", f"{_POLICY}{policy}")
     for name in _REPLICAS:
         yield _flow_key(name, None if draft.replicas is None else str(draft.replicas))
 
@@ -177,37 +212,54 @@ def _flow_key(name: str, value: str | None, scope: str = "") -> _Line:
     )
 
 
-def _login(cluster: DraftCluster) -> Iterator[_Line]:
-    """The lines of SASL; the user and the secret are examples that the operator replaces."""
-    mechanism, secret = cluster.mechanism, cluster.secret("PASSWORD")
-    if mechanism is None:
+def _providers(secrets: Mapping[str, Placeholder]) -> Iterator[_Line]:
+    """MirrorMaker 2 needs the declaration; mmtool knows Kafka's own providers without it."""
+    kinds = sorted({secret.kind for secret in secrets.values()})
+    comments = [
+        "Providers of the values in ${...}.",
+        *(f"Kafka's class for ${{{kind}:...}}." for kind in kinds),
+    ]
+    for comment, (key, value) in zip(comments, provider_declarations(kinds).items(), strict=False):
+        yield _Line(comment, key, value)
+
+
+def _cluster(cluster: DraftCluster) -> Iterator[_Line]:
+    lines = [
+        ("Brokers to connect to first, as host:port.", "bootstrap.servers", cluster.servers),
+        ("PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.", "security.protocol", cluster.protocol),
+        *(_login(cluster.login) if cluster.login else ()),
+        *(_store("trust store: the CA of the brokers", "truststore", cluster.trust_store)),
+        *(_store("key store: mmtool's own key and certificate", "keystore", cluster.key_store)),
+    ]
+    for comment, key, value in lines:
+        yield _Line(comment, f"{cluster.alias}.{key}", value)
+
+
+def _login(login: Login) -> Iterator[tuple[str, str, str]]:
+    yield "How mmtool logs in.", "sasl.mechanism", login.mechanism
+    if login.mechanism == "AWS_MSK_IAM":
+        yield (
+            "The IAM identity of the AWS profile or environment.",
+            "sasl.jaas.config",
+            jaas_text(MSK_MODULE, {}),
+        )
+        yield "Signs the requests of Java clients.", "sasl.client.callback.handler.class", MSK_CLIENT_HANDLER
         return
-    yield _Line("How mmtool logs in.", f"{cluster.alias}.sasl.mechanism", mechanism)
-    jaas, who = f"{cluster.alias}.sasl.jaas.config", "The user, and where the password is read from."
-    match mechanism:
-        case "AWS_MSK_IAM":
-            yield _Line(
-                "The IAM identity of the AWS profile or environment.", jaas, jaas_text(MSK_MODULE, {})
-            )
-            handler = f"{cluster.alias}.sasl.client.callback.handler.class"
-            yield _Line("Signs the requests of Java clients.", handler, MSK_CLIENT_HANDLER)
-            return
-        case "OAUTHBEARER":
-            who = "The client id, and where the client secret is read from."
-            text = jaas_text(OAUTH_MODULE, {"clientId": "mmtool", "clientSecret": secret})
-            yield _Line("Gets a token from the endpoint.", f"{cluster.alias}.{HANDLER}", KAFKA_HANDLERS[0])
-            endpoint = "https://id.example.org/token"
-            yield _Line("Where tokens are granted.", f"{cluster.alias}.{ENDPOINT}", endpoint, is_set=False)
-        case _:
-            module = PLAIN_MODULE if mechanism == "PLAIN" else SCRAM_MODULE
-            text = jaas_text(module, {"username": "mmtool", "password": secret})
-    yield _Line(who, jaas, text, is_set=False)
+    names = ("username", "password")
+    module = PLAIN_MODULE if login.mechanism == "PLAIN" else SCRAM_MODULE
+    if login.mechanism == "OAUTHBEARER":
+        names, module = ("clientId", "clientSecret"), OAUTH_MODULE
+        yield "Gets a token from the endpoint.", HANDLER, KAFKA_HANDLERS[0]
+        yield "Where tokens are granted.", ENDPOINT, login.token_endpoint or ""
+    options = {names[0]: login.user or "", names[1]: str(login.secret or "")}
+    yield "The user, and where the secret is read from.", "sasl.jaas.config", jaas_text(module, options)
 
 
-def _store(cluster: DraftCluster, kind: str, what: str) -> Iterator[_Line]:
-    """The lines of a store, which stay commented out."""
-    key, secret = f"{cluster.alias}.ssl.{kind}", cluster.secret(f"{kind}_PASSWORD")
-    yield _Line(f"The {what}.", f"{key}.location", f"/etc/mmtool/{cluster.alias}-{kind}.pem", is_set=False)
-    yield _Line("The format of this store: PEM, JKS or PKCS12.", f"{key}.type", "PEM", is_set=False)
-    comment = "Where the password of this store is read from, if it is JKS or PKCS12."
-    yield _Line(comment, f"{key}.password", secret, is_set=False)
+def _store(what: str, kind: str, store: Store | None) -> Iterator[tuple[str, str, str]]:
+    if store is None:
+        return
+    yield f"The {what}.", f"ssl.{kind}.location", store.path
+    if store.is_pem:
+        yield "The format of the store: Java does not find it by itself.", f"ssl.{kind}.type", "PEM"
+    if store.secret is not None:
+        yield "Where the password of this store is read from.", f"ssl.{kind}.password", str(store.secret)

@@ -170,6 +170,9 @@ def _variable(name: str) -> str:
 
 
 _KAFKA_PACKAGE = "org.apache.kafka.common.config.provider."
+_NO_PLACEHOLDER = re.compile(r"""[\s{}"'\\]""")
+"""Characters that end a placeholder, or that the text around one gives a meaning."""
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _KIND_OF_CLASS = {
     f"{_KAFKA_PACKAGE}EnvVarConfigProvider": "env",
     f"{_KAFKA_PACKAGE}FileConfigProvider": "file",
@@ -195,6 +198,25 @@ class Placeholder:
 
     def __str__(self) -> str:
         return f"${{{self.kind}:{self.name}}}"
+
+    @classmethod
+    def parse(cls, text: str) -> Placeholder:
+        """Read ``env:NAME``, ``file:PATH:KEY`` or ``directory:PATH:FILE``, also in ``${}``.
+
+        Raises:
+            ValueError: It is none; the message does not quote it, since it may be the password itself.
+        """
+        bare = text.strip()
+        if bare.startswith("${") and bare.endswith("}"):
+            bare = bare[2:-1]
+        kind, _, name = bare.partition(":")
+        path, _, key = name.rpartition(":")
+        is_whole = _VARIABLE_NAME.fullmatch(name) if kind == "env" else path and key
+        if kind not in set(_KIND_OF_CLASS.values()) or not is_whole or _NO_PLACEHOLDER.search(name):
+            raise ValueError(
+                "expected env:NAME, file:PATH:KEY or directory:PATH:FILE, never the secret itself"
+            )
+        return cls(kind, name)
 
 
 def provider_declarations(kinds: Sequence[str]) -> dict[str, str]:

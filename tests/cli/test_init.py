@@ -9,7 +9,7 @@ from kit.terminal import on_a_terminal
 
 CLOSED = "127.0.0.1:1"
 BOTH = ("-s", "east", "--source-servers", CLOSED, "-t", "west", "--target-servers", "127.0.0.1:2")
-LOGIN = ("--source-protocol", "SASL_PLAINTEXT")
+LOGIN = ("--source-protocol", "SASL_PLAINTEXT", "--source-user", "mmtool")
 
 
 @pytest.fixture
@@ -31,10 +31,8 @@ def settings_in(path):
     return dict(line.split(" = ", 1) for line in lines if line and line[0] != "#")
 
 
-@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
-def test_its_file_passes_config_check(init, path, mmtool, protocol):
-    ended = init("--source-protocol", protocol)
-    checked = mmtool("config", "check", "-c", path, "-o", "json")
+def test_its_file_passes_config_check(init, path, mmtool):
+    ended, checked = init(), mmtool("config", "check", "-c", path, "-o", "json")
     assert (ended.code, checked.code, json.loads(checked.stdout)["data"]) == (0, 0, [])
 
 
@@ -93,34 +91,47 @@ def test_a_cluster_that_is_away_costs_its_row_and_a_warning_not_the_file(mmtool,
     assert ended.seconds < 20
 
 
-def test_every_option_has_its_key(init, path):
-    init(*LOGIN, "--source-mechanism", "plain", "--target-protocol", "ssl")
+def test_every_option_has_its_key(init, path, monkeypatch):
+    monkeypatch.setenv("EAST_PASSWORD", "s")
+    ended = init(
+        *LOGIN,
+        "--source-mechanism",
+        "plain",
+        "--topics",
+        r"orders\..*",
+        "--groups",
+        "a, b",
+        "--topic-names",
+        "same",
+    )
     found = settings_in(path)
+    assert ended.code == 0, ended.stderr
+    assert (found["east->west.topics"], found["east->west.groups"]) == (r"orders\\..*", "a, b")
     assert (found["east.security.protocol"], found["east.sasl.mechanism"]) == ("SASL_PLAINTEXT", "PLAIN")
-    assert found["west.security.protocol"] == "SSL"
+    assert found["east.sasl.jaas.config"].endswith(
+        'required username="mmtool" password="${env:EAST_PASSWORD}";'
+    )
+    assert found["replication.policy.class"].endswith(".IdentityReplicationPolicy")
 
 
-def test_a_login_is_left_to_be_completed_and_the_file_is_there(init, path):
+def test_a_secret_that_is_not_in_place_yet_is_named_and_the_file_is_there(init, path):
     ended = init(*LOGIN, "-o", "json")
     (error,) = json.loads(ended.stdout)["errors"]
     assert (ended.code, path.exists(), error["code"]) == (7, True, "not_usable_yet")
-    assert "SCRAM-SHA-512 needs a login: set east.sasl.jaas.config" in error["message"]
-    assert error["remedy"] == (
-        f"complete the commented lines of the login in {path}, then run `mmtool config check -c {path}`"
-    )
+    assert "the environment variable EAST_PASSWORD is not set" in error["message"]
+    assert error["remedy"].endswith(f"`mmtool config check -c {path}`")
 
 
-def test_a_completed_login_passes_config_check(init, path, mmtool, monkeypatch):
-    init(*LOGIN)
-    path.write_text(path.read_text().replace("#east.sasl.jaas.config", "east.sasl.jaas.config"))
+def test_the_secret_itself_gets_neither_into_the_file_nor_onto_the_screen(init, path, monkeypatch):
     monkeypatch.setenv("EAST_PASSWORD", "canary-5eCr3t")
-    checked = mmtool("config", "check", "-c", path, "-o", "json")
-    assert (checked.code, json.loads(checked.stdout)["data"]) == (0, [])
+    ended = init(*LOGIN, "--debug", "-vv")
+    assert "canary-5eCr3t" not in path.read_text() + ended.stdout + ended.stderr
 
 
-@pytest.mark.parametrize("option", ["--topics", "--source-user", "--target-truststore"])
-def test_what_the_file_has_commented_lines_for_is_no_option(init, path, option):
-    assert (init(option, "x").code, path.exists()) == (2, False)
+def test_a_password_instead_of_a_place_is_refused_and_not_repeated(init, path):
+    ended = init(*LOGIN, "--source-password-from", "canary-5eCr3t", "-o", "json")
+    assert (ended.code, path.exists()) == (2, False)
+    assert "canary-5eCr3t" not in ended.stdout + ended.stderr
 
 
 @pytest.mark.parametrize(
@@ -129,9 +140,17 @@ def test_what_the_file_has_commented_lines_for_is_no_option(init, path, option):
         (("--source-servers", "east-1"), "--source-servers: expected a comma list of host:port"),
         (("-t", "east"), "--target: east is the alias of the source"),
         (("-s", "a b"), "--source: topic names cannot contain ' '"),
+        (("--topics", "("), "--topics: "),
+        (("--topics", " "), "--topics: a value is needed"),
         (("--source-protocol", "TLS"), "--source-protocol: expected PLAINTEXT, SSL"),
-        (("--source-mechanism", "PLAIN"), "--source-mechanism has no effect with the other options"),
+        (("--source-protocol", "SASL_SSL"), "--source-user is missing"),
+        (("--source-user", "u"), "--source-user has no effect with the other options"),
+        (("--target-keystore", "k.pem", "--target-protocol", "SASL_SSL", "--target-user", "u"),
+         "--target-keystore has no effect"),
         ((*LOGIN, "--source-mechanism", "GSSAPI"), "--source-mechanism: expected PLAIN"),
+        ((*LOGIN, "--source-mechanism", "OAUTHBEARER"), "--source-token-endpoint is missing"),
+        ((*LOGIN, "--source-mechanism", "OAUTHBEARER", "--source-token-endpoint", "x", "--source-password-from",
+          "env:HOME"), "expected the token endpoint's URL"),
     ],
 )  # fmt: skip
 def test_a_value_that_cannot_be_is_refused_and_nothing_is_written(init, path, more, says):
@@ -152,18 +171,25 @@ TYPED = (
     (b"it has no port", b""),
     (b"servers of east, as host:port,host:port: ", b"127.0.0.1:1\n"),
     (b"protocol of east", b"sasl_plaintext\n"),
-    (b"mechanism of east", b"aws_msk_iam\n"),
+    (b"mechanism of east", b"\n"),
+    (b"User name", b"mm tool\n"),
+    (b"reads the password", b"canary\n"),
+    (b"never the secret itself", b""),
+    (b"[env:EAST_PASSWORD]: ", b"\n"),
     (b"mirror to, for example west: ", b"east\n"),
     (b"the target needs another one", b""),
     (b"mirror to, for example west: ", b"west\n"),
     (b"servers of west", b"127.0.0.1:2\n"),
     (b"protocol of west", b"\n"),
+    (b"Topics", b"orders\n"),
+    (b"groups", b"\n"),
+    (b"Topic names on west: prefixed (east.orders) or same (orders) [prefixed]: ", b"\n"),
 )
 
 
 def test_on_a_terminal_it_asks_again_until_an_answer_can_be_used(path):
     line = [sys.executable, "-m", "mmtool", "init", "--no-probe"]
-    code, said = on_a_terminal(line, *TYPED, environ={"AWS_REGION": "eu-west-1"})
+    code, said = on_a_terminal(line, *TYPED, environ={"EAST_PASSWORD": "s"})
     found = settings_in(path)
     assert code == 0, said.decode()
     assert (found["clusters"], found["east.bootstrap.servers"], found["west.bootstrap.servers"]) == (
@@ -171,8 +197,8 @@ def test_on_a_terminal_it_asks_again_until_an_answer_can_be_used(path):
         "127.0.0.1:1",
         "127.0.0.1:2",
     )
-    assert found["east.sasl.mechanism"] == "AWS_MSK_IAM"
-    assert found["east->west.enabled"] == "true"
+    assert 'username="mm tool" password="${env:EAST_PASSWORD}"' in found["east.sasl.jaas.config"]
+    assert (found["east->west.topics"], found["east->west.groups"]) == ("orders", ".*")
 
 
 @pytest.mark.parametrize(("typed", "code"), [(b"\x04", 3), (b"\x03", 130)], ids=["end of input", "Ctrl-C"])

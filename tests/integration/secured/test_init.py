@@ -1,6 +1,8 @@
-"""The file that ``mmtool init`` writes for real clusters is one that mirrors, and, once completed, one that logs in."""
+"""The file that ``mmtool init`` writes for real clusters is one that mirrors, and one that logs in."""
 
 import json
+from contextlib import suppress
+from itertools import chain
 
 import pytest
 
@@ -36,28 +38,17 @@ def values_in(folder):
     return {key: entry.raw for key, entry in read_properties(folder / "mm2.properties").entries.items()}
 
 
-def complete(folder, values):
-    """Remove the # before these keys, and give them their values."""
-    path = folder / "mm2.properties"
-    lines = path.read_text().splitlines()
-    for key, value in values.items():
-        (number,) = [n for n, line in enumerate(lines) if line.startswith(f"#{key} =")]
-        lines[number] = f"{key} = {value}"
-    path.write_text("\n".join(lines) + "\n")
-
-
 def test_a_first_file_is_checked_examined_and_mirrors(fleet, addresses, topic_name, tmp_path):
     topic = topic_name()
     create_topic(fleet["source"].bootstrap, topic, 2)
     produce(fleet["source"].bootstrap, Load(topic, RECORDS, 2, 100))
-    begun = init(tmp_path, addresses, "-o", "json")
+    begun = init(tmp_path, addresses, "--topics", topic, "-o", "json")
     assert begun.code == 0, begun.stderr
     assert [(row["cluster"], row["state"], row["brokers"]) for row in begun.rows] == [
         ("source", "answers", 1),
         ("target", "answers", 1),
     ]
     config = ("-c", str(tmp_path / "mm2.properties"))
-    complete(tmp_path, {"source->target.topics": topic})
     assert run_mmtool(tmp_path, "config", "check", *config).code == 0
     examined = run_mmtool(tmp_path, "doctor", *config, "-o", "json")
     assert [row["message"] for row in examined.rows if row["severity"] == "problem"] == []
@@ -98,48 +89,46 @@ def test_one_cluster_that_is_away_leaves_the_answers_of_the_other(addresses, tmp
 
 
 @pytest.mark.parametrize("kind", logins(SecurityKind.SCRAM))
-def test_its_completed_file_logs_in_to_a_secured_cluster_with_secrets_from_elsewhere(secured, kind, tmp_path):
+def test_its_file_logs_in_to_a_secured_cluster_with_secrets_from_elsewhere(secured, kind, tmp_path):
     pair = secured(kind)
-    login = pair.login(ADMIN)
-    options = [
-        word
-        for side in ("source", "target")
-        for name in ("protocol", "mechanism")
-        if (value := login.get({"protocol": "security.protocol", "mechanism": "sasl.mechanism"}[name]))
-        for word in (f"--{side}-{name}", value)
-    ]
-    init(tmp_path, pair.secured, "--no-probe", *options)
-    values, secrets = completed_with(login)
-    complete(tmp_path, values)
+    options, secrets = login_options(pair.login(ADMIN))
+    begun = init(tmp_path, pair.secured, *options, "-o", "json", **secrets)
     config = ("-c", str(tmp_path / "mm2.properties"))
     checked = run_mmtool(tmp_path, "config", "check", *config, environ=secrets)
+    assert begun.code == 0, begun.stderr
+    assert [(row["state"], row["message"]) for row in begun.rows] == [("answers", "")] * 2
     assert checked.code == 0, checked.stderr
-    examined = run_mmtool(tmp_path, "doctor", *config, "-o", "json", environ=secrets)
-    logins_refused = [row for row in examined.rows if row["check"] in ("reachability", "authentication")]
-    assert [row["message"] for row in logins_refused if row["severity"] == "problem"] == []
-    text = (tmp_path / "mm2.properties").read_text() + examined.stdout + examined.stderr
+    text = (tmp_path / "mm2.properties").read_text() + begun.stdout + begun.stderr
     assert [name for name, secret in secrets.items() if secret in text] == []
 
 
-def completed_with(login):
-    """The values of the commented keys for these client properties, and the environment variables of their secrets."""
-    values, secrets = {}, {}
-    for side in ("source", "target"):
-        for kind in ("truststore", "keystore"):
-            if path := login.get(f"ssl.{kind}.location"):
-                values[f"{side}.ssl.{kind}.location"] = path
-                if secret := login.get(f"ssl.{kind}.password"):
-                    variable = f"{side}_{kind}_PASSWORD".upper()
-                    values[f"{side}.ssl.{kind}.password"] = f"${{env:{variable}}}"
-                    secrets[variable] = secret
-                if store := login.get(f"ssl.{kind}.type"):
-                    values[f"{side}.ssl.{kind}.type"] = store
-        if endpoint := login.get("sasl.oauthbearer.token.endpoint.url"):
-            values[f"{side}.sasl.oauthbearer.token.endpoint.url"] = endpoint
-        if jaas := login.get("sasl.jaas.config"):
-            secret = next(
-                parse_jaas(jaas).options[name] for name in ("password", "clientSecret") if name in jaas
-            )
-            values[f"{side}.sasl.jaas.config"] = jaas.replace(secret, f"${{env:{side.upper()}_PASSWORD}}")
-            secrets[f"{side.upper()}_PASSWORD"] = secret
-    return values, secrets
+def test_a_refused_login_costs_a_row_and_not_the_file(secured, tmp_path):
+    pair = secured(SecurityKind.SCRAM)
+    options, secrets = login_options(pair.login(ADMIN))
+    wrong = secrets | {"SOURCE_PASSWORD": "another-one"}
+    begun = init(tmp_path, pair.secured, *options, "--timeout", "5s", "-o", "json", **wrong)
+    assert (begun.code, [row["state"] for row in begun.rows][1]) == (0, "answers"), begun.stderr
+    assert begun.rows[0]["state"] == "not_authorised"
+    warning = json.loads(begun.stdout)["warnings"][0]
+    assert "correct the user name and the password in source.sasl.jaas.config" in warning
+    assert "another-one" not in begun.stdout + begun.stderr
+
+
+def login_options(login):
+    """The options of ``mmtool init`` that log in with these client properties, and the variables of their secrets."""
+    plain = {"protocol": "security.protocol", "mechanism": "sasl.mechanism", "truststore": "ssl.truststore.location",
+             "keystore": "ssl.keystore.location", "token-endpoint": "sasl.oauthbearer.token.endpoint.url"}  # fmt: skip
+    given = {name: login[key] for name, key in plain.items() if key in login}
+    secrets = {"TRUSTSTORE_PASSWORD": login.get("ssl.truststore.password"),
+               "KEYSTORE_PASSWORD": login.get("ssl.keystore.password")}  # fmt: skip
+    with suppress(KeyError):
+        jaas = parse_jaas(login["sasl.jaas.config"]).options
+        given["user"] = jaas.get("username") or jaas.get("clientId")
+        secrets["PASSWORD"] = jaas.get("password") or jaas.get("clientSecret")
+    sides = ("source", "target")
+    options = chain.from_iterable(
+        (f"--{side}-{name}", value) for side in sides for name, value in given.items()
+    )
+    return list(options), {
+        f"{side.upper()}_{name}": value for side in sides for name, value in secrets.items() if value
+    }

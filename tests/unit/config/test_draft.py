@@ -7,20 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.config import load_settings
-from mmtool.config.draft import Draft, DraftCluster, escaped, text_of
+from mmtool.config.draft import Draft, DraftCluster, Login, Store, escaped, text_of
+from mmtool.config.placeholders import Placeholder
 from mmtool.config.properties import read_properties
-from mmtool.errors import ConfigError
 
 EAST, WEST = DraftCluster("east", "e:9092"), DraftCluster("west", "w:9092")
+ENV = Placeholder("env", "EAST_PASSWORD")
 
 
-def loaded(tmp_path, draft, environ=None, completed=""):
-    """The file, where the commented keys that match a pattern are completed: the # is removed."""
-    text = (
-        re.sub(rf"^#(?={completed})", "", text_of(draft), flags=re.MULTILINE) if completed else text_of(draft)
-    )
+def loaded(tmp_path, draft, environ=None):
     path = tmp_path / "mm2.properties"
-    path.write_text(text, encoding="latin-1")
+    path.write_text(text_of(draft), encoding="latin-1")
     return load_settings(path, environ or {})
 
 
@@ -36,28 +33,15 @@ def test_any_value_is_read_back_as_it_was_given(tmp_path_factory, value):
 
 
 def test_the_answers_are_the_settings_of_the_flow(tmp_path):
-    draft = Draft(EAST, WEST, replicas=1)
+    draft = Draft(EAST, WEST, r"orders\..*, payments", "billing", keeps_names=True, replicas=1)
     (flow,) = loaded(tmp_path, draft).flows
     assert (flow.name, flow.source.bootstrap_servers, flow.target.bootstrap_servers) == (
         "east->west",
         "e:9092",
         "w:9092",
     )
-    assert (flow.topics.include, flow.groups.include) == ((".*",), (".*",))
-    assert (flow.keeps_names, flow.replication_factor) == (False, 1)
-
-
-def test_topics_groups_and_names_are_commented_out_with_their_defaults(tmp_path):
-    draft = Draft(EAST, WEST)
-    assert "#east->west.topics = .*" in lines_of(draft)
-    assert "#east->west.groups = .*" in lines_of(draft)
-    assert any(line.startswith("#replication.policy.class = ") for line in lines_of(draft))
-    (before,), (after,) = (loaded(tmp_path, draft, completed=keys).flows for keys in ("", "[a-z]"))
-    assert (after.topics, after.groups, after.keeps_names) == (
-        before.topics,
-        before.groups,
-        before.keeps_names,
-    )
+    assert (flow.topics.include, flow.groups.include) == ((r"orders\..*", "payments"), ("billing",))
+    assert (flow.keeps_names, flow.replication_factor) == (True, 1)
 
 
 def test_a_known_cluster_id_is_the_one_that_the_cluster_must_answer_with(tmp_path):
@@ -84,23 +68,20 @@ def test_keys_of_mirror_maker_come_first():
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "secret"),
+    ("mechanism", "environ"),
     [("PLAIN", "secret"), ("SCRAM-SHA-256", "se cret;"), ("SCRAM-SHA-512", "$ecret")],
 )
-def test_a_login_is_a_commented_line_that_takes_its_password_from_the_environment(
-    tmp_path, mechanism, secret
-):
-    draft = Draft(DraftCluster("east", "e:9092", "SASL_PLAINTEXT", mechanism), WEST)
-    with pytest.raises(ConfigError, match="needs a login"):
-        loaded(tmp_path, draft)
-    (flow,) = loaded(tmp_path, draft, {"EAST_PASSWORD": secret}, completed="east.sasl").flows
+def test_a_login_takes_its_password_from_where_the_placeholder_says(tmp_path, mechanism, environ):
+    east = DraftCluster("east", "e:9092", "SASL_PLAINTEXT", Login(mechanism, 'mm "tool"\\', ENV))
+    (flow,) = loaded(tmp_path, Draft(east, WEST), {"EAST_PASSWORD": environ}).flows
     login = flow.source.security.sasl
-    assert (login.username, login.password.get_secret_value()) == ("mmtool", secret)
+    assert (login.username, login.password.get_secret_value()) == ('mm "tool"\\', environ)
 
 
-def test_a_client_id_its_secret_and_the_endpoint_are_commented_lines_of_an_oauth_login(tmp_path):
-    draft = Draft(DraftCluster("east", "e:9092", "SASL_PLAINTEXT", "OAUTHBEARER"), WEST)
-    (flow,) = loaded(tmp_path, draft, {"EAST_PASSWORD": "s"}, completed="east.sasl").flows
+def test_a_client_id_and_its_secret_are_an_oauth_login(tmp_path):
+    login = Login("OAUTHBEARER", "mmtool", ENV, "https://id.example.org/token")
+    east = DraftCluster("east", "e:9092", "SASL_PLAINTEXT", login)
+    (flow,) = loaded(tmp_path, Draft(east, WEST), {"EAST_PASSWORD": "s"}).flows
     found = flow.source.security.sasl
     assert (found.client_id, found.client_secret.get_secret_value(), found.endpoint) == (
         "mmtool",
@@ -109,34 +90,53 @@ def test_a_client_id_its_secret_and_the_endpoint_are_commented_lines_of_an_oauth
     )
 
 
-def test_an_iam_login_needs_nothing_more(tmp_path):
-    east = DraftCluster("east", "b-1.x.kafka.eu-west-1.amazonaws.com:9098", "SASL_SSL", "AWS_MSK_IAM")
-    (flow,) = loaded(tmp_path, Draft(east, WEST)).flows
-    assert flow.source.security.sasl.mechanism == "AWS_MSK_IAM"
+@pytest.mark.parametrize("kind", ["env", "file", "directory"])
+def test_a_placeholder_s_provider_is_declared_for_java(kind):
+    secret = Placeholder("env", "NAME") if kind == "env" else Placeholder(kind, "/run/secrets/kafka:password")
+    east = DraftCluster("east", "e:9092", "SASL_SSL", Login("PLAIN", "u", secret), Store("/ca.jks", secret))
+    lines = lines_of(Draft(east, WEST))
+    classes = {"env": "EnvVar", "file": "File", "directory": "Directory"}
+    assert f"config.providers = {kind}" in lines
+    name = f"org.apache.kafka.common.config.provider.{classes[kind]}ConfigProvider"
+    assert f"config.providers.{kind}.class = {name}" in lines
+    assert f"east.ssl.truststore.password = {secret}" in lines
 
 
-def test_the_provider_of_secrets_is_declared_for_java():
-    name = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
-    declared = {"config.providers = env", f"config.providers.env.class = {name}"}
-    assert declared <= set(lines_of(Draft(DraftCluster("east", "e:9092", "SASL_SSL", "PLAIN"), WEST)))
-    assert not declared & set(lines_of(Draft(EAST, WEST)))
+def test_java_is_told_that_a_store_is_pem():
+    east = DraftCluster("east", "e:9092", "SSL", trust_store=Store("/ca.pem"))
+    assert "east.ssl.truststore.type = PEM" in lines_of(Draft(east, WEST))
 
 
 @pytest.mark.parametrize(
-    ("protocol", "mechanism", "stores"),
+    ("text", "placeholder"),
     [
-        ("PLAINTEXT", None, []),
-        ("SASL_PLAINTEXT", "PLAIN", []),
-        ("SSL", None, ["truststore", "keystore"]),
-        ("SASL_SSL", "PLAIN", ["truststore"]),
+        ("env:EAST_PASSWORD", "${env:EAST_PASSWORD}"),
+        (" ${env:EAST_PASSWORD} ", "${env:EAST_PASSWORD}"),
+        ("file:/etc/kafka/secrets.properties:east", "${file:/etc/kafka/secrets.properties:east}"),
+        ("directory:/run/secrets:east", "${directory:/run/secrets:east}"),
     ],
 )
-def test_stores_are_commented_lines_where_the_protocol_has_them(protocol, mechanism, stores):
-    lines = lines_of(Draft(DraftCluster("2-east", "e:9092", protocol, mechanism), WEST))
-    for kind in ("truststore", "keystore"):
-        expected = [
-            f"#2-east.ssl.{kind}.location = /etc/mmtool/2-east-{kind}.pem",
-            f"#2-east.ssl.{kind}.type = PEM",
-            f"#2-east.ssl.{kind}.password = ${{env:_2_EAST_{kind.upper()}_PASSWORD}}",
-        ]
-        assert [line for line in lines if f".ssl.{kind}." in line] == (expected if kind in stores else [])
+def test_a_placeholder_is_read_with_and_without_its_braces(text, placeholder):
+    assert str(Placeholder.parse(text)) == placeholder
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "hunter2",
+        "env:",
+        "env:9",
+        "env:a b",
+        'env:a"',
+        "file:/only/path",
+        "vault:a:b",
+        "file:/a}:b",
+        "directory::b",
+    ],
+)
+def test_what_is_no_placeholder_is_refused_and_never_quoted(text):
+    with pytest.raises(ValueError, match="expected") as caught:
+        Placeholder.parse(text)
+    said = "expected env:NAME, file:PATH:KEY or directory:PATH:FILE, never the secret itself"
+    assert str(caught.value) == said
