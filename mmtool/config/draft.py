@@ -26,19 +26,8 @@ _ESCAPED = re.compile(r"^[ \t\f]+|[^\x20-\x5b\x5d-\x7e]")
 """A leading blank, a backslash, and what is not printable ASCII: Java reads the file as Latin-1."""
 _PEM = (".pem", ".crt", ".cer")
 _POLICY = "org.apache.kafka.connect.mirror."
-_REPLICAS = (
-    "replication.factor",
-    "offset-syncs.topic.replication.factor",
-    "checkpoints.topic.replication.factor",
-    "heartbeats.topic.replication.factor",
-)
-_OWN = (
-    "mmtool.start",
-    "mmtool.on.data.loss",
-    "mmtool.on.oversize",
-    "mmtool.on.timestamp.refused",
-    "mmtool.on.topic.recreated",
-)
+_REPLICAS = [name for name, key in FLOW_KEYS.items() if key.kind == "replicas"]
+_OWN = ["mmtool.start", *(name for name in FLOW_KEYS if name.startswith("mmtool.on."))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
-from mmtool.config.aliases import alias_keys, topic_aliases
+from mmtool.config.aliases import alias_keys, known_aliases, topic_aliases
 from mmtool.config.javaregex import PatternRefusedError
 from mmtool.config.keys import FLOW_KEYS, UNIT_PREFIX, Key
 from mmtool.config.names import NameFilter
-from mmtool.config.policies import read_policy
 from mmtool.config.redaction import RawProperties
 from mmtool.config.scopes import is_security_key
 from mmtool.config.settings import FlowSettings, Unit
@@ -28,32 +27,29 @@ from mmtool.config.values import (
 )
 from mmtool.plain_text import did_you_mean, nearest, shell_word
 from mmtool.plan.failover.steps import HOOKABLE
+from mmtool.translation.names import DefaultPolicy, IdentityPolicy, RenamePolicy
 
 if TYPE_CHECKING:
     from mmtool.config.properties import Entry
     from mmtool.config.report import Report
     from mmtool.config.scopes import Properties, Scopes
-    from mmtool.config.settings import ClusterSettings
+    from mmtool.config.settings import AnyPolicy, ClusterSettings
     from mmtool.config.values import RelativeStart, Start
     from mmtool.translation.names import TopicAliases
 
 Isolation = Literal["read_committed", "read_uncommitted"]
-Word = TypeVar("Word")
 
 _COMMENT = re.compile(r"\s#")
 _LITERAL = re.compile(r"\\Q.*?(?:\\E|$)|\\[^k]|\[\^?\]?(?:\\.|[^\]\\])*\]")
 _VARIABLE = re.compile(r"\$\w|%[A-Za-z_]\w*%|(?<!\(\?)(?<!\\k)<[A-Za-z][^<>]*>")
 """A variable in a pattern without classes and quoted text; as an anchor, ``$`` before a word matches no name."""
-
-_INTERVALS = (
-    "emit.checkpoints",
-    "sync.group.offsets",
-    "emit.heartbeats",
-    "refresh.topics",
-    "refresh.groups",
-    "sync.topic.configs",
-    "sync.topic.acls",
-)
+_MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
+_IDENTITY = {
+    f"{_MIRROR_PACKAGE}IdentityReplicationPolicy",
+    "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy",
+}
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]*")
+_TOPIC = "${topic}"
 
 
 def parse_value(key: Key, text: str) -> Any:  # noqa: PLR0911 - one return per kind is the clearest
@@ -94,30 +90,28 @@ class FlowReader:
             source=self.source,
             target=self.target,
             enabled=self.is_enabled(),
-            policy=read_policy(self),
             topic_aliases=self.topic_aliases,
             alias_keys=alias_keys(self.scopes, self.source.alias, self.target.alias),
-            topics=self._filter("topics"),
-            groups=self._filter("groups"),
-            config_properties_exclude=NameFilter((".*",), self._excludes("config.properties")),
-            use_defaults_from=self.value("use.defaults.from"),
-            heartbeats_replication=self.value("heartbeats.replication.enabled"),
-            replication_factor=self.value("replication.factor"),
-            offset_syncs_replication_factor=self.value("offset-syncs.topic.replication.factor"),
-            checkpoints_replication_factor=self.value("checkpoints.topic.replication.factor"),
-            heartbeats_replication_factor=self.value("heartbeats.topic.replication.factor"),
-            emit_offset_syncs=self.value("emit.offset-syncs.enabled"),
-            offset_syncs_location=self.value("offset-syncs.topic.location"),
-            offset_lag_max=self.value("offset.lag.max"),
-            **self._switches_with_intervals(),
-            admin_timeout_ms=self.value("admin.timeout.ms"),
             isolation=self._isolation(),
-            start=self._start(),
             mm2_exactly_once=self._mm2_exactly_once(),
             mm2_group=self._worker_name("group.id", in_all=False),
             mm2_offsets_topic=self._worker_name("offset.storage.topic", in_all=True),
-            **self._own(),
+            spark_conf=RawProperties(_texts(self._free("mmtool.spark.conf."))),
+            hooks=_texts(self._hooks()),
+            units=self._units(),
+            **self._of_table(),
         )
+
+    def _of_table(self) -> dict[str, Any]:
+        """The fields that the table of keys sets."""
+        values: dict[str, Any] = {}
+        for name, key in FLOW_KEYS.items():
+            values[key.field] = self._filter(name) if key.kind == "list" else self.value(name)
+        for key in FLOW_KEYS.values():
+            if key.kind == "interval" and values[key.field] < 0:  # switches off, as in MM2
+                switch = FLOW_KEYS[key.name.replace(".interval.seconds", ".enabled")]
+                values |= {switch.field: False, key.field: int(key.default or 1)}
+        return values | {"policy": _policy_of(self), "start": self._start()}
 
     @property
     def topic_aliases(self) -> TopicAliases:
@@ -210,7 +204,10 @@ class FlowReader:
                 )
 
     def _filter(self, name: str) -> NameFilter:
-        return NameFilter(self._patterns(name), self._excludes(name))
+        """The filter that a key and its ``.exclude`` make together; without the first, it accepts all other names."""
+        name = name.removesuffix(".exclude")
+        include = self._patterns(name) if name in FLOW_KEYS else (".*",)
+        return NameFilter(include, self._excludes(name))
 
     def _excludes(self, name: str) -> tuple[str, ...]:
         """The patterns of ``<name>.exclude``, and of ``<name>.blacklist``, which excluded names up to Kafka 3.9."""
@@ -232,21 +229,15 @@ class FlowReader:
         old = self._checked(parse_list(entry.value), entry)
         return self._checked(tuple(dict.fromkeys((*excludes, *old))), entry)
 
-    def _switches_with_intervals(self) -> dict[str, Any]:
-        """The switches with their intervals; a negative interval switches off, as in MM2."""
-        values = {}
-        for name in _INTERVALS:
-            field = name.replace(".", "_")
-            seconds: int = self.value(f"{name}.interval.seconds")
-            values[field] = self.value(f"{name}.enabled") and seconds > 0
-            default = FLOW_KEYS[f"{name}.interval.seconds"].default
-            values[f"{field}_interval_seconds"] = seconds if seconds > 0 else int(default or 1)
-        return values
-
     def _isolation(self) -> Isolation:
         """The isolation level: ``isolation.level`` of the source consumer, by default read_committed."""
         entry = self.consumer_property("isolation.level")
-        return self._word(entry, {"read_committed": "read_committed", "read_uncommitted": "read_uncommitted"})
+        level = "read_committed" if entry is None else entry.value.strip().lower()
+        if level == "read_uncommitted":
+            return "read_uncommitted"
+        if entry is not None and level != "read_committed":
+            self.report.expected(entry, "read_committed or read_uncommitted")
+        return "read_committed"
 
     def _start(self) -> RelativeStart:
         """Where new partitions start: ``mmtool.start``, else the source consumer's ``auto.offset.reset``, as in MM2."""
@@ -278,29 +269,10 @@ class FlowReader:
         texts = (self.scopes.entries[key].value.strip() for key in keys if key in self.scopes.entries)
         return next((text for text in texts if text), None)
 
-    def _word(self, entry: Entry | None, words: dict[str, Word]) -> Word:
-        """The value of a client property among known words; the first one where it is not set or not valid."""
-        word = None if entry is None else words.get(entry.value.strip().lower())
-        if entry is not None and word is None:
-            self.report.expected(entry, " or ".join(words))
-        return next(iter(words.values())) if word is None else word
-
     def consumer_property(self, name: str) -> Entry | None:
         """The entry of a property of the consumer that reads the source; None where it is not set."""
         clients = self.scopes.flow_cluster(self.source.alias, self.target.alias, "source")
         return clients.roles["consumer"].get(name)
-
-    def _own(self) -> dict[str, Any]:
-        names = ("round.seconds", "shards", "buffer.bytes", "throttle.bytes.per.second", "origins", "offsets")
-        halts = ("on.data.loss", "on.oversize", "on.timestamp.refused", "on.topic.recreated")
-        values = {name.replace(".", "_"): self.value(f"mmtool.{name}") for name in (*names, *halts)}
-        values["failover_min_interval_seconds"] = self.value("mmtool.failover.min.interval.seconds")
-        values["prefill_max_offsets"] = self.value("mmtool.prefill.max.offsets")
-        values["spark_master"] = self.value("mmtool.spark.master")
-        values["spark_conf"] = RawProperties(_texts(self._free("mmtool.spark.conf.")))
-        values["hooks"] = _texts(self._hooks())
-        values["units"] = self._units()
-        return values
 
     def _free(self, prefix: str) -> Properties:
         return self.scopes.own_by_prefix(self.source.alias, self.target.alias, prefix)
@@ -318,11 +290,13 @@ class FlowReader:
     def _units(self) -> dict[str, Unit]:
         entries = self._free(UNIT_PREFIX)
         names = dict.fromkeys(key.rpartition(".")[0] for key in entries if key.rpartition(".")[0])
-        return {name: self._unit(entries, name) for name in names}
-
-    def _unit(self, entries: Properties, name: str) -> Unit:
-        topics, groups = (self._unit_filter(entries.get(f"{name}.{kind}")) for kind in ("topics", "groups"))
-        return Unit(topics=topics, groups=groups)
+        return {
+            name: Unit(
+                topics=self._unit_filter(entries.get(f"{name}.topics")),
+                groups=self._unit_filter(entries.get(f"{name}.groups")),
+            )
+            for name in names
+        }
 
     def _unit_filter(self, entry: Entry | None) -> NameFilter:
         return NameFilter(() if entry is None else self._checked(parse_list(entry.value), entry))
@@ -337,3 +311,43 @@ def extras(properties: Properties) -> RawProperties:
     return RawProperties(
         {name: entry.value for name, entry in properties.items() if not is_security_key(name)}
     )
+
+
+# --- a flow's names of topics: `replication.policy.*` and `mmtool.topic.rename.format` ------------------------
+
+
+def _policy_of(flow: FlowReader) -> AnyPolicy:
+    """The flow's naming policy; a Java class other than Kafka's own two is refused."""
+    separator: str = flow.value("replication.policy.separator")
+    entry = flow.find("replication.policy.separator")
+    if entry is not None and not _LEGAL.fullmatch(separator):
+        flow.report.expected(entry, "letters, digits, '.', '_' and '-', without a space at the end")
+        separator = "."
+    internal = None if flow.value("replication.policy.internal.topic.separator.enabled") else "."
+    base = DefaultPolicy(separator, internal, known=known_aliases(flow.scopes))
+    rename = flow.find("mmtool.topic.rename.format")
+    if rename is not None:
+        return _renaming(flow, rename, base)
+    name = flow.value("replication.policy.class").strip()
+    if name in _IDENTITY:
+        return IdentityPolicy(flow.topic_aliases.source, base)
+    entry = flow.find("replication.policy.class")
+    if entry is not None and name != f"{_MIRROR_PACKAGE}DefaultReplicationPolicy":
+        flow.report.expected(
+            entry,
+            f"{_MIRROR_PACKAGE}DefaultReplicationPolicy or {_MIRROR_PACKAGE}IdentityReplicationPolicy; "
+            "for other names set mmtool.topic.rename.format, as dr-${topic}",
+        )
+    return base
+
+
+def _renaming(flow: FlowReader, entry: Entry, base: DefaultPolicy) -> AnyPolicy:
+    text = entry.value.strip()
+    before, found, after = text.partition(_TOPIC)
+    literal = (before + after).replace("${source}", "")
+    if not found or not (before or after) or _TOPIC in after or not _LEGAL.fullmatch(literal):
+        flow.report.expected(
+            entry, "one ${topic}, with legal topic characters or ${source} before or after it, as dr-${topic}"
+        )
+        return base
+    return RenamePolicy(flow.topic_aliases.source, flow.topic_aliases.target, before, after, base)

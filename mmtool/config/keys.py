@@ -1,15 +1,23 @@
-"""The table of keys of a flow: name, type, default, meaning.
+"""The table of keys of a flow: name, type, default, meaning, and what a running flow does when the value changes.
 
-Messages, `config show` and docs/reference/config.md come from it. A key has an effect only when `flows.py` reads it
-into a field of `settings.py`; `changes.py` says what a running flow does when it changes.
+`flows.py` reads each key into its field of `settings.py`, `changes.py` compares a running flow with a changed file, and
+messages, `config show`, the file of `mmtool init` and docs/reference/config.md take names and meanings from here.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Literal
 
 Kind = Literal["boolean", "integer", "interval", "replicas", "list", "text", "choice", "start", "class"]
+Applies = Literal["background", "workers", "driver", "next start", "first start", "commands"]
+"""Who takes over a changed value, and when.
+
+At once: the ``background`` tasks of a running flow, which start again with it; the ``workers``, with the next round; or
+the ``driver``, which reads it each time. Otherwise the flow's ``next start``, or only its ``first start``, or the
+``commands`` beside `mmtool replicate`, whenever they run.
+"""
 
 LARGEST_LONG = 2**63 - 1
 LARGEST_INT = 2**31 - 1
@@ -34,6 +42,8 @@ class Key:
         least_taken: For ``integer``: what MM2 accepts below the minimum, and mmtool raises to it; None: nothing.
         largest_taken: For ``integer`` and ``interval``: what MM2 accepts above the maximum, likewise.
         flow_only: MM2 silently ignores it in the global scope.
+        applies: Who takes over a changed value.
+        field_name: The field of ``FlowSettings`` where it has another name than the key; several keys may make one.
     """
 
     name: str
@@ -47,6 +57,14 @@ class Key:
     least_taken: int | None = None
     largest_taken: int | None = None
     flow_only: bool = False
+    applies: Applies = "background"
+    field_name: str = ""
+
+    @property
+    def field(self) -> str:
+        """The field of ``FlowSettings`` that the key sets: its name without ``mmtool.``, ``.enabled``, ``.exclude``."""
+        plain = self.name.removeprefix("mmtool.").removesuffix(".enabled").removesuffix(".exclude")
+        return self.field_name or re.sub("[.-]", "_", plain)
 
     @property
     def taken(self) -> tuple[int, int]:
@@ -60,7 +78,9 @@ class Key:
         return self.name.startswith("mmtool.")
 
 
-def _seconds(name: str, default: str, meaning: str, mm2: str | None = None) -> Key:
+def _seconds(
+    name: str, default: str, meaning: str, mm2: str | None = None, applies: Applies = "background"
+) -> Key:
     return Key(
         name,
         "interval",
@@ -70,15 +90,8 @@ def _seconds(name: str, default: str, meaning: str, mm2: str | None = None) -> K
         minimum=1,
         maximum=LARGEST_INT,
         largest_taken=_LONGEST_INTERVAL,
+        applies=applies,
     )
-
-
-def _switch(name: str, default: str, meaning: str) -> Key:
-    return Key(name, "boolean", default, meaning)
-
-
-def _replicas(name: str, default: str, meaning: str) -> Key:
-    return Key(name, "replicas", default, meaning)
 
 
 _NAMING = (
@@ -88,12 +101,24 @@ _NAMING = (
         "org.apache.kafka.connect.mirror.DefaultReplicationPolicy",
         "How topics are named on the target: DefaultReplicationPolicy (`source.topic`) or "
         "IdentityReplicationPolicy (names stay).",
+        applies="next start",
+        field_name="policy",
     ),
-    Key("replication.policy.separator", "text", ".", "Separator between alias and topic name."),
-    _switch(
+    Key(
+        "replication.policy.separator",
+        "text",
+        ".",
+        "Separator between alias and topic name.",
+        applies="next start",
+        field_name="policy",
+    ),
+    Key(
         "replication.policy.internal.topic.separator.enabled",
+        "boolean",
         "true",
         "Whether MM2's internal topics use `replication.policy.separator` too; `false` keeps the dot.",
+        applies="next start",
+        field_name="policy",
     ),
 )
 
@@ -126,6 +151,7 @@ _SELECTION = (
         "log.message.timestamp.after.max.ms, message.timestamp.type, unclean.leader.election.enable, "
         "min.insync.replicas",
         "Topic configs that are never copied.",
+        field_name="config_properties_exclude",
     ),
     Key(
         "use.defaults.from",
@@ -136,34 +162,60 @@ _SELECTION = (
         choices=("target", "source"),
         flow_only=True,
     ),
-    _switch(
-        "heartbeats.replication.enabled", "true", "Mirror `heartbeats` whatever `topics` says (KIP-1089)."
+    Key(
+        "heartbeats.replication.enabled",
+        "boolean",
+        "true",
+        "Mirror `heartbeats` whatever `topics` says (KIP-1089).",
     ),
 )
 
 _REPLICAS = (
-    _replicas(
+    Key(
         "replication.factor",
+        "replicas",
         "2",
         "Replication factor of topics created on the target; -1: the broker's default.",
     ),
-    _replicas(
+    Key(
         "offset-syncs.topic.replication.factor",
+        "replicas",
         "3",
         "Replication factor of MM2's offset-syncs topic and mmtool's internal topics.",
+        field_name="offset_syncs_replication_factor",
     ),
-    _replicas("checkpoints.topic.replication.factor", "3", "Replication factor of MM2's checkpoints topic."),
-    _replicas("heartbeats.topic.replication.factor", "3", "Replication factor of MM2's heartbeats topic."),
+    Key(
+        "checkpoints.topic.replication.factor",
+        "replicas",
+        "3",
+        "Replication factor of MM2's checkpoints topic.",
+        field_name="checkpoints_replication_factor",
+    ),
+    Key(
+        "heartbeats.topic.replication.factor",
+        "replicas",
+        "3",
+        "Replication factor of MM2's heartbeats topic.",
+        field_name="heartbeats_replication_factor",
+    ),
 )
 
 _OFFSETS = (
-    _switch("emit.offset-syncs.enabled", "true", "Write MM2's offset-syncs topic (KIP-1031)."),
+    Key(
+        "emit.offset-syncs.enabled",
+        "boolean",
+        "true",
+        "Write MM2's offset-syncs topic (KIP-1031).",
+        applies="workers",
+    ),
     Key(
         "offset-syncs.topic.location",
         "choice",
         "source",
         "Cluster that holds the offset-syncs topic (KIP-716): `source` or `target`.",
         choices=("source", "target"),
+        applies="next start",
+        field_name="offset_syncs_location",
     ),
     Key(
         "offset.lag.max",
@@ -171,39 +223,42 @@ _OFFSETS = (
         "100",
         "Most records of a partition between two offset syncs.",
         least_taken=-LARGEST_LONG - 1,
+        applies="workers",
     ),
-    _switch("emit.checkpoints.enabled", "true", "Write MM2's checkpoints topic."),
+    Key("emit.checkpoints.enabled", "boolean", "true", "Write MM2's checkpoints topic."),
     _seconds(
         "emit.checkpoints.interval.seconds",
         "5",
         "Time between two reads of the groups' commits on the source; after each, checkpoints are written.",
         "60",
     ),
-    _switch(
+    Key(
         "sync.group.offsets.enabled",
+        "boolean",
         "false",
         "Commit the translated offsets of groups that have no members on the target (KIP-545).",
     ),
     _seconds(
         "sync.group.offsets.interval.seconds", "5", "Time between two commits of translated offsets.", "60"
     ),
-    _switch("emit.heartbeats.enabled", "true", "Write heartbeats."),
+    Key("emit.heartbeats.enabled", "boolean", "true", "Write heartbeats."),
     _seconds("emit.heartbeats.interval.seconds", "1", "Time between two heartbeats."),
 )
 
 _UPKEEP = (
-    _switch("refresh.topics.enabled", "true", "Look for new topics and partitions."),
+    Key("refresh.topics.enabled", "boolean", "true", "Look for new topics and partitions.", applies="driver"),
     _seconds(
         "refresh.topics.interval.seconds",
         "10",
         "Time between two checks for new topics and partitions.",
         "600",
+        applies="driver",
     ),
-    _switch("refresh.groups.enabled", "true", "Look for new groups."),
+    Key("refresh.groups.enabled", "boolean", "true", "Look for new groups."),
     _seconds("refresh.groups.interval.seconds", "10", "Time between two checks for new groups.", "600"),
-    _switch("sync.topic.configs.enabled", "true", "Copy topic configs to the target."),
+    Key("sync.topic.configs.enabled", "boolean", "true", "Copy topic configs to the target."),
     _seconds("sync.topic.configs.interval.seconds", "600", "Time between two copies of topic configs."),
-    _switch("sync.topic.acls.enabled", "true", "Copy topic ACLs to the target."),
+    Key("sync.topic.acls.enabled", "boolean", "true", "Copy topic ACLs to the target."),
     _seconds("sync.topic.acls.interval.seconds", "600", "Time between two copies of topic ACLs."),
     Key(
         "admin.timeout.ms",
@@ -213,6 +268,7 @@ _UPKEEP = (
         minimum=1,
         maximum=LARGEST_INT,
         largest_taken=LARGEST_LONG,
+        applies="driver",
     ),
 )
 
@@ -222,6 +278,7 @@ _OWN = (
         "text",
         None,
         "Spark master; not set: local, with one slot per two usable cores.",
+        applies="next start",
     ),
     Key(
         "mmtool.round.seconds",
@@ -231,6 +288,7 @@ _OWN = (
         " settings change.",
         minimum=1,
         maximum=86_400,
+        applies="workers",
     ),
     Key(
         "mmtool.shards",
@@ -240,6 +298,7 @@ _OWN = (
         " at a time copies it. Fixed at the flow's first start: a later change has no effect.",
         minimum=1,
         maximum=1024,
+        applies="first start",
     ),
     Key(
         "mmtool.buffer.bytes",
@@ -249,6 +308,7 @@ _OWN = (
         " target.",
         minimum=MEBIBYTE,
         maximum=64 * 1024 * MEBIBYTE,
+        applies="workers",
     ),
     Key(
         "mmtool.throttle.bytes.per.second",
@@ -256,6 +316,7 @@ _OWN = (
         None,
         "Highest rate of the flow, over all its tasks, in bytes of record batches per second; not set: no limit.",
         minimum=1024,
+        applies="driver",
     ),
     Key(
         "mmtool.failover.min.interval.seconds",
@@ -264,6 +325,7 @@ _OWN = (
         "After a group was moved, mmtool refuses a planned or emergency failover in the opposite direction for this"
         " many seconds; it never refuses a failback. Not set: it refuses none, and warns in the first 5 minutes.",
         minimum=1,
+        applies="commands",
     ),
     Key(
         "mmtool.topic.rename.format",
@@ -271,6 +333,8 @@ _OWN = (
         None,
         "Format of topic names on the target, used instead of `replication.policy.class`: `${topic}`, with text"
         " or `${source}` before or after it, as `dr-${topic}`.",
+        applies="next start",
+        field_name="policy",
     ),
     Key(
         "mmtool.origins",
@@ -278,6 +342,7 @@ _OWN = (
         "all",
         "`all`: mirror every record of the source's topics; `local`: only records that were produced on the source.",
         choices=("all", "local"),
+        applies="next start",
     ),
     Key(
         "mmtool.offsets",
@@ -286,6 +351,7 @@ _OWN = (
         "Offsets of mirrored records: the target's own ones, translated by stored offset runs; or the same as on the"
         " source, with markers where the source has no record.",
         choices=("translated", "same"),
+        applies="next start",
     ),
     Key(
         "mmtool.prefill.max.offsets",
@@ -295,6 +361,7 @@ _OWN = (
         " once, up to the offsets at which their mirrors begin. `replicate` refuses to fill more offsets than this in"
         " total.",
         minimum=0,
+        applies="driver",
     ),
     Key(
         "mmtool.start",
@@ -303,6 +370,7 @@ _OWN = (
         "Where mirroring of a topic starts when mmtool has stored no position for it (its first start, or after"
         " `mmtool flow forget`): `earliest`, `latest` or a time with its zone (`2026-01-31T12:00:00Z`). Partitions that"
         " are added later are mirrored from their first record.",
+        applies="driver",
     ),
     Key(
         "mmtool.on.data.loss",
@@ -310,6 +378,7 @@ _OWN = (
         "halt",
         "The source deleted records before they were mirrored: halt the partition, or continue after the gap.",
         choices=("halt", "continue"),
+        applies="workers",
     ),
     Key(
         "mmtool.on.oversize",
@@ -318,6 +387,7 @@ _OWN = (
         "A record is larger than its target topic accepts: halt the partition, or write the record to"
         " `TOPIC.mmtool-dlq` on the target.",
         choices=("halt", "dead-letter"),
+        applies="workers",
     ),
     Key(
         "mmtool.on.timestamp.refused",
@@ -326,6 +396,7 @@ _OWN = (
         "A record's timestamp is outside the limits of its target topic: halt the partition, or raise the limits of the"
         " target topic.",
         choices=("halt", "raise-limit"),
+        applies="driver",
     ),
     Key(
         "mmtool.on.topic.recreated",
@@ -334,6 +405,7 @@ _OWN = (
         "The source topic was deleted and recreated, or its mirror was deleted: halt its partitions, or mirror the"
         " topic from `mmtool.start` (after a deleted mirror, this starts at the next start of `mmtool replicate`).",
         choices=("halt", "restart"),
+        applies="driver",
     ),
 )
 

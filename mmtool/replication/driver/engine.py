@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.config.changes import OF_THE_DRIVER, OF_WORKERS, SIDES, compare
+from mmtool.config.changes import compare
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.events import Event, Notice, flow_notice
 from mmtool.kafka.errors import BOTH_AWAY
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 _IDLE_SECONDS = 1.0
 _NO_SLOT_SECONDS = 5.0
 _FAILURES_IN_A_ROW = 5
+_THROTTLE = "mmtool.throttle.bytes.per.second"
 
 
 @dataclass(slots=True)
@@ -298,16 +299,16 @@ class Engine:
             said = f"the changed properties file is in use, except for a part: {but}"
             self.say(flow_notice(run.name, said))
         self._drop_goals(run)
-        if beats_else or changes.fields - OF_WORKERS - OF_THE_DRIVER:
+        if beats_else or "background" in changes.concerned:
             self._rotas[run.name].adopt(self._duties(run))
-        if changes.fields & {*OF_WORKERS, *SIDES}:
+        if "workers" in changes.concerned:
             self._replan.set()
-        if "throttle_bytes_per_second" in changes.fields:
+        if _THROTTLE in changes.applied:
             self._tell_throttle(run)
 
     async def _catch_up(self, run: FlowRun) -> None:
         """Apply what changed in the file while the flow was starting, then add it to the flows of `adopt`."""
-        while (changes := compare(run.flow.settings, self.late.flows[run.name])).fields:
+        while (changes := compare(run.flow.settings, self.late.flows[run.name])).applied:
             await self._change(run, changes, beats_else=True)
             self._topics.soon()
         self.runs.append(run)
@@ -322,12 +323,8 @@ class Engine:
 
     def _tell_throttle(self, run: FlowRun) -> None:
         rate = run.flow.settings.throttle_bytes_per_second
-        key = "mmtool.throttle.bytes.per.second"
-        said = (
-            f"no longer throttled ({key})"
-            if rate is None
-            else f"throttled at {human.byte_rate(rate)} ({key})"
-        )
+        said = "no longer throttled" if rate is None else f"throttled at {human.byte_rate(rate)}"
+        said = f"{said} ({_THROTTLE})"
         self.say(flow_notice(run.name, said, Event.THROTTLE_CHANGED, bytes_per_second=rate))
 
     # --- rounds -------------------------------------------------------------------------------------------

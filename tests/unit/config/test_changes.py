@@ -10,15 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.config import FlowSettings, NameFilter, load_settings
-from mmtool.config.changes import (
-    AT_NEXT_START,
-    FIXED,
-    LIVE,
-    NOT_READ_BY_REPLICATE,
-    OF_THE_DRIVER,
-    OF_WORKERS,
-    compare,
-)
+from mmtool.config.changes import compare
+from mmtool.config.keys import FLOW_KEYS
 from mmtool.config.live import FileWatch
 from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
@@ -48,25 +41,52 @@ def settings(tmp_path_factory):
     return of
 
 
+OUTSIDE_THE_TABLE = {"topic_aliases", "isolation", "spark_conf"}
+"""Settings that `replicate` reads and that have no row in the table of keys: they apply at the next start."""
+NOT_READ_BY_REPLICATE = {"enabled", "alias_keys", "way_back", "mirrors_canary", "hooks", "units"} | {
+    "mm2_exactly_once",
+    "mm2_group",
+    "mm2_offsets_topic",
+}
+
+
 def test_every_setting_of_a_flow_has_its_place():
-    tables = [*LIVE, *AT_NEXT_START, *FIXED, *NOT_READ_BY_REPLICATE, "source", "target"]
-    assert set(FlowSettings.model_fields) - set(tables) == set(), "put it into one table of config/changes.py"
-    assert set(tables) - set(FlowSettings.model_fields) == set()
-    assert len(tables) == len(set(tables))
-    assert set(LIVE) >= OF_WORKERS | OF_THE_DRIVER
-    assert not OF_WORKERS & OF_THE_DRIVER
+    of_keys = {key.field for key in FLOW_KEYS.values()}
+    places = [*of_keys, *OUTSIDE_THE_TABLE, *NOT_READ_BY_REPLICATE, "source", "target"]
+    assert set(FlowSettings.model_fields) - set(places) == set(), (
+        "add a row with this field to config/keys.py"
+    )
+    assert set(places) - set(FlowSettings.model_fields) == set()
+    assert len(places) == len(set(places))
 
 
-@given(st.sets(st.sampled_from(sorted({*LIVE, *AT_NEXT_START, *FIXED} - {"policy", "spark_conf"}))))
+def test_a_field_that_several_keys_make_has_one_place():
+    by_field = {key.field: set() for key in FLOW_KEYS.values()}
+    for key in FLOW_KEYS.values():
+        by_field[key.field].add(key.applies)
+    assert {field: places for field, places in by_field.items() if len(places) > 1} == {}
+
+
+def fields_that(*places):
+    return {key.field for key in FLOW_KEYS.values() if key.applies in places}
+
+
+LIVE = fields_that("background", "workers", "driver")
+AT_NEXT_START = fields_that("next start") | OUTSIDE_THE_TABLE
+
+
+@given(
+    st.sets(st.sampled_from(sorted({*LIVE, *AT_NEXT_START, *fields_that("first start")} - {"spark_conf"})))
+)
 def test_live_settings_are_the_new_ones_afterwards_and_all_others_the_old_ones(settings, changed):
     before = settings()
     after = before.model_copy(update={name: _another(getattr(before, name)) for name in changed})
     found = compare(before, after)
-    assert found.fields == changed & LIVE.keys()
+    assert found.concerned == {key.applies for key in FLOW_KEYS.values() if key.field in changed & LIVE}
     for name in FlowSettings.model_fields:
         decides = after if name in LIVE else before
         assert getattr(found.settings, name) == getattr(decides, name)
-    assert len(found.waiting) == len(changed & AT_NEXT_START.keys())
+    assert len(found.waiting) == len(changed & AT_NEXT_START)
     assert compare(found.settings, after).applied == ()
 
 
@@ -123,7 +143,7 @@ def test_changed_credentials_are_taken_over_and_the_rest_of_a_cluster_is_not(set
     before, after = settings(TLS), settings(f"{TLS}{more}\na.producer.linger.ms = 5")
     found = compare(before, after)
     assert (found.applied, found.waiting) == (applied, ("a.producer.*",))
-    assert found.fields == ({"source"} if applied else set())
+    assert found.concerned == ({"background", "workers"} if applied else set())
     assert found.settings.source.security_for("admin") == after.source.security_for("admin")
     assert found.settings.source.producer == before.source.producer
 
