@@ -133,18 +133,26 @@ def _key(line: str) -> ClientKey:
 
 CLIENT_KEYS = {key.name: key for key in map(_key, _TABLE.strip().splitlines())}
 
-SECURITY_KEYS = _words("""
-    bootstrap.servers security.protocol sasl.jaas.config sasl.mechanism
-    ssl.endpoint.identification.algorithm ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key
-    ssl.keystore.location ssl.keystore.password ssl.keystore.type ssl.truststore.certificates
-    ssl.truststore.location ssl.truststore.password ssl.truststore.type
-    sasl.username sasl.password ssl.ca.location ssl.certificate.location ssl.key.location
-    sasl.login.callback.handler.class sasl.oauthbearer.token.endpoint.url
+HIDDEN_SECURITY_KEYS = _words("""
+    sasl.jaas.config sasl.username sasl.password
     sasl.oauthbearer.client.credentials.client.id sasl.oauthbearer.client.credentials.client.secret
-    sasl.oauthbearer.scope sasl.oauthbearer.header.urlencode sasl.oauthbearer.sub.claim.name
+    ssl.key.password ssl.keystore.certificate.chain ssl.keystore.key ssl.keystore.password
+    ssl.truststore.certificates ssl.truststore.password
+""")
+"""Java's and librdkafka's security keys that mmtool reads and never shows."""
+
+_SHOWN_SECURITY_KEYS = _words("""
+    bootstrap.servers security.protocol sasl.mechanism ssl.endpoint.identification.algorithm
+    ssl.keystore.location ssl.keystore.type ssl.truststore.location ssl.truststore.type
+    ssl.ca.location ssl.certificate.location ssl.key.location
+    sasl.login.callback.handler.class sasl.oauthbearer.token.endpoint.url sasl.oauthbearer.scope
+    sasl.oauthbearer.header.urlencode sasl.oauthbearer.sub.claim.name
     sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.retry.backoff.ms
     sasl.login.retry.backoff.max.ms sasl.login.refresh.window.factor
 """)
+_SHOWN_TEXTS = _words("auto.offset.reset client.id client.rack ssl.enabled.protocols ssl.protocol")
+
+SECURITY_KEYS = HIDDEN_SECURITY_KEYS | _SHOWN_SECURITY_KEYS
 """Java's and librdkafka's security keys that mmtool reads."""
 
 UNUSED_SECURITY_KEYS = _words("""
@@ -249,6 +257,12 @@ def has_effect(role: Role, name: str) -> bool:
     if role == "consumer" and name in _READ_BY_FLOWS:
         return True
     return role != "producer" and (name in _CONNECTING or name == _DNS)
+
+
+def may_show_client_key(name: str) -> bool:
+    """Whether the value of a client property, without its scope, can be printed; of an unknown one it cannot."""
+    key = CLIENT_KEYS.get(name)
+    return name in _SHOWN_SECURITY_KEYS | _SHOWN_TEXTS or (key is not None and key.kind != "text")
 
 
 @cache

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.config.aliases import SIDES, alias_entry
-from mmtool.config.clientkeys import SECURITY_KEYS, has_effect
+from mmtool.config.clientkeys import SECURITY_KEYS, has_effect, may_show_client_key
 from mmtool.config.flows import FlowReader
 from mmtool.config.keys import BLACKLISTS, CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
-from mmtool.config.redaction import HIDDEN, may_show_client_key, may_show_spark_key
+from mmtool.config.redaction import HIDDEN, may_show_spark_key
 from mmtool.config.report import Report
 from mmtool.config.scopes import ROLES
 

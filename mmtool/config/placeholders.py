@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mmtool.config.clientkeys import HIDDEN_SECURITY_KEYS, SECURITY_KEYS
 from mmtool.config.properties import read_properties
 from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
@@ -26,18 +27,7 @@ _WHOLE_OPTION = re.compile(r"=\s*([\"']?)(?:<\s*[A-Za-z][^<>\"']*>|\{\{[^{}\"']+
 _OWN_SYNTAX = re.compile(r"(.*->.*\.|.*\.)?mmtool\.(topic\.rename\.format|spark\.conf\..*)")
 """Keys whose values have a ``${...}`` syntax of their own."""
 
-_SECRETS = (
-    "sasl.jaas.config",
-    "sasl.username",
-    "sasl.oauthbearer.client.credentials.client.id",
-    "password",
-    "passphrase",
-    "secret",
-    "token",
-    "ssl.keystore.key",
-    "ssl.keystore.certificate.chain",
-    "ssl.truststore.certificates",
-)
+_SECRETS = (*HIDDEN_SECURITY_KEYS, "password", "passphrase", "secret", "token")
 """Endings of keys whose values are secrets and are not quoted."""
 
 _PUBLIC = (
@@ -48,13 +38,7 @@ _PUBLIC = (
 )
 """Keys that are not quoted in messages, and hold no secret."""
 
-_PATHS = (
-    "ssl.key.location",
-    "ssl.keystore.location",
-    "ssl.truststore.location",
-    "ssl.ca.location",
-    "ssl.certificate.location",
-)
+_PATHS = tuple(name for name in SECURITY_KEYS if name.endswith(".location"))
 
 _VARIABLE = (
     r"(?:\$(?!ConnectionString\b)[A-Za-z_][\w\-]*|%[A-Za-z_]\w*%|@[A-Za-z_][\w.]*@|\$\([^)]*\)|`[^`]*`)"

@@ -5,37 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from mmtool.config.clientkeys import may_show_client_key
+
 HIDDEN = "[hidden]"
 """The text in place of a hidden value, as Kafka shows a password-typed config."""
 
-_SHOWN_CLIENT_KEYS = frozenset(
-    """
-    acks allow.auto.create.topics auto.offset.reset batch.size bootstrap.servers buffer.memory
-    check.crcs client.dns.lookup client.id client.rack compression.type compression.gzip.level
-    compression.lz4.level compression.zstd.level connections.max.idle.ms default.api.timeout.ms
-    delivery.timeout.ms enable.auto.commit enable.idempotence fetch.max.bytes fetch.max.wait.ms
-    fetch.min.bytes isolation.level linger.ms max.block.ms max.in.flight.requests.per.connection
-    max.partition.fetch.bytes max.poll.interval.ms max.poll.records max.request.size metadata.max.age.ms
-    receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retries
-    retry.backoff.max.ms retry.backoff.ms sasl.mechanism security.protocol send.buffer.bytes
-    socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
-    ssl.endpoint.identification.algorithm ssl.keystore.type ssl.truststore.type ssl.keystore.location
-    ssl.truststore.location ssl.ca.location ssl.certificate.location ssl.key.location ssl.protocol
-    ssl.enabled.protocols sasl.login.callback.handler.class sasl.oauthbearer.token.endpoint.url
-    sasl.oauthbearer.scope sasl.oauthbearer.header.urlencode sasl.oauthbearer.sub.claim.name
-    sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.retry.backoff.ms
-    sasl.login.retry.backoff.max.ms sasl.login.refresh.window.factor
-    """.split()  # noqa: SIM905 - one word per line would be sixty lines
-)
 _SHOWN_SPARK_KEY = re.compile(
     r"spark\.(?:(?:executor|driver)\.(?:memory|memoryOverhead|cores|instances)|dynamicAllocation\.\w+"
     r"|sql\.shuffle\.partitions|task\.(?:cpus|maxFailures)|cores\.max|submit\.deployMode|ui\.enabled)"
 )
-
-
-def may_show_client_key(name: str) -> bool:
-    """Whether the value of a client property, without its scope, can be printed."""
-    return name in _SHOWN_CLIENT_KEYS
 
 
 def may_show_spark_key(name: str) -> bool:

@@ -8,10 +8,9 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mmtool.config.advice import has_meaning, is_connect_key
-from mmtool.config.clientkeys import CLIENT_KEYS
+from mmtool.config.clientkeys import CLIENT_KEYS, may_show_client_key
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.config.placeholders import holds_secret, may_hold_secret
-from mmtool.config.redaction import may_show_client_key
 from mmtool.config.scopes import ROLES, is_security_key
 from mmtool.errors import UsageError
 from mmtool.plain_text import did_you_mean, marks_secret, nearest, shell_line
