@@ -18,11 +18,10 @@ if TYPE_CHECKING:
 
 Option = Annotated[
     Kind,
-    typer.Option(
+    options.selection_option(
         "--diverged",
         help="Where the diverged records (records on the source that were never mirrored) go. file: a local file;"
         " `topic NAME`: a topic on the source.",
-        rich_help_panel=options.WHAT,
     ),
 ]
 Name = Annotated[

@@ -31,13 +31,10 @@ Option = Annotated[
 ]
 Watch = Annotated[
     timedelta,
-    typer.Option(
+    options.duration_option(
         "--fence-watch",
-        metavar="DURATION",
-        parser=options.duration,
-        help="With --fence acl, hook or watch: how long the groups' topics on the source must get no record before the"
+        "With --fence acl, hook or watch: how long the groups' topics on the source must get no record before the"
         " failover continues (default 2s).",
-        show_default=False,
     ),
 ]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -82,6 +83,11 @@ CONSENT = "Execution"
 
 COMMON = "Common"
 """Panel: the same on every command."""
+
+selection_option = partial(typer.Option, rich_help_panel=WHAT)
+execution_option = partial(typer.Option, rich_help_panel=CONSENT)
+_common_option = partial(typer.Option, rich_help_panel=COMMON)
+"""Options of a panel."""
 
 _MILLISECONDS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)", re.ASCII)
@@ -164,84 +170,51 @@ Config = Annotated[
     Path | None,
     config_option("Properties file, in the format of MirrorMaker 2's connect-mirror-maker.properties.", WHAT),
 ]
-Source = Annotated[
-    str | None,
-    typer.Option(
-        "-s",
-        "--source",
-        metavar="ALIAS",
-        help="Source cluster; needed when several flows are enabled.",
-        autocompletion=completion.aliases,
-        rich_help_panel=WHAT,
-    ),
-]
-Target = Annotated[
-    str | None,
-    typer.Option(
-        "-t",
-        "--target",
-        metavar="ALIAS",
-        help="Target cluster; needed when several flows are enabled.",
-        autocompletion=completion.aliases,
-        rich_help_panel=WHAT,
-    ),
-]
+
+
+def _alias_option(short: str, name: str, help_: str) -> Any:
+    return selection_option(short, name, metavar="ALIAS", help=help_, autocompletion=completion.aliases)
+
+
+_IF_SEVERAL = "needed when several flows are enabled."
+Source = Annotated[str | None, _alias_option("-s", "--source", f"Source cluster; {_IF_SEVERAL}")]
+Target = Annotated[str | None, _alias_option("-t", "--target", f"Target cluster; {_IF_SEVERAL}")]
 OnlySource = Annotated[
     str | None,
-    typer.Option(
-        "-s",
-        "--source",
-        metavar="ALIAS",
-        help="Only flows from this source cluster. Default: every enabled flow.",
-        autocompletion=completion.aliases,
-        rich_help_panel=WHAT,
-    ),
+    _alias_option("-s", "--source", "Only flows from this source cluster. Default: every enabled flow."),
 ]
 OnlyTarget = Annotated[
     str | None,
-    typer.Option(
-        "-t",
-        "--target",
-        metavar="ALIAS",
-        help="Only flows to this target cluster. Default: every enabled flow.",
-        autocompletion=completion.aliases,
-        rich_help_panel=WHAT,
-    ),
+    _alias_option("-t", "--target", "Only flows to this target cluster. Default: every enabled flow."),
 ]
+
+
+def group_option(help_: str) -> Any:
+    """``-g``; ``help_`` says what a command does with the groups."""
+    return selection_option("-g", "--group", metavar="NAME", help=help_, autocompletion=completion.groups)
+
+
 Group = Annotated[
     list[str] | None,
-    typer.Option(
-        "-g",
-        "--group",
-        metavar="NAME",
-        help="Consumer group; repeatable. Overrides the keys `groups` and `groups.exclude`.",
-        autocompletion=completion.groups,
-        rich_help_panel=WHAT,
-    ),
+    group_option("Consumer group; repeatable. Overrides the keys `groups` and `groups.exclude`."),
 ]
 Groups = Annotated[
     str | None,
-    typer.Option(
+    selection_option(
         "--groups",
         metavar="REGEX",
         help="Groups whose whole name matches this Java regular expression and that the keys `groups` and"
         " `groups.exclude` allow.",
-        rich_help_panel=WHAT,
     ),
 ]
-AllGroups = Annotated[
-    bool,
-    typer.Option(
-        "--all-groups",
-        help="Every group that the keys `groups` and `groups.exclude` allow.",
-        rich_help_panel=WHAT,
-    ),
-]
+_ALLOWED = "Every group that the keys `groups` and `groups.exclude` allow"
+AllGroups = Annotated[bool, selection_option("--all-groups", help=f"{_ALLOWED}.")]
+AllByDefault = Annotated[bool, selection_option("--all-groups", help=f"{_ALLOWED} (default).")]
 
 
 def _unit_option(what: str) -> Any:
     """``--unit``; ``what`` says what a command takes of the unit."""
-    return typer.Option("--unit", metavar="NAME", help=what, rich_help_panel=WHAT)
+    return selection_option("--unit", metavar="NAME", help=what)
 
 
 _OF_A_UNIT = (
@@ -255,12 +228,11 @@ UnitWithTopics = Annotated[
 
 def _topic_option(default: str) -> Any:
     """``--topic``; ``default`` says which topics a command takes without it."""
-    return typer.Option(
+    return selection_option(
         "--topic",
         metavar="NAME",
         help=f"Topic, by its name on the source; repeatable. Default: {default}",
         autocompletion=completion.topics,
-        rich_help_panel=WHAT,
     )
 
 
@@ -279,74 +251,61 @@ ForgottenTopic = Annotated[
 PausedTopic = Annotated[list[str] | None, _topic_option("everything that is paused.")]
 Partitions = Annotated[
     bool,
-    typer.Option(
-        "--partitions",
-        help="In the table, show one row per partition of each group; JSON and CSV always do.",
-        rich_help_panel=WHAT,
+    selection_option(
+        "--partitions", help="In the table, show one row per partition of each group; JSON and CSV always do."
     ),
 ]
 Execute = Annotated[
     bool,
-    typer.Option(
-        "--execute",
-        help="Execute. Without it nothing is changed: mmtool shows what would happen.",
-        rich_help_panel=CONSENT,
+    execution_option(
+        "--execute", help="Execute. Without it nothing is changed: mmtool shows what would happen."
     ),
 ]
 Yes = Annotated[
     bool,
-    typer.Option(
-        "--yes",
-        help="With --execute: do not ask for confirmation; needed without a terminal.",
-        rich_help_panel=CONSENT,
-    ),
+    execution_option("--yes", help="With --execute: do not ask for confirmation; needed without a terminal."),
 ]
 WithoutState = Annotated[
     bool,
-    typer.Option(
+    execution_option(
         "--without-state",
         help="Also move Kafka Streams applications whose changelog topics are not on the cluster that they move to;"
         " they lose their state.",
-        rich_help_panel=CONSENT,
     ),
 ]
 AllowRewind = Annotated[
     bool,
-    typer.Option(
-        "--allow-rewind",
-        help="Also move groups back: replace a committed offset with a lower one.",
-        rich_help_panel=CONSENT,
+    execution_option(
+        "--allow-rewind", help="Also move groups back: replace a committed offset with a lower one."
     ),
 ]
 Output = Annotated[
     OutputFormat,
-    typer.Option("-o", "--output", help="Format of the result on stdout.", rich_help_panel=COMMON),
+    _common_option("-o", "--output", help="Format of the result on stdout."),
 ]
+
+
+def duration_option(name: str, help_: str, panel: str | None = None) -> Any:
+    """An option with a duration; ``help_`` says its default as well."""
+    return typer.Option(
+        name, metavar="DURATION", parser=duration, help=help_, show_default=False, rich_help_panel=panel
+    )
 
 
 def timeout_option(default: str) -> Any:
     """``--timeout`` of a command with this default, as it is typed."""
-    return typer.Option(
-        "--timeout",
-        metavar="DURATION",
-        parser=duration,
-        help=f"How long to wait for a cluster's answer, for example 500ms, 8s or 2m (default {default}).",
-        show_default=False,
-        rich_help_panel=COMMON,
-    )
+    waits = f"How long to wait for a cluster's answer, for example 500ms, 8s or 2m (default {default})."
+    return duration_option("--timeout", waits, COMMON)
 
 
 Timeout = Annotated[timedelta, timeout_option("30s")]
 DrainTimeout = Annotated[
     timedelta | None,
-    typer.Option(
+    duration_option(
         "--timeout",
-        metavar="DURATION",
-        parser=duration,
-        help="How long to wait for a cluster's answer (default 30s), and for the mirror to catch up (default: no"
-        " limit); for example 8s or 2m.",
-        show_default=False,
-        rich_help_panel=COMMON,
+        "How long to wait for a cluster's answer (default 30s), and for the mirror to catch up (default: no limit);"
+        " for example 8s or 2m.",
+        COMMON,
     ),
 ]
 MetricsAddress = Annotated[
@@ -367,47 +326,34 @@ LOOPBACK = "127.0.0.1"
 
 Verbose = Annotated[
     int,
-    typer.Option(
+    _common_option(
         "-v",
         "--verbose",
         count=True,
         callback=_count_verbose,
         help="More messages on stderr; repeat for more.",
         show_default=False,
-        rich_help_panel=COMMON,
     ),
 ]
 Quiet = Annotated[
     bool,
-    typer.Option(
-        "-q",
-        "--quiet",
-        callback=_set_quiet,
-        help="Only warnings and errors on stderr.",
-        rich_help_panel=COMMON,
-    ),
+    _common_option("-q", "--quiet", callback=_set_quiet, help="Only warnings and errors on stderr."),
 ]
 Debug = Annotated[
     bool,
-    typer.Option("--debug", callback=_set_debug, help="Show tracebacks.", rich_help_panel=COMMON),
+    _common_option("--debug", callback=_set_debug, help="Show tracebacks."),
 ]
 NoColor = Annotated[
     bool,
-    typer.Option(
-        "--no-color",
-        callback=_set_no_color,
-        help="No colours; NO_COLOR=1 does the same.",
-        rich_help_panel=COMMON,
-    ),
+    _common_option("--no-color", callback=_set_no_color, help="No colours; NO_COLOR=1 does the same."),
 ]
 LogFormatOption = Annotated[
     LogFormat,
-    typer.Option(
+    _common_option(
         "--log-format",
         callback=_set_log_format,
         envvar=LOG_FORMAT_VARIABLE,
         show_envvar=True,
         help="Format of stderr: text, or one JSON object per line.",
-        rich_help_panel=COMMON,
     ),
 ]

@@ -26,32 +26,27 @@ if TYPE_CHECKING:
 
 Out = Annotated[
     Path | None,
-    typer.Option(
-        "--out",
-        metavar="FILE",
-        help="Save the plan to a file, to execute it later with --plan FILE.",
-        rich_help_panel=options.WHAT,
+    options.selection_option(
+        "--out", metavar="FILE", help="Save the plan to a file, to execute it later with --plan FILE."
     ),
 ]
 Plan = Annotated[
     Path | None,
-    typer.Option(
+    options.selection_option(
         "--plan",
         metavar="FILE",
         help="Use the groups and options of a plan that --out saved. Refused with exit code 5 if facts of the plan have"
         " changed, such as a group's members or committed offsets.",
-        rich_help_panel=options.WHAT,
     ),
 ]
 
 Page = Annotated[
     Path | None,
-    typer.Option(
+    options.selection_option(
         "--runbook",
         metavar="FILE",
         help="Write the plan as a Markdown page: each step, how to undo it, and how to do it by hand with"
         " Kafka's tools.",
-        rich_help_panel=options.WHAT,
     ),
 ]
 

@@ -47,32 +47,27 @@ UnknownOption = Annotated[
 ]
 AcceptDataLoss = Annotated[
     bool,
-    typer.Option(
+    options.execution_option(
         "--accept-data-loss",
         help="With --execute: needed where records or Kafka Streams state may be lost. Without --execute, warnings say"
         " how much.",
-        rich_help_panel=options.CONSENT,
     ),
 ]
 DrillState = Annotated[
     bool,
-    typer.Option(
+    options.execution_option(
         "--without-state",
         help="Also drill Kafka Streams applications whose changelog topics are not on the target; a real failover would"
         " lose their state.",
-        rich_help_panel=options.CONSENT,
     ),
 ]
 _UNMEASURED = "Without --execute nothing is measured, and the exit code is 4 as well."
 MaxRto = Annotated[
     timedelta | None,
-    typer.Option(
+    options.duration_option(
         "--max-rto",
-        metavar="DURATION",
-        parser=options.duration,
-        help="Exit with 4 if the drill takes longer than this, for example 90s or 5m, from its start until the copies'"
+        "Exit with 4 if the drill takes longer than this, for example 90s or 5m, from its start until the copies'"
         f" offsets are read back. {_UNMEASURED}",
-        show_default=False,
     ),
 ]
 MaxReread = Annotated[

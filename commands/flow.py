@@ -25,22 +25,20 @@ app = typer.Typer(no_args_is_help=True)
 
 To = Annotated[
     str | None,
-    typer.Option(
+    options.selection_option(
         "--to",
         metavar="POSITION",
         help="Where to continue: earliest, latest, a source offset, or a time with its zone, for example"
         " 2026-01-31T12:00:00Z.",
-        rich_help_panel=options.WHAT,
     ),
 ]
 Csv = Annotated[
     Path | None,
-    typer.Option(
+    options.selection_option(
         "--csv",
         metavar="FILE",
         help="File of source offsets, in the format of Kafka's reset file: topic,partition,offset; instead of"
         " --to and --topic.",
-        rich_help_panel=options.WHAT,
     ),
 ]
 Why = Annotated[

@@ -50,12 +50,11 @@ Format = Annotated[
 ]
 From = Annotated[
     tuple[str, Path] | None,
-    typer.Option(
+    options.selection_option(
         "--in",
         metavar="spark-checkpoint DIR",
         help="With --format spark, instead of a group: translate the offsets in the checkpoint of a Structured"
         " Streaming query; DIR is its checkpointLocation.",
-        rich_help_panel=options.WHAT,
     ),
 ]
 File = Annotated[
@@ -67,37 +66,20 @@ File = Annotated[
 ]
 OneGroup = Annotated[
     str | None,
-    typer.Option(
-        "-g",
-        "--group",
-        metavar="NAME",
-        help="For a file without a group column: the group of its offsets. For a file with a group column: import"
-        " only this group.",
-        autocompletion=options.completion.groups,
-        rich_help_panel=options.WHAT,
+    options.group_option(
+        "For a file without a group column: the group of its offsets. For a file with a group column: import only this"
+        " group."
     ),
 ]
-
 AuditedGroups = Annotated[
     str | None,
-    typer.Option(
+    options.selection_option(
         "--groups",
         metavar="REGEX",
         help="Groups whose whole name matches this Java regular expression; excluded groups are listed too.",
-        rich_help_panel=options.WHAT,
     ),
 ]
-AuditAll = Annotated[
-    bool, typer.Option("--all-groups", help="Every group (default).", rich_help_panel=options.WHAT)
-]
-AllByDefault = Annotated[
-    bool,
-    typer.Option(
-        "--all-groups",
-        help="Every group that the keys `groups` and `groups.exclude` allow (default).",
-        rich_help_panel=options.WHAT,
-    ),
-]
+AuditAll = Annotated[bool, options.selection_option("--all-groups", help="Every group (default).")]
 
 Once = Annotated[
     bool, typer.Option("--once", help="Sync once, then exit; exit code 0 unless a group could not be synced.")
@@ -199,7 +181,7 @@ def sync(
     target: options.Target = None,
     group: options.Group = None,
     groups: options.Groups = None,
-    all_groups: AllByDefault = False,
+    all_groups: options.AllByDefault = False,
     topic: options.Topic = None,
     once: Once = False,
     every: Every = None,
@@ -271,7 +253,7 @@ def export(
     target: options.Target = None,
     group: options.Group = None,
     groups: options.Groups = None,
-    all_groups: AllByDefault = False,
+    all_groups: options.AllByDefault = False,
     topic: options.Topic = None,
     from_: From = None,
     format_: Format = ExportFormat.KAFKA,

@@ -35,13 +35,8 @@ ReadOnly = Annotated[
 ]
 SmokeTimeout = Annotated[
     timedelta,
-    typer.Option(
-        "--timeout",
-        metavar="DURATION",
-        parser=options.duration,
-        help="Time limit of the whole test, for example 90s or 2m (default 2m).",
-        show_default=False,
-        rich_help_panel=options.COMMON,
+    options.duration_option(
+        "--timeout", "Time limit of the whole test, for example 90s or 2m (default 2m).", options.COMMON
     ),
 ]
 

@@ -33,21 +33,15 @@ Every = Annotated[
 ]
 ByGroup = Annotated[
     bool,
-    typer.Option(
+    options.selection_option(
         "--groups",
         help="Show the groups: whether each can fail over now, and how many records would be lost or read again.",
-        rich_help_panel=options.WHAT,
     ),
 ]
 Group = Annotated[
     list[str] | None,
-    typer.Option(
-        "-g",
-        "--group",
-        metavar="NAME",
-        help="Show only this group (implies --groups); repeatable. Overrides the keys `groups` and `groups.exclude`.",
-        autocompletion=options.completion.groups,
-        rich_help_panel=options.WHAT,
+    options.group_option(
+        "Show only this group (implies --groups); repeatable. Overrides the keys `groups` and `groups.exclude`."
     ),
 ]
 MaxLag = Annotated[

@@ -48,11 +48,10 @@ Csv = Annotated[
 ]
 AllowSkip = Annotated[
     bool,
-    typer.Option(
+    options.execution_option(
         "--allow-skip",
         help="Where records at a group's offset are deleted or were never mirrored: continue at the next record on the"
         " target. The column SKIP-MAX counts the skipped records.",
-        rich_help_panel=options.CONSENT,
     ),
 ]
 
