@@ -120,8 +120,9 @@ def list_(
         for row, one in zip(rows, known, strict=True)
     ]
     error = worst(failures.errors)
-    others = tuple(other for other in failures.errors if other is not error)
-    finish(Result("failover list", shown, LISTED, failures.warnings, others, data=rows), output, error)
+    finish(
+        Result("failover list", shown, LISTED, failures.warnings, failures.errors, data=rows), output, error
+    )
     if not rows and error is None:
         talk("no failover, failback or drill is recorded for these flows")
 

@@ -25,6 +25,7 @@ NEEDS = {
     "metrics_level": ("metrics_port",),
     "every": ("watching",),
     "partitions": ("by_group", "group"),
+    "state_dir": ("keep",),
 }
 """Options that have an effect only if one of others is not at its default, in commands that have them all."""
 
@@ -38,6 +39,9 @@ EXCLUDE = (
     ("max_lag_seconds", "group"),
     ("refine", "reverse"),
     ("strimzi", "connect"),
+    ("from_", "group"),
+    ("from_", "groups"),
+    ("from_", "all_groups"),
 )
 """Options of which one takes away the effect of the other."""
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands._options import Output
-from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
@@ -44,10 +43,6 @@ def demo(*, keep: Keep = False, state_dir: StateDir = None, output: Output = Out
     from mmtool.lab import demo_stage
     from mmtool.lab.state import StateDirectory, default_directory
 
-    if state_dir and not keep:
-        raise UsageError(
-            "--state-dir is only for a demo with --keep", remedy="add --keep, or leave out --state-dir"
-        )
     if not keep:
         with demo_stage.folder() as folder:
             _play(demo_stage.temporary(folder), folder, output)

@@ -160,17 +160,16 @@ def audit(
     rows = [row for one in found for row in one.documents()]
     remember_rows(config, rows)
     errors = [*others.errors, *(one.error for one in found if one.error is not None)]
-    error = worst(errors)
     result = Result(
         "groups audit",
         rows,
         AUDITED,
         warnings=[*others.warnings, *(warning for one in found for warning in one.warnings)],
-        errors=[other for other in errors if other is not error],
+        errors=errors,
         headlines=[one.headline for one in found],
         per_group=not partitions,
     )
-    finish(result, output, error)
+    finish(result, output, worst(errors))
 
 
 @app.command()
@@ -272,7 +271,7 @@ def export(
     from mmtool.plan.groups.imports import write_reset_csv
 
     chosen = selection(group, groups, all_groups=all_groups)
-    query = None if from_ is None else _checkpoint_of(*from_, chosen, format_)
+    query = None if from_ is None else _checkpoint_of(*from_, format_)
     flows = [connect(one, timeout, beside_mm2=True) for one in loaded(config).chain(source, target)]
     flow = look_along(flows, topic or ())
     found = _translated(flow, chosen, query)
@@ -291,21 +290,15 @@ def export(
         raise refused
 
 
-def _checkpoint_of(kind: str, directory: Path, chosen: GroupSelection, format_: ExportFormat) -> Path:
-    """What ``--in`` names, refused before anybody is asked.
+def _checkpoint_of(kind: str, directory: Path, format_: ExportFormat) -> Path:
+    """What ``--in`` names.
 
     Raises:
-        UsageError: It does not go together with the other options.
+        UsageError: It is no Spark checkpoint, or the format is not Spark's.
     """
     if kind != "spark-checkpoint":
         raise UsageError(
             f"--in {kind}: only spark-checkpoint is known", remedy="write --in spark-checkpoint DIR"
-        )
-    if chosen.given:
-        raise UsageError(
-            "--in and a choice of groups cannot be combined",
-            remedy="to export a Spark checkpoint, leave out -g, --groups and --all-groups; to export groups, leave"
-            " out --in",
         )
     if format_ is not ExportFormat.SPARK:
         raise UsageError("--in spark-checkpoint needs --format spark", remedy="add --format spark")

@@ -74,7 +74,7 @@ def smoke(
         ended = service.smoke(tried, read_only=read_only or not flow.emit_heartbeats)
     unwritten = None if junit is None else _report(junit, ended)
     rows = [result.row() for result in ended.results]
-    others = (unwritten,) if ended.error is not None and unwritten is not None else ()
+    others = () if unwritten is None else (unwritten,)
     shown = Result("smoke", rows, _COLUMNS, warnings=ended.warnings, errors=others)
     finish(shown, output, ended.error or unwritten)
 

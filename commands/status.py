@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from mmtool.errors import MmtoolError
     from mmtool.insight.group_status import GroupsStatus
     from mmtool.insight.status import Status, WatchedFlow
     from mmtool.insight.status_report import Trends
@@ -157,20 +156,17 @@ def _show_flows(
     remember_rows(config, (row._asdict() for row in found.rows))
     if every is not None and found.error is None:
         later = iter(lambda: look_at_all(flows), None)
-        looks = (_result(look, output, look.errors, trends) for look in chain([found], later))
+        looks = (_result(look, output, trends) for look in chain([found], later))
         watch(looks, output, every)
     else:
-        others = tuple(error for error in found.errors if error is not found.error)
-        finish(
-            _result(found, output, others, trends), output, found.error or gate(found.rows, max_lag_seconds)
-        )
+        finish(_result(found, output, trends), output, found.error or gate(found.rows, max_lag_seconds))
 
 
 def _show_groups(
     config: Path | None,
     flows: list[WatchedFlow],
     chosen: GroupSelection,
-    show: Callable[[GroupsStatus, tuple[MmtoolError, ...]], Result],
+    show: Callable[[GroupsStatus], Result],
     output: OutputFormat,
     every: float | None,
 ) -> None:
@@ -180,15 +176,12 @@ def _show_groups(
     remember_rows(config, (row._asdict() for row in found.rows))
     if every is not None and found.error is None:
         later = iter(lambda: look_at_groups(flows, chosen), None)
-        watch((show(look, look.errors) for look in chain([found], later)), output, every)
+        watch((show(look) for look in chain([found], later)), output, every)
     else:
-        others = tuple(error for error in found.errors if error is not found.error)
-        finish(show(found, others), output, found.error)
+        finish(show(found), output, found.error)
 
 
-def _of_groups(
-    found: GroupsStatus, errors: tuple[MmtoolError, ...], *, output: OutputFormat, per_group: bool
-) -> Result:
+def _of_groups(found: GroupsStatus, *, output: OutputFormat, per_group: bool) -> Result:
     from mmtool.insight.status_report import groups_headline, groups_on_screen
 
     rows: Sequence[Mapping[str, object]] = [row._asdict() for row in found.rows]
@@ -200,14 +193,14 @@ def _of_groups(
         rows,
         _GROUP_COLUMNS,
         warnings=found.warnings,
-        errors=errors,
+        errors=found.errors,
         headlines=[groups_headline(flow) for flow in found.flows],
         summary=left_out,
         per_group=per_group,
     )
 
 
-def _result(found: Status, output: OutputFormat, errors: tuple[MmtoolError, ...], trends: Trends) -> Result:
+def _result(found: Status, output: OutputFormat, trends: Trends) -> Result:
     from mmtool.insight.status_report import headline, on_screen
 
     rows, left_out = found.documents(), ""
@@ -218,7 +211,7 @@ def _result(found: Status, output: OutputFormat, errors: tuple[MmtoolError, ...]
         rows,
         _COLUMNS,
         warnings=found.others.warnings,
-        errors=errors,
+        errors=found.errors,
         headlines=[headline(flow, trends.note(flow)) for flow in found.flows],
         summary=left_out,
     )

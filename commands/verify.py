@@ -103,8 +103,8 @@ def verify(
     found = verify(flows, asked, clock.say)
     unwritten = None if page is None else page.write(clock.evidence(found, asked, flows))
     differences = gate(found.rows)
-    others = (unwritten,) if differences is not None and unwritten is not None else ()
-    finish(_result(found, others), output, differences or unwritten)
+    errors = () if unwritten is None else (unwritten,)
+    finish(_result(found, errors), output, differences or unwritten)
 
 
 class _Clock:

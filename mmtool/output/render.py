@@ -107,7 +107,8 @@ def write(text: str, *, applied: bool) -> None:
 def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> None:
     """Write the result; an error that ends the command is added to the result, and raised after it is written.
 
-    For commands whose verdict comes with rows: some partitions halted, a gate was not met.
+    For commands whose verdict comes with rows: some partitions halted, a gate was not met. The error may be among the
+    result's own already.
 
     Raises:
         MmtoolError: The given one, printed on stderr already, so that the error handler does not print it again.
@@ -118,8 +119,9 @@ def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> N
             raise error
         return
     console.switches.told = error
+    others = [other for other in result.errors if other is not error]
     try:
-        emit(replace(result, errors=(*result.errors, error)), output)
+        emit(replace(result, errors=(*others, error)), output)
     except StdoutError as unwritten:
         console.fail(unwritten)  # the verdict is the other one, and scripts know it by its exit code
     raise error

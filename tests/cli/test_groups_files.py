@@ -120,7 +120,7 @@ def test_where_two_sources_of_a_query_read_a_partition_the_one_behind_counts(gro
         (["--in", "flink", "none", "--format", "spark"], "--in flink: only spark-checkpoint is known"),
         (
             ["--in", "spark-checkpoint", "none", "--format", "spark", "-g", "app"],
-            "--in and a choice of groups cannot be combined",
+            "--in and --group exclude each other",
         ),
     ],
 )
