@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -18,7 +19,7 @@ from mmtool.output.console import write_err
 from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from mmtool.config.draft import Draft, DraftCluster, Login, Store
     from mmtool.config.placeholders import Placeholder
@@ -157,102 +158,74 @@ TopicNames = Annotated[
 ]
 
 
-def _side(side: str, name: str, metavar: str, what: str, *short: str) -> Any:
-    option = f"--{side}-{name}" if name else f"--{side}"
-    return typer.Option(*short, option, metavar=metavar, help=what, rich_help_panel=f"The {side} cluster")
-
-
-_SOURCE_ALIAS = (
-    "Alias that the file gives the cluster, for example east; unless --topic-names is same, the cluster's topics are"
-    " named ALIAS.TOPIC on the target."
-)
-_TARGET_ALIAS = "Alias that the file gives the cluster, for example west."
-_SERVERS = "Bootstrap servers."
-_PROTOCOL = "Security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.  [default: PLAINTEXT]"
-_MECHANISM = (
-    "With SASL_PLAINTEXT or SASL_SSL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM."
-    "  [default: SCRAM-SHA-512]"
-)
-_USER = "With a mechanism other than AWS_MSK_IAM: user name; with OAUTHBEARER, client id."
-_PLACES = "env:NAME, file:PATH:KEY or directory:PATH:FILE"
-_FROM = (
-    f"Where the password (OAUTHBEARER: client secret) is: {_PLACES}; never the password itself."
-    "  [default: env:ALIAS_PASSWORD]"
-)
-_ENDPOINT = "With OAUTHBEARER: the token endpoint's URL."
-_TRUST = "With SSL or SASL_SSL: JKS, PKCS12 or PEM file with trusted certificates. Default: the system's."
-_TRUST_FROM = (
-    f"With a JKS or PKCS12 trust store: where its password is ({_PLACES})."
-    "  [default: env:ALIAS_TRUSTSTORE_PASSWORD]"
-)
-_KEYS = "With SSL, not SASL_SSL: JKS, PKCS12 or PEM file with mmtool's key and certificate."
-_KEYS_FROM = (
-    f"With a JKS or PKCS12 key store: where its password is ({_PLACES})."
-    "  [default: env:ALIAS_KEYSTORE_PASSWORD]"
-)
-
-Source = Annotated[str | None, _side("source", "", "ALIAS", _SOURCE_ALIAS, "-s")]
-SourceServers = Annotated[str | None, _side("source", "servers", "HOST:PORT,...", _SERVERS)]
-SourceProtocol = Annotated[str | None, _side("source", "protocol", "WORD", _PROTOCOL)]
-SourceMechanism = Annotated[str | None, _side("source", "mechanism", "WORD", _MECHANISM)]
-SourceUser = Annotated[str | None, _side("source", "user", "NAME", _USER)]
-SourcePasswordFrom = Annotated[str | None, _side("source", "password-from", "PLACE", _FROM)]
-SourceTokenEndpoint = Annotated[str | None, _side("source", "token-endpoint", "URL", _ENDPOINT)]
-SourceTruststore = Annotated[str | None, _side("source", "truststore", "FILE", _TRUST)]
-SourceTruststorePasswordFrom = Annotated[
-    str | None, _side("source", "truststore-password-from", "PLACE", _TRUST_FROM)
-]
-SourceKeystore = Annotated[str | None, _side("source", "keystore", "FILE", _KEYS)]
-SourceKeystorePasswordFrom = Annotated[
-    str | None, _side("source", "keystore-password-from", "PLACE", _KEYS_FROM)
-]
-Target = Annotated[str | None, _side("target", "", "ALIAS", _TARGET_ALIAS, "-t")]
-TargetServers = Annotated[str | None, _side("target", "servers", "HOST:PORT,...", _SERVERS)]
-TargetProtocol = Annotated[str | None, _side("target", "protocol", "WORD", _PROTOCOL)]
-TargetMechanism = Annotated[str | None, _side("target", "mechanism", "WORD", _MECHANISM)]
-TargetUser = Annotated[str | None, _side("target", "user", "NAME", _USER)]
-TargetPasswordFrom = Annotated[str | None, _side("target", "password-from", "PLACE", _FROM)]
-TargetTokenEndpoint = Annotated[str | None, _side("target", "token-endpoint", "URL", _ENDPOINT)]
-TargetTruststore = Annotated[str | None, _side("target", "truststore", "FILE", _TRUST)]
-TargetTruststorePasswordFrom = Annotated[
-    str | None, _side("target", "truststore-password-from", "PLACE", _TRUST_FROM)
-]
-TargetKeystore = Annotated[str | None, _side("target", "keystore", "FILE", _KEYS)]
-TargetKeystorePasswordFrom = Annotated[
-    str | None, _side("target", "keystore-password-from", "PLACE", _KEYS_FROM)
-]
-
-
 _SIDES = {"source": "the cluster to mirror from", "target": "the cluster to mirror to"}
 _EXAMPLES = {"source": "east", "target": "west"}
+_PLACES = "env:NAME, file:PATH:KEY or directory:PATH:FILE"
+_STORES = "JKS, PKCS12 or PEM file with"
+_OF_A_SIDE = {
+    "servers HOST:PORT,...": "Bootstrap servers.",
+    "protocol WORD": "Security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.  [default: PLAINTEXT]",
+    "mechanism WORD": "With SASL_PLAINTEXT or SASL_SSL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or"
+    " AWS_MSK_IAM.  [default: SCRAM-SHA-512]",
+    "user NAME": "With a mechanism other than AWS_MSK_IAM: user name; with OAUTHBEARER, client id.",
+    "password-from PLACE": f"Where the password (OAUTHBEARER: client secret) is: {_PLACES}; never the password itself."
+    "  [default: env:ALIAS_PASSWORD]",
+    "token-endpoint URL": "With OAUTHBEARER: the token endpoint's URL.",
+    "truststore FILE": f"With SSL or SASL_SSL: {_STORES} trusted certificates. Default: the system's.",
+    "truststore-password-from PLACE": f"With a JKS or PKCS12 trust store: where its password is ({_PLACES})."
+    "  [default: env:ALIAS_TRUSTSTORE_PASSWORD]",
+    "keystore FILE": f"With SSL, not SASL_SSL: {_STORES} mmtool's key and certificate.",
+    "keystore-password-from PLACE": f"With a JKS or PKCS12 key store: where its password is ({_PLACES})."
+    "  [default: env:ALIAS_KEYSTORE_PASSWORD]",
+}
+"""The options of each cluster without `--source-` or `--target-`, each with its metavar; and their help."""
+_ALIASES = {
+    "source": "Alias that the file gives the cluster, for example east; unless --topic-names is same, the cluster's"
+    " topics are named ALIAS.TOPIC on the target.",
+    "target": "Alias that the file gives the cluster, for example west.",
+}
+
+
+def with_clusters(command: Any) -> Any:
+    """Give a command the options of both clusters in place of its ``**clusters``."""
+    signature = inspect.signature(command, eval_str=True)
+    *own, _ = signature.parameters.values()
+    command.__signature__ = signature.replace(parameters=[*own, *_cluster_parameters()])
+    return command
+
+
+def _cluster_parameters() -> Iterator[inspect.Parameter]:
+    for side, alias_help in _ALIASES.items():
+        yield _parameter(side, "ALIAS", alias_help, f"-{side[0]}", f"--{side}")
+        for option, help_ in _OF_A_SIDE.items():
+            name, metavar = option.split()
+            yield _parameter(side, metavar, help_, f"--{side}-{name}")
+
+
+def _parameter(side: str, metavar: str, help_: str, *names: str) -> inspect.Parameter:
+    shown = typer.Option(*names, metavar=metavar, help=help_, rich_help_panel=f"The {side} cluster")
+    name = names[-1].removeprefix("--").replace("-", "_")
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=None, annotation=Annotated[str | None, shown])
+
+
 REQUIRED = ("--source", "--source-servers", "--target", "--target-servers")
 """Options without which a file needs questions."""
-_OF_A_SIDE = (
-    "servers protocol mechanism user password-from token-endpoint"
-    " truststore truststore-password-from keystore keystore-password-from"
-)
-OPTIONS = frozenset(
-    {
-        *("--topics", "--groups", "--topic-names", "--source", "--target"),
-        *(f"--{side}-{name}" for side in _SIDES for name in _OF_A_SIDE.split()),
-    }
-)
-"""Every option that answers a question."""
 
 
-def draft_of(path: Path, given: Mapping[str, object], *, asks: bool) -> Draft:
+def draft_of(path: Path, given: Mapping[str, str | None], *, asks: bool) -> Draft:
     """The file that the options describe; on a terminal the operator is asked for what they leave open.
 
     Args:
         path: The file.
-        given: The value of each option; None where it is not given.
+        given: The value of each option that answers a question; None where it is not given.
         asks: Whether questions are wanted. Where the required options are given, nothing is asked.
 
     Raises:
         UsageError: An option is missing, or has no effect, or its value cannot be used.
         RefusedError: The terminal was closed.
     """
-    said = {name: str(value) for name, value in given.items() if name in OPTIONS and value is not None}
+    said = {name: value for name, value in given.items() if value is not None}
     missing = [name for name in REQUIRED if name not in said]
     asks = asks and bool(missing) and has_terminal()
     if missing and not asks:

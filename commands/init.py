@@ -24,6 +24,7 @@ _WAYS = (
 )
 
 
+@options.with_clusters
 def init(
     *,
     config: options.NewConfig = None,
@@ -33,44 +34,23 @@ def init(
     topics: options.Topics = None,
     groups: options.Groups = None,
     topic_names: options.TopicNames = None,
-    source: options.Source = None,
-    source_servers: options.SourceServers = None,
-    source_protocol: options.SourceProtocol = None,
-    source_mechanism: options.SourceMechanism = None,
-    source_user: options.SourceUser = None,
-    source_password_from: options.SourcePasswordFrom = None,
-    source_token_endpoint: options.SourceTokenEndpoint = None,
-    source_truststore: options.SourceTruststore = None,
-    source_truststore_password_from: options.SourceTruststorePasswordFrom = None,
-    source_keystore: options.SourceKeystore = None,
-    source_keystore_password_from: options.SourceKeystorePasswordFrom = None,
-    target: options.Target = None,
-    target_servers: options.TargetServers = None,
-    target_protocol: options.TargetProtocol = None,
-    target_mechanism: options.TargetMechanism = None,
-    target_user: options.TargetUser = None,
-    target_password_from: options.TargetPasswordFrom = None,
-    target_token_endpoint: options.TargetTokenEndpoint = None,
-    target_truststore: options.TargetTruststore = None,
-    target_truststore_password_from: options.TargetTruststorePasswordFrom = None,
-    target_keystore: options.TargetKeystore = None,
-    target_keystore_password_from: options.TargetKeystorePasswordFrom = None,
     output: Output = OutputFormat.TABLE,
     timeout: options.Timeout = _TIMEOUT,
+    **clusters: str | None,
 ) -> None:
     """Write the first properties file: from answers on a terminal or from options; connect to both clusters once.
 
     A cluster that does not answer is reported, and the file is written all the same. A password is never written:
     the file names the environment variable or the file that holds it.
     """
-    given = {f"--{name.replace('_', '-')}": value for name, value in locals().items()}
-    from mmtool.commands._draft_questions import draft_of
+    of_flow = {"topics": topics, "groups": groups, "topic_names": topic_names}
+    given = {f"--{name.replace('_', '-')}": value for name, value in (of_flow | clusters).items()}
     from mmtool.commands._new_config import tell_next_steps, write_first_file
     from mmtool.runtime.files import new_file
 
     path = config or options.NEW_FILE
     with new_file(path, force=force) as file:
-        draft = draft_of(path, given, asks=not yes)
+        draft = options.draft_of(path, given, asks=not yes)
         written = write_first_file(file, draft, None if no_probe else timeout)
     result = Result("init", written.rows, _COLUMNS, written.warnings, applied=True)
     finish(result, output, written.error)
