@@ -238,42 +238,29 @@ class ImportRow(TypedDict):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
-    """What is imported.
-
-    Attributes:
-        files: In the order given.
-        is_strimzi: Strimzi's resources; otherwise JSON of connectors.
-    """
-
-    files: tuple[Path, ...]
-    is_strimzi: bool
-
-    def imported(self, secrets_dir: str, *, keep_secrets: bool) -> Imported:
-        """The properties file of these files.
-
-        Raises:
-            UsageError: A file cannot be read or imported.
-        """
-        from mmtool.importers.service import import_connectors, import_strimzi
-
-        read = import_strimzi if self.is_strimzi else import_connectors
-        return read(self.files, secrets_dir, keep_secrets=keep_secrets)
-
-
-def input_of(strimzi: list[Path] | None, connect: list[Path] | None, more: list[Path] | None) -> Input:
-    """The files that the options name.
+def imported_from(
+    strimzi: list[Path] | None,
+    connect: list[Path] | None,
+    more: list[Path] | None,
+    secrets_dir: str,
+    *,
+    keep_secrets: bool,
+) -> Imported:
+    """The properties file of the files that the options name.
 
     Raises:
-        UsageError: Neither of the options is given.
+        UsageError: Neither of the options is given, or a file cannot be read or imported.
     """
+    from mmtool.importers.service import content_of, imported_json, imported_yaml
+
     if not strimzi and not connect:
         raise UsageError(
             "neither --strimzi nor --connect is given: there is nothing to import",
             remedy="name the input: mmtool config import --strimzi FILE.yaml, or --connect FILE.json",
         )
-    return Input((*(strimzi or connect or ()), *(more or ())), bool(strimzi))
+    read = imported_yaml if strimzi else imported_json
+    contents = [(str(path), content_of(path)) for path in (*(strimzi or connect or ()), *(more or ()))]
+    return read(contents, secrets_dir, keep_secrets=keep_secrets)
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,14 +116,13 @@ def import_(
     comments in the file. Exit code 0: the file can be used. 7: it was written, and something is missing, such as a
     secret.
     """
-    from mmtool.commands._new_config import WAYS, input_of, tell_next_steps, write_import
+    from mmtool.commands._new_config import WAYS, imported_from, tell_next_steps, write_import
     from mmtool.runtime.files import new_file
 
     path = config or NEW_FILE
-    given = input_of(strimzi, connect, more)
+    folder = str(Path(secrets_dir).absolute())
+    imported = imported_from(strimzi, connect, more, folder, keep_secrets=keep_secrets)
     with new_file(path, force=force) as file:
-        written = write_import(
-            file, given.imported(str(Path(secrets_dir).absolute()), keep_secrets=keep_secrets)
-        )
+        written = write_import(file, imported)
     finish(written.result(output), output, written.error)
     tell_next_steps(path, WAYS)

@@ -45,28 +45,12 @@ class Imported:
     notes: tuple[Note, ...]
 
 
-def import_strimzi(paths: Sequence[Path], secrets_dir: str, *, keep_secrets: bool) -> Imported:
-    """The properties file of the ``KafkaMirrorMaker2`` resources in YAML files.
-
-    Raises:
-        UsageError: A file cannot be read or imported.
-    """
-    contents = [(str(path), _content(path)) for path in paths]
-    return imported_yaml(contents, secrets_dir, keep_secrets=keep_secrets)
-
-
-def import_connectors(paths: Sequence[Path], secrets_dir: str, *, keep_secrets: bool) -> Imported:
-    """The properties file of the connectors in JSON files.
-
-    Raises:
-        UsageError: A file cannot be read or imported.
-    """
-    contents = [(str(path), _content(path)) for path in paths]
-    return imported_json(contents, secrets_dir, keep_secrets=keep_secrets)
-
-
 def imported_yaml(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool) -> Imported:
-    """As `import_strimzi`, of files' names and contents."""
+    """The properties file of the ``KafkaMirrorMaker2`` resources in YAML files, given by their names and contents.
+
+    Raises:
+        UsageError: A file cannot be imported.
+    """
     mounts = Mounts(secrets_dir)
     names = [name for name, _ in contents]
     documents = [one for name, content in contents for one in yaml_documents(name, _text(name, content))]
@@ -74,7 +58,11 @@ def imported_yaml(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, ke
 
 
 def imported_json(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool) -> Imported:
-    """As `import_connectors`, of files' names and contents."""
+    """The properties file of the connectors in JSON files, given by their names and contents.
+
+    Raises:
+        UsageError: A file cannot be imported.
+    """
     mounts = Mounts(secrets_dir)
     twice: list[Note] = []
     documents = [(name, _json(name, content, twice)) for name, content in contents]
@@ -126,7 +114,12 @@ def _text(name: str, content: bytes) -> str:
         raise UsageError(f"{name}: not text in UTF-8", remedy="save the file in UTF-8") from None
 
 
-def _content(path: Path) -> bytes:
+def content_of(path: Path) -> bytes:
+    """The content of an input file.
+
+    Raises:
+        UsageError: It cannot be read, or is too large.
+    """
     with file_errors(str(path), "name a file that can be read", near=path), path.open("rb") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:

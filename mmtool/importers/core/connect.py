@@ -256,29 +256,21 @@ COMPARED = (
 )
 """Keys that the source and the checkpoint connector must agree on, also where one of them has the default."""
 
-_SOURCE_KEYS = """
-    topics topics.exclude topics.blacklist config.properties.exclude config.properties.blacklist use.defaults.from
-    refresh.topics.enabled refresh.topics.interval.seconds sync.topic.configs.enabled
-    sync.topic.configs.interval.seconds sync.topic.acls.enabled sync.topic.acls.interval.seconds replication.factor
-    offset-syncs.topic.replication.factor offset.lag.max heartbeats.replication.enabled enabled
-"""
-_CHECKPOINT_KEYS = """
-    groups groups.exclude groups.blacklist refresh.groups.enabled refresh.groups.interval.seconds
-    emit.checkpoints.enabled emit.checkpoints.interval.seconds sync.group.offsets.enabled
-    sync.group.offsets.interval.seconds checkpoints.topic.replication.factor
-"""
-_HEARTBEAT_KEYS = """
-    emit.heartbeats.enabled emit.heartbeats.interval.seconds heartbeats.topic.replication.factor
-"""
-_READER = {
-    name: kind
-    for kind, names in (
-        (ConnectorKind.SOURCE, _SOURCE_KEYS),
-        (ConnectorKind.CHECKPOINT, _CHECKPOINT_KEYS),
-        (ConnectorKind.HEARTBEAT, _HEARTBEAT_KEYS),
-    )
-    for name in names.split()
+_READERS = {
+    ConnectorKind.SOURCE: (
+        *("topics", "config.properties.", "use.defaults.", "refresh.topics.", "sync.topic.", "enabled"),
+        *("replication.factor", "offset-syncs.topic.replication.", "offset.lag.", "heartbeats.replication."),
+    ),
+    ConnectorKind.CHECKPOINT: (
+        "groups",
+        "refresh.groups.",
+        "emit.checkpoints.",
+        "sync.group.",
+        "checkpoints.",
+    ),
+    ConnectorKind.HEARTBEAT: ("emit.heartbeats.", "heartbeats.topic."),
 }
+"""The beginnings of keys that only one connector reads."""
 
 _NO_WORKERS = "a setting of Kafka Connect; mmtool has no Connect workers"
 _OF_CLIENTS = "a setting of Java's clients, which mmtool does not use"
@@ -289,7 +281,7 @@ _UNKNOWN = "mmtool has no such setting"
 
 def reader_of(name: str) -> ConnectorKind | None:
     """The one connector that reads a key; None where several do."""
-    return _READER.get(name)
+    return next((kind for kind, starts in _READERS.items() if name.startswith(starts)), None)
 
 
 def why_no_cluster_key(alias: str, name: str, aliases: tuple[str, ...]) -> str:
