@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from mmtool.keystores.formats import MOST_ITERATIONS, iterations
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
     from cryptography.x509 import Certificate
@@ -75,13 +75,17 @@ def certificates_in(text: str) -> tuple[Certificate, ...]:
 
 
 def _certificate(block: str) -> Certificate | None:
-    from cryptography.x509 import InvalidVersion, load_pem_x509_certificate
+    from cryptography.x509 import load_pem_x509_certificate
 
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            return load_pem_x509_certificate(block.encode())
-    except (ValueError, InvalidVersion):
-        return None
+    return _loaded(load_pem_x509_certificate, block.encode())
+
+
+def _loaded(load: Callable[[bytes], Certificate], content: bytes) -> Certificate | None:
+    from cryptography.x509 import InvalidVersion
+
+    with contextlib.suppress(ValueError, InvalidVersion), warnings.catch_warnings(action="ignore"):
+        return load(content)
+    return None
 
 
 def out_of_date(certificate: Certificate) -> str:
@@ -89,9 +93,9 @@ def out_of_date(certificate: Certificate) -> str:
     now = datetime.now(UTC)
     end, start = certificate.not_valid_after_utc, certificate.not_valid_before_utc
     if end < now:
-        return f"certificate {_subject(certificate)} expired on {end:%Y-%m-%d %H:%M} UTC"
+        return f"certificate {subject_of(certificate)} expired on {end:%Y-%m-%d %H:%M} UTC"
     if start > now:
-        return f"certificate {_subject(certificate)} is not valid before {start:%Y-%m-%d %H:%M} UTC"
+        return f"certificate {subject_of(certificate)} is not valid before {start:%Y-%m-%d %H:%M} UTC"
     return ""
 
 
@@ -112,8 +116,8 @@ def first_expiry(text: str) -> datetime | None:
     return min((one.not_valid_after_utc for one in certificates_in(text)), default=None)
 
 
-def _subject(certificate: Certificate) -> str:
-    """The subject's name; the serial number where there is no name, or none that ``cryptography`` decodes."""
+def subject_of(certificate: Certificate) -> str:
+    """The subject's name, as ``CN=mm``; its serial number where it has no name, or none that can be decoded."""
     with contextlib.suppress(ValueError):
         return certificate.subject.rfc4514_string() or f"number {certificate.serial_number}"
     return f"number {certificate.serial_number}"
@@ -121,24 +125,15 @@ def _subject(certificate: Certificate) -> str:
 
 def der_certificate(content: bytes) -> Certificate | None:
     """The certificate that a peer presented, from DER; None where it cannot be read."""
-    from cryptography.x509 import InvalidVersion, load_der_x509_certificate
+    from cryptography.x509 import load_der_x509_certificate
 
-    try:
-        with warnings.catch_warnings(action="ignore"):
-            return load_der_x509_certificate(content)
-    except (ValueError, InvalidVersion):
-        return None
-
-
-def subject_of(certificate: Certificate) -> str:
-    """The subject of a certificate, as ``CN=mm``."""
-    return _subject(certificate)
+    return _loaded(load_der_x509_certificate, content)
 
 
 def leaf_subject(text: str) -> str:
     """The subject of the first certificate of a PEM text; empty where none can be read."""
     found = certificates_in(text)
-    return _subject(found[0]) if found else ""
+    return subject_of(found[0]) if found else ""
 
 
 def missing_issuer(certificates: Sequence[Certificate]) -> str:
