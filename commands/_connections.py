@@ -19,6 +19,7 @@ from mmtool.plain_text import did_you_mean, nearest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from mmtool.commands._options import ChosenFlow, ChosenGroups
     from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.config.live import LiveFile
     from mmtool.config.read_files import ReadFiles
@@ -57,15 +58,11 @@ def loaded(config: Path | None, files: ReadFiles | None = None) -> Settings:
     return settings
 
 
-def live_file(
-    config: Path | None, source: str | None, target: str | None, *, mirrors: bool = False
-) -> LiveFile:
-    """The flows that ``-c``, ``-s`` and ``-t`` mean, for a command that runs for long and reads its file again.
+def live_file(where: ChosenFlow, *, mirrors: bool = False) -> LiveFile:
+    """The chosen flows, for a command that runs for long and reads its file again.
 
     Args:
-        config: As all of these, the option's value.
-        source: Likewise.
-        target: Likewise.
+        where: The file and its flows.
         mirrors: Whether the command runs the flows, and so refuses those that cannot run together.
 
     Raises:
@@ -81,48 +78,51 @@ def live_file(
 
     def load() -> Chosen:
         files.forget()
-        settings = loaded(config, files)
-        flows = settings.select(source, target, to_write=mirrors)
+        settings = loaded(where.config, files)
+        flows = settings.select(where.source, where.target, to_write=mirrors)
         if mirrors:
             refuse_conflicts(settings.flows)
         check_certificates(side for flow in flows for side in (flow.source, flow.target))
         return Chosen(flows, settings.heartbeats_only)
 
-    return LiveFile(config_path(config, os.environ), load, files)
+    return LiveFile(config_path(where.config, os.environ), load, files)
 
 
-def one_flow(config: Path | None, source: str | None, target: str | None) -> FlowSettings:
-    """The flow that ``-c``, ``-s`` and ``-t`` mean, for commands that can change something.
+def one_flow(where: ChosenFlow) -> FlowSettings:
+    """The chosen flow, for commands that can change something.
 
     Raises:
         UsageError: The file cannot be used or does not enable the flow, or several flows are meant; they are listed.
     """
-    flow = loaded(config).one(source, target, to_write=True)
+    flow = loaded(where.config).one(where.source, where.target, to_write=True)
     bind(**flow_fields(flow.name))
     return flow
 
 
-def connected_flows(
-    config: Path | None, source: str | None, target: str | None, timeout: timedelta
-) -> list[FlowClusters]:
-    """Every flow that ``-c``, ``-s`` and ``-t`` mean, and what MM2 has told of it; nothing is asked yet.
+def selected(where: ChosenFlow) -> tuple[FlowSettings, ...]:
+    """Every chosen flow, for commands that only read.
+
+    Raises:
+        UsageError: The file cannot be used, or no flow is meant.
+    """
+    return loaded(where.config).select(where.source, where.target)
+
+
+def connected_flows(where: ChosenFlow, timeout: timedelta) -> list[FlowClusters]:
+    """Every chosen flow, and what MM2 has told of it; nothing is asked yet.
 
     Raises:
         UsageError: The file cannot be used, or no flow is meant.
     """
     from mmtool.insight.flow_now import connect
 
-    return [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]
+    return [connect(flow, timeout, beside_mm2=True) for flow in selected(where)]
 
 
 def watched_flows(
-    config: Path | None,
-    source: str | None,
-    target: str | None,
-    topics: list[str] | None,
-    timeout: timedelta | None,
+    where: ChosenFlow, topics: list[str] | None, timeout: timedelta | None
 ) -> list[WatchedFlow]:
-    """Every flow that ``-c``, ``-s`` and ``-t`` mean, for looking at; nothing is asked yet.
+    """Every chosen flow, for looking at; nothing is asked yet.
 
     Without a ``timeout``, a lost cluster is reported soon.
 
@@ -143,13 +143,11 @@ def watched_flows(
         clusters = replace(clusters, state=watch)
         return WatchedFlow(clusters, watch, tuple(topics or ()), Mm2Topics(flow, target_only=True))
 
-    return [watched(flow) for flow in loaded(config).select(source, target)]
+    return [watched(flow) for flow in selected(where)]
 
 
-def examined(
-    config: Path | None, source: str | None, target: str | None, timeout: timedelta
-) -> tuple[list[ExaminedCluster], list[ExaminedFlow]]:
-    """Every cluster and flow that ``-c``, ``-s`` and ``-t`` mean, for `mmtool doctor`; nothing is asked yet.
+def examined(where: ChosenFlow, timeout: timedelta) -> tuple[list[ExaminedCluster], list[ExaminedFlow]]:
+    """Every chosen cluster and flow, for `mmtool doctor`; nothing is asked yet.
 
     Raises:
         UsageError: The file cannot be used, or no flow is meant.
@@ -158,8 +156,8 @@ def examined(
     from mmtool.insight.flow_now import connect
     from mmtool.kafka.state.flow_state import KafkaFlowWatch
 
-    settings, seconds = loaded(config), timeout.total_seconds()
-    chosen = settings.select(source, target)
+    settings, seconds = loaded(where.config), timeout.total_seconds()
+    chosen = settings.select(where.source, where.target)
     details = _shared_details(chosen, seconds)
     return (
         examined_clusters(settings, chosen, seconds, details),
@@ -291,21 +289,22 @@ def unit_of(settings: FlowSettings, name: str | None) -> ChosenUnit | None:
     return ChosenUnit(name, unit.groups.accepts, unit.topics.accepts, bool(unit.topics.include))
 
 
-def selection(
-    group: list[str] | None, groups: str | None, *, all_groups: bool, unit: ChosenUnit | None = None
-) -> GroupSelection:
-    """``-g``, ``--groups``, ``--all-groups`` and ``--unit`` as one value.
+def selection(chosen: ChosenGroups, unit: ChosenUnit | None = None) -> GroupSelection:
+    """The groups that the options select, and what ``--unit`` means.
 
     Raises:
         UsageError: A name or the pattern is empty, or the pattern is none.
     """
     from mmtool.plan.groups.facts import GroupSelection
 
-    names = tuple(group or ())
-    if "" in names or groups == "":
-        option, example = ("--groups", "--groups 'shop-.*'") if groups == "" else ("-g/--group", "-g billing")
+    names, pattern = tuple(chosen.group or ()), chosen.groups
+    if "" in names or pattern == "":
+        option, example = (
+            ("--groups", "--groups 'shop-.*'") if pattern == "" else ("-g/--group", "-g billing")
+        )
         raise UsageError(f"{option} is empty", remedy=f"write a value, for example {example}")
-    return GroupSelection(names, None if groups is None else _matching(groups), all_groups, unit)
+    matches = None if pattern is None else _matching(pattern)
+    return GroupSelection(names, matches, chosen.all_groups, unit)
 
 
 def _matching(pattern: str) -> Callable[[str], bool]:

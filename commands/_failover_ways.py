@@ -15,14 +15,13 @@ from mmtool.commands import _options as options
 from mmtool.commands._completion import remember_operations
 from mmtool.commands._connections import loaded, one_flow
 from mmtool.commands._consent import consent
-from mmtool.commands._next import given, say_ways_on
+from mmtool.commands._next import say_ways_on
 from mmtool.errors import UnreachableError, with_remedy
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
-    from pathlib import Path
 
     from mmtool.failover.modes.release import Release
     from mmtool.failover.operation.records import Recorded
@@ -36,12 +35,9 @@ RELEASED = (Column("topic"), Column("operation_id"), Column("state"), Column("re
 
 def release(
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    where: options.ChosenFlow,
     topic: options.ReleasedTopic = None,
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -55,7 +51,7 @@ def release(
         def shown() -> Result:
             return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
 
-        if not execute or not found.marks:
+        if not execution.execute or not found.marks:
             finish(shown(), output, None)
             talk(
                 f"nothing was changed; add --execute to {found.question}"
@@ -63,10 +59,10 @@ def release(
                 else f"no topic of {found.identity.name} has failed over: there is nothing to release"
             )
             return False
-        consent(found.question, yes=yes, about=shown)
+        consent(found.question, yes=execution.yes, about=shown)
         return True
 
-    done = release_topics(one_flow(config, source, target), tuple(topic or ()), timeout, agreed)
+    done = release_topics(one_flow(where), tuple(topic or ()), timeout, agreed)
     if done is None:
         return
     finish(Result("failover release", done.rows(released=True), RELEASED, applied=True), output, None)
@@ -99,9 +95,7 @@ STEPS = (Column("name", title="STEP"), Column("state"), Column("sentence"))
 
 def list_(
     *,
-    config: options.Config = None,
-    source: options.OnlySource = None,
-    target: options.OnlyTarget = None,
+    where: options.ChosenFlows,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -111,9 +105,9 @@ def list_(
     from mmtool.insight.flow_now import worst
     from mmtool.plan.words import few
 
-    settings = loaded(config)
-    known, failures = find_operations(settings, settings.select(source, target), timeout)
-    remember_operations(config, known)
+    settings = loaded(where.config)
+    known, failures = find_operations(settings, settings.select(where.source, where.target), timeout)
+    remember_operations(where.config, known)
     rows: list[Mapping[str, object]] = [dict(recorded_row(one.found)) for one in known]
     shown = [
         {column.key: row[column.key] for column in LISTED} | {"group_names": few(one.found.group_names, 3)}
@@ -130,9 +124,7 @@ def list_(
 def show(
     operation_id: OperationId,
     *,
-    config: options.Config = None,
-    source: options.OnlySource = None,
-    target: options.OnlyTarget = None,
+    where: options.ChosenFlows,
     partitions: options.Partitions = False,
     html: evidence.HtmlFile = None,
     sign: evidence.Sign = None,
@@ -146,8 +138,8 @@ def show(
     from mmtool.failover.service.lookup import find_operation
 
     page = evidence.asked_for(html, sign)
-    settings = loaded(config)
-    known = find_operation(settings, settings.select(source, target), timeout, operation_id)
+    settings = loaded(where.config)
+    known = find_operation(settings, settings.select(where.source, where.target), timeout, operation_id)
     found, warnings = known.found, tuple[str, ...]()
     for step in found.operation.plan.steps:
         talk(f"{found.operation.state_of(step):8} {step.name}: {step.sentence}")
@@ -171,19 +163,16 @@ def show(
             talk(line)
     for sentence in tail_left(found):
         talk(sentence)
-    say_ways_on(ways_on(found.operation, given(config, source, target), found.may))
+    say_ways_on(ways_on(found.operation, where.words, found.may))
 
 
 def resume(
     operation_id: OperationId,
     *,
-    config: options.Config = None,
-    source: options.OnlySource = None,
-    target: options.OnlyTarget = None,
+    where: options.ChosenFlows,
     partitions: options.Partitions = False,
     diverged_dir: divergence.Folder = None,
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
@@ -197,10 +186,8 @@ def resume(
     from mmtool.failover.service import resumption
 
     patience = timeout or options.DEFAULT_TIMEOUT
-    known = _to_change(config, source, target, patience, operation_id)
-    asked = operations.Asked(
-        "failover resume", execute, yes, output, given(config, source, target), partitions
-    )
+    known = _to_change(where, patience, operation_id)
+    asked = operations.Asked("failover resume", execution, output, where.words, partitions)
     if is_finished(known.found):
         finish(asked.result(recorded_row(known.found), ()), output, None)
         talk(f"operation {operation_id} is completed: there is nothing to resume")
@@ -213,32 +200,26 @@ def resume(
 def cancel(
     operation_id: OperationId,
     *,
-    config: options.Config = None,
-    source: options.OnlySource = None,
-    target: options.OnlyTarget = None,
+    where: options.ChosenFlows,
     partitions: options.Partitions = False,
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """End an interrupted operation that has not committed offsets yet; undo its preparations, such as --fence."""
     from mmtool.failover.operation.states import Event
 
-    known = _to_change(config, source, target, timeout, operation_id)
-    asked = operations.Asked("failover cancel", execute, yes, output, partitions=partitions)
+    known = _to_change(where, timeout, operation_id)
+    asked = operations.Asked("failover cancel", execution, output, partitions=partitions)
     _undo(asked, known, Event.CANCEL, timeout)
 
 
 def rollback(
     operation_id: OperationId,
     *,
-    config: options.Config = None,
-    source: options.OnlySource = None,
-    target: options.OnlyTarget = None,
+    where: options.ChosenFlows,
     partitions: options.Partitions = False,
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -253,14 +234,12 @@ def rollback(
     """
     from mmtool.failover.operation.states import Event
 
-    known = _to_change(config, source, target, timeout, operation_id)
-    asked = operations.Asked("failover rollback", execute, yes, output, partitions=partitions)
+    known = _to_change(where, timeout, operation_id)
+    asked = operations.Asked("failover rollback", execution, output, partitions=partitions)
     _undo(asked, known, Event.ROLL_BACK, timeout)
 
 
-def _to_change(
-    config: Path | None, source: str | None, target: str | None, timeout: timedelta, operation_id: str
-) -> FlowOperation:
+def _to_change(where: options.ChosenFlow, timeout: timedelta, operation_id: str) -> FlowOperation:
     """The operation, for commands that continue or end it.
 
     Raises:
@@ -268,8 +247,10 @@ def _to_change(
     """
     from mmtool.failover.service.lookup import find_operation
 
-    settings = loaded(config)
-    return find_operation(settings, settings.select(source, target, to_write=True), timeout, operation_id)
+    settings = loaded(where.config)
+    return find_operation(
+        settings, settings.select(where.source, where.target, to_write=True), timeout, operation_id
+    )
 
 
 def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: timedelta) -> None:
@@ -296,12 +277,12 @@ def _agreed(asked: operations.Asked, found: Recorded, plan: RollbackPlan) -> boo
         *columns, written, reason = made.columns or ()
         return replace(made, columns=(*columns, *RESTORED, written, reason))
 
-    if not asked.execute or plan.refusal is not None:
+    if not asked.execution.execute or plan.refusal is not None:
         finish(shown(), asked.output, plan.refusal)
         if plan.refusal is None:
             talk(f"nothing was changed; add --execute to {plan.question}")
         return False
-    consent(plan.question, yes=asked.yes, about=shown)
+    consent(plan.question, yes=asked.execution.yes, about=shown)
     return True
 
 

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from mmtool.commands._options import COMMON, Debug, LogFormatOption, NoColor, Quiet, Verbose, check_pairs
+from mmtool.commands._options import (
+    COMMON,
+    Debug,
+    LogFormatOption,
+    NoColor,
+    Quiet,
+    Verbose,
+    check_pairs,
+    with_single_options,
+)
 from mmtool.errors import RefusedError, StoppedError, UsageError
 from mmtool.output import LogFormat, write
 from mmtool.output.console import switches
@@ -186,6 +195,8 @@ def dress(app: typer.Typer) -> typer.Typer:
     """Give a group's commands, at any depth, our class."""
     for command in app.registered_commands:
         command.cls = MmtoolCommand
+        if command.callback is not None:
+            command.callback = with_single_options(command.callback)
     for group in app.registered_groups:
         group.cls = MmtoolGroup
         if group.typer_instance is not None:

@@ -16,12 +16,6 @@ if TYPE_CHECKING:
     from mmtool.failover.report.report import NextStep
 
 
-def given(config: Path | None, source: str | None, target: str | None) -> tuple[str, ...]:
-    """``-c``, ``-s`` and ``-t`` as a command has them, for commands to paste; what was not given is left out."""
-    said = (("-c", config), ("-s", source), ("-t", target))
-    return tuple(word for option, value in said if value is not None for word in (option, str(value)))
-
-
 def say_next(items: Sequence[NextStep], title: str = "Next:") -> None:
     """Show a numbered list, with the commands of each item below it."""
     if not items:

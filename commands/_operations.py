@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.commands._evidence import Page
+    from mmtool.commands._options import Execution
     from mmtool.config import FlowSettings
     from mmtool.failover.modes.cutover import Ended
     from mmtool.failover.modes.emergency import EmergencyRehearsal
@@ -72,14 +73,14 @@ class Asked:
     """The options of the command line that every kind of operation has.
 
     Attributes:
+        execution: ``--execute`` and ``--yes``.
         given: ``-c``, ``-s`` and ``-t`` as the command has them.
         partitions: Whether the table has a row for each partition instead of one for each group.
         accepts_loss: Whether the command needs no further option to execute a plan that may lose records or state.
     """
 
     command: str
-    execute: bool
-    yes: bool
+    execution: Execution
     output: OutputFormat
     given: tuple[str, ...] = ()
     partitions: bool = False
@@ -103,7 +104,7 @@ class Asked:
 
         for number, step in enumerate(rehearsal.plan.steps if rehearsal.moves else (), 1):
             talk(f"{number}. {step.name}: {step.sentence}")
-        if not self.execute or not rehearsal.plan.executable:
+        if not self.execution.execute or not rehearsal.plan.executable:
             error = rehearsal.refusal or gate(rehearsed_row(rehearsal))
             finish(replace(shown(), errors=rehearsal.further_refusals), self.output, error)
             if rehearsal.moves:
@@ -114,7 +115,7 @@ class Asked:
                     " the loss that the warnings state"
                 )
             return False
-        consent(_question(rehearsal), yes=self.yes, about=shown)
+        consent(_question(rehearsal), yes=self.execution.yes, about=shown)
         return True
 
 

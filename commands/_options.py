@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from datetime import timedelta
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -283,6 +286,89 @@ AllowRewind = Annotated[
         "--allow-rewind", help="Also move groups back: replace a committed offset with a lower one."
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenFlow:
+    """The options of a command about one flow: the properties file, and which flow of it."""
+
+    config: Config = None
+    source: Source = None
+    target: Target = None
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options as they were given, for commands to paste."""
+        said = (("-c", self.config), ("-s", self.source), ("-t", self.target))
+        return tuple(word for option, value in said if value is not None for word in (option, str(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenFlows(ChosenFlow):
+    """The same of a command about all flows that ``-s`` and ``-t`` leave."""
+
+    source: OnlySource = None
+    target: OnlyTarget = None
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenGroups:
+    """The options that select groups."""
+
+    group: Group = None
+    groups: Groups = None
+    all_groups: AllGroups = False
+
+
+@dataclass(frozen=True, slots=True)
+class AllGroupsByDefault(ChosenGroups):
+    """The same of a command that takes all groups where none is named."""
+
+    all_groups: AllByDefault = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChosenGroupsOrUnit(ChosenGroups):
+    """The options that select groups, or a unit of groups and topics."""
+
+    unit: Unit = None
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The options of a command that changes nothing without ``--execute``."""
+
+    execute: Execute = False
+    yes: Yes = False
+
+
+def with_single_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The command with one parameter for each field of a parameter that is a dataclass, as Typer needs it."""
+    signature = inspect.signature(command, eval_str=True)
+    sets: dict[str, Any] = {
+        name: one.annotation for name, one in signature.parameters.items() if is_dataclass(one.annotation)
+    }
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        if name not in sets:
+            parameters.append(parameter)
+            continue
+        hints = get_type_hints(sets[name], include_extras=True)
+        parameters += [
+            inspect.Parameter(one.name, parameter.kind, default=one.default, annotation=hints[one.name])
+            for one in fields(sets[name])
+        ]
+
+    @wraps(command)
+    def run(*arguments: Any, **values: Any) -> Any:
+        for name, options in sets.items():
+            values[name] = options(**{one.name: values.pop(one.name) for one in fields(options)})
+        return command(*arguments, **values)
+
+    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+    return run
+
+
 Output = Annotated[
     OutputFormat,
     _common_option("-o", "--output", help="Format of the result on stdout."),

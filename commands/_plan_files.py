@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
-from mmtool.commands._connections import require_selector, selection
+from mmtool.commands._connections import one_flow, require_selector, selection, unit_of
 from mmtool.commands._options import is_given
 from mmtool.errors import UsageError
 from mmtool.output import finish, talk
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.failover.modes.rehearsal import SavableRehearsal
-    from mmtool.plan.groups.facts import ChosenUnit, GroupSelection
+    from mmtool.plan.groups.facts import GroupSelection
     from mmtool.plan.runbook.plan_file import SavedPlan
 
 Out = Annotated[
@@ -93,43 +94,35 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
     return saved
 
 
-def aliases_of(
-    saved: SavedPlan | None, source: str | None, target: str | None
-) -> tuple[str | None, str | None]:
-    """What ``-s`` and ``-t`` come to, by themselves or by the plan.
+def flow_of(saved: SavedPlan | None, where: options.ChosenFlow) -> FlowSettings:
+    """The flow that is meant, by the options or by the plan.
 
     Raises:
-        UsageError: They name another flow than the plan.
+        UsageError: As `one_flow`; or the options name another flow than the plan.
     """
     if saved is None:
-        return source, target
+        return one_flow(where)
     names = saved.names
-    if source not in (None, names.source) or target not in (None, names.target):
+    if where.source not in (None, names.source) or where.target not in (None, names.target):
         raise UsageError(
             f"the plan is for {names.flow}, and -s or -t names another cluster", remedy="leave out -s and -t"
         )
-    return names.source, names.target
+    return one_flow(replace(where, source=names.source, target=names.target))
 
 
 def groups_of(
-    saved: SavedPlan | None,
-    doing: str,
-    group: list[str] | None,
-    groups: str | None,
-    *,
-    all_groups: bool,
-    unit: ChosenUnit | None,
+    saved: SavedPlan | None, doing: str, groups: options.ChosenGroupsOrUnit, flow: FlowSettings
 ) -> GroupSelection:
     """The groups that are meant, by options or by the plan.
 
     Raises:
-        UsageError: Nobody says which.
+        UsageError: Nobody says which, or the file has no such unit.
     """
     from mmtool.plan.groups.facts import GroupSelection
 
     if saved is not None:
         return GroupSelection(saved.groups)
-    chosen = selection(group, groups, all_groups=all_groups, unit=unit)
+    chosen = selection(groups, unit_of(flow, groups.unit))
     require_selector(chosen, doing)
     return chosen
 

@@ -16,6 +16,7 @@ from typing import Any
 import typer
 
 from mmtool.commands._help import MmtoolCommand, MmtoolGroup, dress
+from mmtool.commands._options import with_single_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,8 @@ def load(entry: Entry) -> Any:
     if entry.group:
         root.add_typer(dress(module.app), name=entry.name, cls=MmtoolGroup, help=f"{entry.help}.")
     else:
-        root.command(entry.name, cls=MmtoolCommand)(getattr(module, entry.symbol))
+        command = with_single_options(getattr(module, entry.symbol))
+        root.command(entry.name, cls=MmtoolCommand)(command)
     group: Any = typer.main.get_command(root)
     return group.commands[entry.name]
 

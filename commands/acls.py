@@ -62,9 +62,7 @@ FormatOption = Annotated[
 def acls(
     *,
     purposes: For,
-    config: options.Config = None,
-    source: options.OnlySource = None,
-    target: options.OnlyTarget = None,
+    where: options.ChosenFlows,
     principal: Principal = None,
     format_: FormatOption = None,
     output: options.Output = OutputFormat.TABLE,
@@ -81,8 +79,8 @@ def acls(
 
     if format_ in {Format.KAFKA_ACLS, Format.STRIMZI}:
         user = _checked(principal, format_, output)
-    settings = loaded(config)
-    flows = settings.select(source, target)
+    settings = loaded(where.config)
+    flows = settings.select(where.source, where.target)
     rights = rights_of_flows(flows, purposes, settings.heartbeats_only)
     match format_:
         case Format.KAFKA_ACLS:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from mmtool.commands._draft_questions import NEW_FILE, Force, NewConfig
-from mmtool.commands._options import Config, OnlySource, OnlyTarget, Output
+from mmtool.commands._options import ChosenFlows, Output
 from mmtool.output import Column, OutputFormat, Result, emit, finish, talk
 
 app = typer.Typer(no_args_is_help=True)
@@ -25,9 +25,7 @@ _VALUES = (
 
 @app.command()
 def check(
-    config: Config = None,
-    source: OnlySource = None,
-    target: OnlyTarget = None,
+    where: ChosenFlows,
     output: Output = OutputFormat.TABLE,
 ) -> int:
     """Report errors in the properties file, and settings without effect; no cluster is contacted.
@@ -39,8 +37,8 @@ def check(
     from mmtool.commands._config_check import check_file
     from mmtool.config.load import config_path
 
-    path = config_path(config, os.environ)
-    checked = check_file(path, source, target)
+    path = config_path(where.config, os.environ)
+    checked = check_file(path, where.source, where.target)
     emit(checked.result(output), output)
     if checked.good_for:
         talk(f"{path} {checked.good_for}")
@@ -49,9 +47,7 @@ def check(
 
 @app.command()
 def show(
-    config: Config = None,
-    source: OnlySource = None,
-    target: OnlyTarget = None,
+    where: ChosenFlows,
     output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show the value of each setting in each flow, and the key that sets it; no cluster is contacted.
@@ -64,8 +60,8 @@ def show(
     from mmtool.config.explain import explain
     from mmtool.config.load import config_path, read_file
 
-    loaded = read_file(config_path(config, os.environ), os.environ)
-    flows = loaded.settings.select(source, target)
+    loaded = read_file(config_path(where.config, os.environ), os.environ)
+    flows = loaded.settings.select(where.source, where.target)
     rows = [asdict(row) for flow in flows for row in explain(loaded, flow)]
     warnings = [finding.sentence for finding in loaded.findings]  # a file with errors does not get here
     emit(Result("config show", rows, _VALUES, warnings=warnings), output)

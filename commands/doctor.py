@@ -34,9 +34,7 @@ Everything = Annotated[
 
 def doctor(
     *,
-    config: options.Config = None,
-    source: options.OnlySource = None,
-    target: options.OnlyTarget = None,
+    where: options.ChosenFlows,
     everything: Everything = False,
     output: options.Output = OutputFormat.TABLE,
     timeout: Timeout = _TIMEOUT,
@@ -53,10 +51,10 @@ def doctor(
     from mmtool.doctor.checks import CLUSTER_CHECKS, FLOW_CHECKS
     from mmtool.doctor.examination import examine
 
-    clusters, flows = examined(config, source, target, timeout)
+    clusters, flows = examined(where, timeout)
     found = examine(clusters, flows, CLUSTER_CHECKS, FLOW_CHECKS)
     is_brief = output is OutputFormat.TABLE and not everything
     rows = [finding._asdict() for finding in (found.brief if is_brief else found.findings)]
-    exposed = exposed_files(config_path(config, os.environ), os.environ)
+    exposed = exposed_files(config_path(where.config, os.environ), os.environ)
     finish(Result("doctor", rows, _COLUMNS, warnings=exposed), output, found.error)
     talk(found.summary)

@@ -25,7 +25,6 @@ from mmtool.commands._connections import (
     selection,
     unit_of,
 )
-from mmtool.commands._next import given
 from mmtool.output import OutputFormat, warn
 from mmtool.plan.failover.choices import FenceKind, Unknowns
 from mmtool.plan.failover.divergence import Kind
@@ -87,13 +86,8 @@ MaxReread = Annotated[
 def planned(
     ctx: typer.Context,
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
-    group: options.Group = None,
-    groups: options.Groups = None,
-    all_groups: options.AllGroups = False,
-    unit: options.Unit = None,
+    where: options.ChosenFlow,
+    groups: options.ChosenGroupsOrUnit,
     partitions: options.Partitions = False,
     fence: fences.Option = FenceKind.NONE,
     fence_watch: fences.Watch = fences.WATCH,
@@ -104,8 +98,7 @@ def planned(
     plan: plans.Plan = None,
     runbook: plans.Page = None,
     reason: operations.Why = "",
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
@@ -118,20 +111,17 @@ def planned(
 
     saved = plans.opened(ctx, plan, "planned")
     patience = timeout or options.DEFAULT_TIMEOUT
-    settings = one_flow(config, *plans.aliases_of(saved, source, target))
-    meant = unit_of(settings, unit)
-    chosen = plans.groups_of(saved, "failover planned", group, groups, all_groups=all_groups, unit=meant)
-    asked = operations.Asked(
-        "failover planned", execute, yes, output, given(config, source, target), partitions
-    )
+    settings = plans.flow_of(saved, where)
+    chosen = plans.groups_of(saved, "failover planned", groups, settings)
+    asked = operations.Asked("failover planned", execution, output, where.words, partitions)
     if plans.was_executed(asked, saved, settings, patience):
         return
     promoted = promotions.said(saved, principal_map, promotes=promote_acls)
     principals = promotions.asked(promoted)
     said = fences.said(saved, fence, fence_watch) | plans.state_said(saved, without=without_state) | promoted
-    settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=config, kept=plan)
+    settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=where.config, kept=plan)
     seconds = None if timeout is None else timeout.total_seconds()
-    with connections.lock_requested(settings, patience, execute=execute, yes=yes) as lock:
+    with connections.lock_requested(settings, patience, execute=execution.execute, yes=execution.yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
 
         without = plans.WITHOUT_STATE in said
@@ -148,13 +138,8 @@ def planned(
 def emergency(
     ctx: typer.Context,
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
-    group: options.Group = None,
-    groups: options.Groups = None,
-    all_groups: options.AllGroups = False,
-    unit: options.Unit = None,
+    where: options.ChosenFlow,
+    groups: options.ChosenGroupsOrUnit,
     partitions: options.Partitions = False,
     unknown: UnknownOption = Unknowns.LEAVE,
     promote_acls: promotions.OptionInEmergency = False,
@@ -165,8 +150,7 @@ def emergency(
     plan: plans.Plan = None,
     runbook: plans.Page = None,
     reason: operations.Why = "",
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -179,24 +163,23 @@ def emergency(
     from mmtool.failover.service import connections
 
     saved = plans.opened(ctx, plan, "emergency")
-    settings = one_flow(config, *plans.aliases_of(saved, source, target))
-    meant = unit_of(settings, unit)
-    chosen = plans.groups_of(saved, "failover emergency", group, groups, all_groups=all_groups, unit=meant)
-    words = given(config, source, target)
-    asked = operations.Asked("failover emergency", execute, yes, output, words, partitions, accept_data_loss)
+    settings = plans.flow_of(saved, where)
+    chosen = plans.groups_of(saved, "failover emergency", groups, settings)
+    words = where.words
+    asked = operations.Asked("failover emergency", execution, output, words, partitions, accept_data_loss)
     if plans.was_executed(asked, saved, settings, timeout):
         return
     promoted = promotions.said(saved, principal_map, promotes=promote_acls)
     principals = promotions.asked(promoted)
-    with connections.lock_requested(settings, timeout, execute=execute, yes=yes) as lock:
+    with connections.lock_requested(settings, timeout, execute=execution.execute, yes=execution.yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
 
         unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
         said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state) | promoted
 
         def settle(rehearsal: EmergencyRehearsal) -> None:
-            plans.settle(saved, rehearsal, said, out=out, page=runbook, config=config, kept=plan)
-            if execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
+            plans.settle(saved, rehearsal, said, out=out, page=runbook, config=where.config, kept=plan)
+            if execution.execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
                 operations.refuse_loss(asked, rehearsal)
 
         without = plans.WITHOUT_STATE in said
@@ -210,13 +193,8 @@ def emergency(
 def failback(
     ctx: typer.Context,
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
-    group: options.Group = None,
-    groups: options.Groups = None,
-    all_groups: options.AllGroups = False,
-    unit: options.Unit = None,
+    where: options.ChosenFlow,
+    groups: options.ChosenGroupsOrUnit,
     partitions: options.Partitions = False,
     diverged: divergence.Option = Kind.FILE,
     name: divergence.Name = None,
@@ -226,8 +204,7 @@ def failback(
     plan: plans.Plan = None,
     runbook: plans.Page = None,
     reason: operations.Why = "",
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
@@ -241,17 +218,14 @@ def failback(
     saved = plans.opened(ctx, plan, "failback")
     meant_for = divergence.chosen(saved, diverged, name, diverged_dir)
     patience = timeout or options.DEFAULT_TIMEOUT
-    flow = one_flow(config, *plans.aliases_of(saved, source, target))
-    back = loaded(config).one(flow.target.alias, flow.source.alias)
-    meant = unit_of(flow, unit)
-    chosen = plans.groups_of(saved, "failover failback", group, groups, all_groups=all_groups, unit=meant)
-    asked = operations.Asked(
-        "failover failback", execute, yes, output, given(config, source, target), partitions
-    )
+    flow = plans.flow_of(saved, where)
+    back = loaded(where.config).one(flow.target.alias, flow.source.alias)
+    chosen = plans.groups_of(saved, "failover failback", groups, flow)
+    asked = operations.Asked("failover failback", execution, output, where.words, partitions)
     if plans.was_executed(asked, saved, flow, patience):
         return
     said = divergence.said(meant_for) | plans.state_said(saved, without=without_state)
-    settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=config, kept=plan)
+    settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=where.config, kept=plan)
     seconds = None if timeout is None else timeout.total_seconds()
     without = plans.WITHOUT_STATE in said
     move = group_move.GroupMove(flow, chosen, saved, without, patience, seconds, reason, asked.agreed)
@@ -262,13 +236,8 @@ def failback(
 @app.command()
 def drill(
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
-    group: options.Group = None,
-    groups: options.Groups = None,
-    all_groups: options.AllGroups = False,
-    unit: options.Unit = None,
+    where: options.ChosenFlow,
+    groups: options.ChosenGroupsOrUnit,
     partitions: options.Partitions = False,
     html: evidence.DrillHtmlFile = None,
     sign: evidence.Sign = None,
@@ -276,8 +245,7 @@ def drill(
     max_reread: MaxReread = None,
     without_state: DrillState = False,
     reason: operations.Why = "",
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
@@ -293,12 +261,10 @@ def drill(
     page = evidence.asked_for(html, sign)
     limits = Limits(None if max_rto is None else max_rto.total_seconds(), max_reread)
     gate = partial(service.gate, limits=limits)
-    patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(config, source, target)
-    chosen = selection(group, groups, all_groups=all_groups, unit=unit_of(settings, unit))
+    patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(where)
+    chosen = selection(groups, unit_of(settings, groups.unit))
     require_selector(chosen, "failover drill")
-    asked = operations.Asked(
-        "failover drill", execute, yes, output, given(config, source, target), partitions
-    )
+    asked = operations.Asked("failover drill", execution, output, where.words, partitions)
 
     def agreed(rehearsal: Rehearsal) -> bool:
         is_agreed = asked.agreed(rehearsal, gate)

@@ -79,14 +79,11 @@ HELD = (
 @app.command()
 def seek(
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    where: options.ChosenFlow,
     topic: options.Topic = None,
     to: To = None,
     csv: Csv = None,
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -98,21 +95,18 @@ def seek(
     from mmtool.replication.flow_state.flow_moves import execute as run
     from mmtool.replication.flow_state.flow_moves import rehearse_seek
 
-    where, topics = destination(to, csv, topic or [])
-    flow = _seen(config, source, target, timeout, topics)
-    found = rehearse_seek(flow, where)
-    _do("flow seek", found, lambda: run(found, talk), output, execute=execute, yes=yes)
+    position, topics = destination(to, csv, topic or [])
+    flow = _seen(where, timeout, topics)
+    found = rehearse_seek(flow, position)
+    _do("flow seek", found, lambda: run(found, talk), output, execution)
 
 
 @app.command()
 def forget(
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    where: options.ChosenFlow,
     topic: options.ForgottenTopic = None,
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -125,20 +119,17 @@ def forget(
     from mmtool.replication.flow_state.flow_moves import execute as run
     from mmtool.replication.flow_state.flow_moves import rehearse_forget
 
-    flow = _seen(config, source, target, timeout, past=True)
+    flow = _seen(where, timeout, past=True)
     found = rehearse_forget(flow, topic or ())
-    _do("flow forget", found, lambda: run(found, talk), output, execute=execute, yes=yes)
+    _do("flow forget", found, lambda: run(found, talk), output, execution)
 
 
 @app.command()
 def rebuild(
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    where: options.ChosenFlow,
     topic: options.RebuiltTopic = None,
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -148,17 +139,15 @@ def rebuild(
     """
     from mmtool.replication.flow_state.rebuild import execute_rebuild, rehearse_rebuild
 
-    flow = _seen(config, source, target, timeout, topic)
+    flow = _seen(where, timeout, topic)
     found = rehearse_rebuild(flow, topic or ())
-    _do("flow rebuild", found, lambda: execute_rebuild(found, talk), output, execute=execute, yes=yes)
+    _do("flow rebuild", found, lambda: execute_rebuild(found, talk), output, execution)
 
 
 @app.command()
 def pause(
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    where: options.ChosenFlow,
     topic: options.Topic = None,
     reason: Why = "",
     output: options.Output = OutputFormat.TABLE,
@@ -167,7 +156,7 @@ def pause(
     """Pause topics, or the whole flow, at once; restarts do not end the pause, only `mmtool flow resume` does."""
     from mmtool.replication.flow_state import pause as pausing
 
-    held = pausing.pause(_seen(config, source, target, timeout, topic), reason)
+    held = pausing.pause(_seen(where, timeout, topic), reason)
     finish(_result("flow pause", held.rows, HELD, applied=bool(held.words)), output, None)
     talk(
         "a running `mmtool replicate` stops mirroring the paused topics within seconds"
@@ -179,9 +168,7 @@ def pause(
 @app.command()
 def resume(
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    where: options.ChosenFlow,
     topic: options.PausedTopic = None,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
@@ -189,7 +176,7 @@ def resume(
     """Resume paused topics at once, at the offsets where they stopped."""
     from mmtool.replication.flow_state import pause as pausing
 
-    held = pausing.resume(_seen(config, source, target, timeout, topic))
+    held = pausing.resume(_seen(where, timeout, topic))
     finish(_result("flow resume", held.rows, HELD, applied=bool(held.words)), output, None)
     talk(
         "a running `mmtool replicate` mirrors the resumed topics again within seconds"
@@ -199,9 +186,7 @@ def resume(
 
 
 def _seen(
-    config: Path | None,
-    source: str | None,
-    target: str | None,
+    where: options.ChosenFlow,
     timeout: timedelta,
     topics: Iterable[str] | None = None,
     *,
@@ -211,7 +196,7 @@ def _seen(
     from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look
 
-    return look(connect(one_flow(config, source, target), timeout), tuple(topics or ()), past=past)
+    return look(connect(one_flow(where), timeout), tuple(topics or ()), past=past)
 
 
 def _do(
@@ -219,9 +204,7 @@ def _do(
     found: Rehearsal | Rebuilt,
     run: Callable[[], list[FlowRow]],
     output: OutputFormat,
-    *,
-    execute: bool,
-    yes: bool,
+    execution: options.Execution,
 ) -> None:
     """Rehearsed, and executed when that was asked for, is possible, and changes anything."""
     from mmtool.plan.words import counted
@@ -235,7 +218,7 @@ def _do(
     question = f"change the stored state of {found.flow.identity.name} for {counted(len(rows), 'partition')}"
     for sentence in found.sentences:
         talk(sentence)
-    if not execute or found.refusal is not None or not found.is_needed:
+    if not execution.execute or found.refusal is not None or not found.is_needed:
         finish(shown(), output, found.refusal)
         talk(
             f"nothing was changed; to {question}, stop `mmtool replicate` and add --execute"
@@ -243,7 +226,7 @@ def _do(
             else "nothing was changed: the stored state needs no change"
         )
         return
-    consent(f"{command}: {question}", yes=yes, about=shown)
+    consent(f"{command}: {question}", yes=execution.yes, about=shown)
     finish(_result(command, run(), columns, applied=True), output, None)
     talk("done; start `mmtool replicate` again")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +11,7 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._completion import remember_rows
-from mmtool.commands._connections import loaded, one_flow, selection
+from mmtool.commands._connections import loaded, one_flow, selected, selection
 from mmtool.commands._consent import consent
 from mmtool.commands._next import say_undo
 from mmtool.errors import UnreachableError, UsageError
@@ -71,7 +71,7 @@ OneGroup = Annotated[
         " group."
     ),
 ]
-AuditedGroups = Annotated[
+_Matching = Annotated[
     str | None,
     options.selection_option(
         "--groups",
@@ -79,7 +79,16 @@ AuditedGroups = Annotated[
         help="Groups whose whole name matches this Java regular expression; excluded groups are listed too.",
     ),
 ]
-AuditAll = Annotated[bool, options.selection_option("--all-groups", help="Every group (default).")]
+_EveryGroup = Annotated[bool, options.selection_option("--all-groups", help="Every group (default).")]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedGroups(options.ChosenGroups):
+    """The options that select groups; without them every group, also an excluded one."""
+
+    groups: _Matching = None
+    all_groups: _EveryGroup = False
+
 
 Once = Annotated[
     bool, typer.Option("--once", help="Sync once, then exit; exit code 0 unless a group could not be synced.")
@@ -137,12 +146,8 @@ SYNCED = (
 @app.command()
 def audit(
     *,
-    config: options.Config = None,
-    source: options.OnlySource = None,
-    target: options.OnlyTarget = None,
-    group: options.Group = None,
-    groups: AuditedGroups = None,
-    all_groups: AuditAll = False,
+    where: options.ChosenFlows,
+    groups: AuditedGroups,
     topic: options.Topic = None,
     partitions: options.Partitions = False,
     output: options.Output = OutputFormat.TABLE,
@@ -154,11 +159,11 @@ def audit(
     from mmtool.insight.audit import audit as run
     from mmtool.insight.flow_now import ask_each, connect, worst
 
-    chosen, now_ms = selection(group, groups, all_groups=all_groups), int(time() * 1000)
-    flows = [connect(flow, timeout, beside_mm2=True) for flow in loaded(config).select(source, target)]
+    chosen, now_ms = selection(groups), int(time() * 1000)
+    flows = [connect(flow, timeout, beside_mm2=True) for flow in selected(where)]
     found, others = ask_each(flows, lambda flow: run(flow, chosen, topic or (), now_ms))
     rows = [row for one in found for row in one.documents()]
-    remember_rows(config, rows)
+    remember_rows(where.config, rows)
     errors = [*others.errors, *(one.error for one in found if one.error is not None)]
     result = Result(
         "groups audit",
@@ -175,12 +180,8 @@ def audit(
 @app.command()
 def sync(
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
-    group: options.Group = None,
-    groups: options.Groups = None,
-    all_groups: options.AllByDefault = False,
+    where: options.ChosenFlow,
+    groups: options.AllGroupsByDefault,
     topic: options.Topic = None,
     once: Once = False,
     every: Every = None,
@@ -196,7 +197,7 @@ def sync(
     from mmtool.failover.commits.group_sync import GroupSync
     from mmtool.insight.flow_now import connect
 
-    chosen, flow = selection(group, groups, all_groups=all_groups), one_flow(config, source, target)
+    chosen, flow = selection(groups), one_flow(where)
     synced = GroupSync(connect(flow, timeout, beside_mm2=True), chosen, topic or ())
     seconds = float(flow.sync_group_offsets_interval_seconds) if every is None else every
     if not once:
@@ -247,12 +248,8 @@ def _synced(turn: SyncTurn) -> Result:
 @app.command()
 def export(
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
-    group: options.Group = None,
-    groups: options.Groups = None,
-    all_groups: options.AllByDefault = False,
+    where: options.ChosenFlow,
+    groups: options.AllGroupsByDefault,
     topic: options.Topic = None,
     from_: From = None,
     format_: Format = ExportFormat.KAFKA,
@@ -270,9 +267,10 @@ def export(
     from mmtool.insight.translation import look_along
     from mmtool.plan.groups.imports import write_reset_csv
 
-    chosen = selection(group, groups, all_groups=all_groups)
+    chosen = selection(groups)
     query = None if from_ is None else _checkpoint_of(*from_, format_)
-    flows = [connect(one, timeout, beside_mm2=True) for one in loaded(config).chain(source, target)]
+    chain = loaded(where.config).chain(where.source, where.target)
+    flows = [connect(one, timeout, beside_mm2=True) for one in chain]
     flow = look_along(flows, topic or ())
     found = _translated(flow, chosen, query)
     for sentence in found.warnings:
@@ -317,13 +315,10 @@ def _translated(flow: FlowNow, chosen: GroupSelection, query: Path | None) -> Tr
 def import_(
     file: File,
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    where: options.ChosenFlow,
     group: OneGroup = None,
     allow_rewind: options.AllowRewind = False,
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -338,23 +333,23 @@ def import_(
 
     if group == "":
         raise UsageError("-g/--group is empty", remedy="write -g NAME; leave out -g if FILE names the groups")
-    content, flow = content_of(file), one_flow(config, source, target)
+    content, flow = content_of(file), one_flow(where)
     if is_undo(content):
         if allow_rewind:
             raise UsageError(
                 "--allow-rewind has no effect with an undo file", remedy="leave out --allow-rewind"
             )
-        _undo(read_undo(str(file), content, group), connect(flow, timeout), output, execute=execute, yes=yes)
+        _undo(read_undo(str(file), content, group), connect(flow, timeout), output, execution)
         return
     wanted = read_reset_file(str(file), content, group)
     cluster = connect(flow, timeout).target
     found = check_import(cluster, wanted, allow_rewind=allow_rewind)
-    if execute and found.writable:
-        consent(_question(found), yes=yes, about=lambda: _imported(import_rows(found.plans)))
-        ended = (found if yes else check_import(cluster, wanted, allow_rewind=allow_rewind)).write(
+    if execution.execute and found.writable:
+        consent(_question(found), yes=execution.yes, about=lambda: _imported(import_rows(found.plans)))
+        ended = (found if execution.yes else check_import(cluster, wanted, allow_rewind=allow_rewind)).write(
             synced=flow.sync_group_offsets
         )
-        say_undo(ended, flow, config)
+        say_undo(ended, flow, where.config)
         finish(_imported(ended.rows, found.warnings, applied=True), output, ended.error)
     else:
         finish(_imported(import_rows(found.plans), found.warnings), output, found.refusal)
@@ -362,14 +357,14 @@ def import_(
             talk(f"nothing was changed; add --execute to {_question(found)}")
 
 
-def _undo(kept: Undo, clusters: FlowClusters, output: OutputFormat, *, execute: bool, yes: bool) -> None:
+def _undo(kept: Undo, clusters: FlowClusters, output: OutputFormat, execution: options.Execution) -> None:
     from mmtool.failover.commits.undo import check_undo
 
     places = (clusters.target, clusters.source)
     found = check_undo(places, kept)
-    if execute and found.writable:
-        consent(found.question, yes=yes, about=lambda: _imported(found.rows()))
-        doing = found if yes else check_undo(places, kept)
+    if execution.execute and found.writable:
+        consent(found.question, yes=execution.yes, about=lambda: _imported(found.rows()))
+        doing = found if execution.yes else check_undo(places, kept)
         ended = doing.write()
         if ended.error is None:
             talk(f"done: {doing.question}")

@@ -23,9 +23,7 @@ DEFAULT_PORT = 9464
 
 def metrics(
     *,
-    config: options.Config = None,
-    source: options.OnlySource = None,
-    target: options.OnlyTarget = None,
+    where: options.ChosenFlows,
     port: Port = DEFAULT_PORT,
     metrics_address: options.MetricsAddress = options.LOOPBACK,
     metrics_level: options.MetricsLevel = Level.GROUP,
@@ -36,6 +34,6 @@ def metrics(
     from mmtool.metrics.server import LiveFlows, MetricsServer, export
     from mmtool.output import talk, warn
 
-    flows = LiveFlows(live_file(config, source, target), warn)
+    flows = LiveFlows(live_file(where), warn)
     with MetricsServer(metrics_address, port, "--port") as server:
         export(flows, server, metrics_level, timeout.total_seconds(), say=talk)

@@ -6,15 +6,7 @@ from typing import Annotated
 
 import typer
 
-from mmtool.commands._options import (
-    LOOPBACK,
-    Config,
-    MetricsAddress,
-    MetricsLevel,
-    OnlySource,
-    OnlyTarget,
-    Output,
-)
+from mmtool.commands._options import LOOPBACK, ChosenFlows, MetricsAddress, MetricsLevel, Output
 from mmtool.metrics.families import Level
 from mmtool.output import Column, OutputFormat, human
 
@@ -77,9 +69,7 @@ _COLUMNS = (
 
 def replicate(
     *,
-    config: Config = None,
-    source: OnlySource = None,
-    target: OnlyTarget = None,
+    where: ChosenFlows,
     output: Output = OutputFormat.TABLE,
     until_caught_up: UntilCaughtUp = False,
     standby: Standby = False,
@@ -101,7 +91,7 @@ def replicate(
     from mmtool.replication.driver.service import replicate as run
 
     switches.timed = not stderr_is_tty()
-    file = live_file(config, source, target, mirrors=True)
+    file = live_file(where, mirrors=True)
     options = RunOptions(until_caught_up=until_caught_up, standby=standby, take_over=take_over)
     with (
         served_beside(metrics_address, metrics_port, metrics_level) as observe,

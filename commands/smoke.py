@@ -50,9 +50,7 @@ _COLUMNS = (Column("step"), Column("result"), Column("seconds", human=_seconds),
 
 def smoke(
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
+    where: options.ChosenFlow,
     read_only: ReadOnly = False,
     junit: Junit = None,
     output: options.Output = OutputFormat.TABLE,
@@ -68,9 +66,9 @@ def smoke(
     from mmtool.output.junit import claimed
     from mmtool.runtime.process import ended_by_signals
 
-    flow = loaded(config).one(source, target, to_write=not read_only)
+    flow = loaded(where.config).one(where.source, where.target, to_write=not read_only)
     with claimed(junit), ended_by_signals():
-        tried = smoke_flow(flow, timeout, _start_command(config, flow))
+        tried = smoke_flow(flow, timeout, _start_command(where.config, flow))
         ended = service.smoke(tried, read_only=read_only or not flow.emit_heartbeats)
     unwritten = None if junit is None else _report(junit, ended)
     rows = [result.row() for result in ended.results]

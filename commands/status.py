@@ -117,9 +117,7 @@ _GROUP_COLUMNS = (
 
 def status(
     *,
-    config: options.Config = None,
-    source: options.OnlySource = None,
-    target: options.OnlyTarget = None,
+    where: options.ChosenFlows,
     by_group: ByGroup = False,
     group: Group = None,
     topic: options.Topic = None,
@@ -133,13 +131,13 @@ def status(
     """Show the flows, with state and lag of each partition, or with --groups whether groups can fail over."""
     from mmtool.commands._connections import selection, watched_flows
 
-    chosen = selection(group, None, all_groups=False)
-    flows = watched_flows(config, source, target, topic, timeout)
+    chosen = selection(options.ChosenGroups(group))
+    flows = watched_flows(where, topic, timeout)
     if by_group or group is not None:
         show = partial(_of_groups, output=output, per_group=not partitions)
-        _show_groups(config, flows, chosen, show, output, every if watching else None)
+        _show_groups(where.config, flows, chosen, show, output, every if watching else None)
     else:
-        _show_flows(config, flows, output, every if watching else None, max_lag_seconds)
+        _show_flows(where.config, flows, output, every if watching else None, max_lag_seconds)
 
 
 def _show_flows(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -55,6 +56,14 @@ AllowSkip = Annotated[
     ),
 ]
 
+
+@dataclass(frozen=True, slots=True)
+class ChosenGroups(options.ChosenGroupsOrUnit):
+    """The options that select groups, or a unit of groups and topics; the unit's topics count as well."""
+
+    unit: options.UnitWithTopics = None
+
+
 COLUMNS = (
     Column("group"),
     Column("topic"),
@@ -88,21 +97,15 @@ PROOF = Column("proof", essential=False, human=_around)
 
 def translate_offsets(
     *,
-    config: options.Config = None,
-    source: options.Source = None,
-    target: options.Target = None,
-    group: options.Group = None,
-    groups: options.Groups = None,
-    all_groups: options.AllGroups = False,
-    unit: options.UnitWithTopics = None,
+    where: options.ChosenFlow,
+    groups: ChosenGroups,
     topic: options.Topic = None,
     reverse: Reverse = False,
     refine: Refine = False,
     csv: Csv = None,
     allow_rewind: options.AllowRewind = False,
     allow_skip: AllowSkip = False,
-    execute: options.Execute = False,
-    yes: options.Yes = False,
+    execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -116,10 +119,11 @@ def translate_offsets(
     from mmtool.insight.translation import look_along, translate_groups
     from mmtool.plan.groups.offsets import Direction, Rules
 
-    settings = loaded(config)
-    flows = settings.chain(source, target, to_write=execute)
-    chosen = selection(group, groups, all_groups=all_groups, unit=(meant := unit_of(flows[0], unit)))
-    if execute:
+    settings = loaded(where.config)
+    flows = settings.chain(where.source, where.target, to_write=execution.execute)
+    meant = unit_of(flows[0], groups.unit)
+    chosen = selection(groups, meant)
+    if execution.execute:
         require_selector(chosen, "--execute")
     _check_options(csv, flows, refine=refine)
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
@@ -134,12 +138,12 @@ def translate_offsets(
     found = translated()
     if csv is not None:
         _warn_of(write_csv(csv, found, with_group=not chosen.is_one))
-    if execute and found.writable:
-        consent(question(found), yes=yes, about=lambda: _result(rehearsed(found), found))
+    if execution.execute and found.writable:
+        consent(question(found), yes=execution.yes, about=lambda: _result(rehearsed(found), found))
         # minutes may have passed at the prompt, and a topic may be another one by now: asked again, with the guards
-        again = found if yes else translated()
+        again = found if execution.yes else translated()
         ended = moved(again, synced=_synced(flows, settings, reverse=reverse))
-        say_undo(ended, flows[0] if reverse else flows[-1], config)
+        say_undo(ended, flows[0] if reverse else flows[-1], where.config)
         finish(_result(ended.rows, found, applied=True), output, ended.error)
     else:
         finish(_result(rehearsed(found), found), output, refusal(found))

@@ -71,9 +71,7 @@ _COLUMNS = (
 
 def verify(
     *,
-    config: options.Config = None,
-    source: options.OnlySource = None,
-    target: options.OnlyTarget = None,
+    where: options.ChosenFlows,
     topic: options.Topic = None,
     sample: Sample = None,
     since: SinceOption = None,
@@ -96,7 +94,7 @@ def verify(
 
     asked = Options(tuple(topic or ()), _fraction(sample), _since(since), transactions)
     page = evidence.asked_for(html, sign)
-    flows = connected_flows(config, source, target, timeout)
+    flows = connected_flows(where, timeout)
     clock = _Clock()
     if page is not None:
         page.claim()

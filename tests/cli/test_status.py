@@ -114,7 +114,7 @@ def scene(tmp_path, monkeypatch):
     flows = [WatchedFlow(replace(made.clusters, state=made.watch), made.watch, on_target=made.mm2)]
     monkeypatch.setattr(
         "mmtool.commands._connections.watched_flows",
-        lambda _c, _s, _t, topics, _timeout: [replace(flow, topics=tuple(topics or ())) for flow in flows],
+        lambda _, topics, _timeout: [replace(flow, topics=tuple(topics or ())) for flow in flows],
     )
     monkeypatch.setattr("mmtool.insight.status._PUMPS_WRITE_SECONDS", 0.0)
     made.flows = flows

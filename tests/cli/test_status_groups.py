@@ -45,9 +45,7 @@ def scene(tmp_path, monkeypatch):
     made.flows = [WatchedFlow(replace(made.clusters, state=made.watch), made.watch, (), made.mm2)]
     monkeypatch.setattr(
         "mmtool.commands._connections.watched_flows",
-        lambda _c, _s, _t, topics, _timeout: [
-            replace(flow, topics=tuple(topics or ())) for flow in made.flows
-        ],
+        lambda _, topics, _timeout: [replace(flow, topics=tuple(topics or ())) for flow in made.flows],
     )
     return made
 

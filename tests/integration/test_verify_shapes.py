@@ -20,6 +20,7 @@ from kit.log_cleaner import CONFIGS, CompactedTopic, compact
 from kit.processes import run_mmtool
 from kit.raw_producer import append_batches
 from mmtool.commands._connections import connected_flows
+from mmtool.commands._options import ChosenFlow
 from mmtool.insight.verify.job import jobs_of, run_job
 from mmtool.insight.verify.preparation import prepare
 from mmtool.insight.verify.ranges import plan_ranges
@@ -155,7 +156,7 @@ def test_a_mirror_is_identical_whatever_its_logs_look_like(compared, name):
 
 
 def test_a_compacted_log_is_identical_in_ranges_however_small(shapes, compared):
-    (clusters,) = connected_flows(shapes, None, None, timedelta(seconds=30))
+    (clusters,) = connected_flows(ChosenFlow(shapes), timedelta(seconds=30))
     flow = prepare(clusters, [of(name) for name in COMPACTED])
     assert len(flow.partitions) == 2 * len(COMPACTED)
     for place, partition in flow.partitions.items():
