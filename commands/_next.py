@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mmtool.commands._options import ChosenFlow
 from mmtool.output import talk
 from mmtool.plain_text import shell_line
 
@@ -36,7 +37,7 @@ def say_undo(ended: Moved, flow: FlowSettings, config: Path | None) -> None:
     """The command that puts back what was replaced; nothing where nothing was."""
     if ended.undo is None:
         return
-    file = [] if config is None else ["-c", str(config)]
-    words = ["mmtool", "groups", "import", *file, "-s", flow.source.alias, "-t", flow.target.alias]
+    where = ChosenFlow(config, flow.source.alias, flow.target.alias)
+    words = ["mmtool", "groups", "import", *where.words, str(ended.undo), "--execute"]
     talk("to restore the previous offsets:")
-    talk(f"   {shell_line([*words, str(ended.undo), '--execute'])}")
+    talk(f"   {shell_line(words)}")

@@ -195,7 +195,7 @@ def settle(
     now = saved_of(rehearsal, said)
     if out is not None:
         save(out, now)
-        file = [] if config is None else ["-c", str(config)]
+        file = options.ChosenFlow(config).words
         words = ["mmtool", "failover", now.plan.mode, *file, "--plan", str(out), "--execute"]
         words += ["--accept-data-loss"] if rehearsal.at_risk else []
         follows = (
