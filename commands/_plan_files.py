@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -50,6 +50,16 @@ Page = Annotated[
         " Kafka's tools.",
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFiles:
+    """The options that name files with a plan: to write it, to execute it, and to show it."""
+
+    out: Out = None
+    plan: Plan = None
+    runbook: Page = None
+
 
 _FITTING = {
     "diverged_dir",
@@ -166,22 +176,17 @@ def settle(
     saved: SavedPlan | None,
     rehearsal: SavableRehearsal,
     said: Mapping[str, str],
-    *,
-    out: Path | None,
-    page: Path | None,
+    files: PlanFiles,
     config: Path | None,
-    kept: Path | None,
 ) -> None:
     """Check the plan that was read, and write what is asked for.
 
     Args:
-        saved: What ``--plan`` names.
+        saved: The plan of ``--plan``.
         rehearsal: The same plan, made anew.
         said: The options that belong to the plan.
-        out: What ``--out`` names.
-        page: What ``--runbook`` names.
-        config: What ``--config`` names, for the page.
-        kept: What ``--plan`` names, for the page.
+        files: Which files are asked for.
+        config: What ``--config`` names, for the runbook.
 
     Raises:
         StalePlanError: The plan does not hold any more.
@@ -193,17 +198,18 @@ def settle(
         check_fresh(saved, rehearsal)
         talk(f"the plan {saved.plan.operation_id} by {saved.origin.by} is still valid")
     now = saved_of(rehearsal, said)
-    if out is not None:
-        save(out, now)
-        file = options.ChosenFlow(config).words
-        words = ["mmtool", "failover", now.plan.mode, *file, "--plan", str(out), "--execute"]
+    if files.out is not None:
+        save(files.out, now)
+        where = options.ChosenFlow(config).words
+        words = ["mmtool", "failover", now.plan.mode, *where, "--plan", str(files.out), "--execute"]
         words += ["--accept-data-loss"] if rehearsal.at_risk else []
         follows = (
             f"execute it with: {shell_line(words)}"
             if rehearsal.plan.executable
             else "it cannot be executed, see the error: remove its cause, then write a new plan with --out FILE"
         )
-        talk(f"the plan was written to {out}; {follows}")
-    if page is not None:
-        save_runbook(page, now, rehearsal.settings, str(config), kept=out or kept)
-        talk(f"the runbook was written to {page}")
+        talk(f"the plan was written to {files.out}; {follows}")
+    if files.runbook is not None:
+        kept = files.out or files.plan
+        save_runbook(files.runbook, now, rehearsal.settings, str(config), kept=kept)
+        talk(f"the runbook was written to {files.runbook}")

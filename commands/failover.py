@@ -94,9 +94,7 @@ def planned(
     promote_acls: promotions.Option = False,
     principal_map: promotions.Principals = None,
     without_state: options.WithoutState = False,
-    out: plans.Out = None,
-    plan: plans.Plan = None,
-    runbook: plans.Page = None,
+    files: plans.PlanFiles,
     reason: operations.Why = "",
     execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
@@ -109,7 +107,7 @@ def planned(
     """
     from mmtool.failover.service import connections
 
-    saved = plans.opened(ctx, plan, "planned")
+    saved = plans.opened(ctx, files.plan, "planned")
     patience = timeout or options.DEFAULT_TIMEOUT
     settings = plans.flow_of(saved, where)
     chosen = plans.groups_of(saved, "failover planned", groups, settings)
@@ -119,7 +117,7 @@ def planned(
     promoted = promotions.said(saved, principal_map, promotes=promote_acls)
     principals = promotions.asked(promoted)
     said = fences.said(saved, fence, fence_watch) | plans.state_said(saved, without=without_state) | promoted
-    settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=where.config, kept=plan)
+    settle = partial(plans.settle, saved, said=said, files=files, config=where.config)
     seconds = None if timeout is None else timeout.total_seconds()
     with connections.lock_requested(settings, patience, execute=execution.execute, yes=execution.yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
@@ -146,9 +144,7 @@ def emergency(
     principal_map: promotions.Principals = None,
     accept_data_loss: AcceptDataLoss = False,
     without_state: options.WithoutState = False,
-    out: plans.Out = None,
-    plan: plans.Plan = None,
-    runbook: plans.Page = None,
+    files: plans.PlanFiles,
     reason: operations.Why = "",
     execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
@@ -162,7 +158,7 @@ def emergency(
     """
     from mmtool.failover.service import connections
 
-    saved = plans.opened(ctx, plan, "emergency")
+    saved = plans.opened(ctx, files.plan, "emergency")
     settings = plans.flow_of(saved, where)
     chosen = plans.groups_of(saved, "failover emergency", groups, settings)
     words = where.words
@@ -178,7 +174,7 @@ def emergency(
         said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state) | promoted
 
         def settle(rehearsal: EmergencyRehearsal) -> None:
-            plans.settle(saved, rehearsal, said, out=out, page=runbook, config=where.config, kept=plan)
+            plans.settle(saved, rehearsal, said, files, where.config)
             if execution.execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
                 operations.refuse_loss(asked, rehearsal)
 
@@ -200,9 +196,7 @@ def failback(
     name: divergence.Name = None,
     diverged_dir: divergence.Folder = None,
     without_state: options.WithoutState = False,
-    out: plans.Out = None,
-    plan: plans.Plan = None,
-    runbook: plans.Page = None,
+    files: plans.PlanFiles,
     reason: operations.Why = "",
     execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
@@ -215,7 +209,7 @@ def failback(
     """
     from mmtool.failover.service import group_move
 
-    saved = plans.opened(ctx, plan, "failback")
+    saved = plans.opened(ctx, files.plan, "failback")
     meant_for = divergence.chosen(saved, diverged, name, diverged_dir)
     patience = timeout or options.DEFAULT_TIMEOUT
     flow = plans.flow_of(saved, where)
@@ -225,7 +219,7 @@ def failback(
     if plans.was_executed(asked, saved, flow, patience):
         return
     said = divergence.said(meant_for) | plans.state_said(saved, without=without_state)
-    settle = partial(plans.settle, saved, said=said, out=out, page=runbook, config=where.config, kept=plan)
+    settle = partial(plans.settle, saved, said=said, files=files, config=where.config)
     seconds = None if timeout is None else timeout.total_seconds()
     without = plans.WITHOUT_STATE in said
     move = group_move.GroupMove(flow, chosen, saved, without, patience, seconds, reason, asked.agreed)
