@@ -7,8 +7,9 @@ expressions.
 
 from __future__ import annotations
 
+from mmtool.config.credentials import Security
 from mmtool.config.load import load_settings
 from mmtool.config.names import NameFilter
-from mmtool.config.settings import ClusterSettings, FlowSettings, Security, Settings, Unit
+from mmtool.config.settings import ClusterSettings, FlowSettings, Settings, Unit
 
 __all__ = ["ClusterSettings", "FlowSettings", "NameFilter", "Security", "Settings", "Unit", "load_settings"]

@@ -13,8 +13,9 @@ from mmtool.config.scopes import ROLES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from mmtool.config.credentials import Security
     from mmtool.config.keys import Applies, Key
-    from mmtool.config.settings import ClusterSettings, FlowSettings, Security
+    from mmtool.config.settings import ClusterSettings, FlowSettings
 
 _AT_ONCE: tuple[Applies, ...] = ("background", "workers", "driver")
 _OF_CREDENTIALS: tuple[Applies, ...] = ("background", "workers")

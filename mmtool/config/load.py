@@ -33,9 +33,9 @@ from mmtool.plain_text import shell_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from mmtool.config.credentials import Security
     from mmtool.config.properties import Entry
     from mmtool.config.report import Finding, Part
-    from mmtool.config.settings import Security
 
 _LATE_COMMENT = (
     "contains ` #`: a comment starts only at the start of a line, so this text is part of the value; if it is a "

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, cast, get_args
 
 from pydantic import SecretStr
 
+from mmtool.config.credentials import Mechanism, PasswordLogin
 from mmtool.config.scopes import filled, sibling
-from mmtool.config.settings import Mechanism, PasswordLogin
 from mmtool.config.token_logins import HANDLER, KAFKA_HANDLERS, MSK_CLIENT_HANDLER, TokenLoginReader
 from mmtool.config.values import java_trim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mmtool.config.credentials import Pem, Sasl
     from mmtool.config.properties import Entry
     from mmtool.config.report import Report
     from mmtool.config.scopes import Properties
-    from mmtool.config.settings import Pem, Sasl
 
 
 _MODULE = re.compile(

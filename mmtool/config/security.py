@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 
 from pydantic import SecretStr
 
+from mmtool.config.credentials import OAuthLogin, Pem, Protocol, Security
 from mmtool.config.sasl import SaslReader
 from mmtool.config.scopes import filled, scope_of, sibling
-from mmtool.config.settings import OAuthLogin, Pem, Protocol, Security
 from mmtool.config.values import java_trim
 from mmtool.keystores import StoreError, StoreFile, read_identity, read_trusted
 from mmtool.keystores.certificates import (
@@ -30,10 +30,10 @@ from mmtool.keystores.certificates import (
 from mmtool.keystores.formats import TOO_MANY
 
 if TYPE_CHECKING:
+    from mmtool.config.credentials import Sasl
     from mmtool.config.properties import Entry
     from mmtool.config.report import Report
     from mmtool.config.scopes import Properties
-    from mmtool.config.settings import Sasl
 
 
 _BLOCK = re.compile(r"-{5}BEGIN ([A-Z0-9 ]+)-{5}([^-]*+(?:-(?!----)[^-]*+)*+)-{5}END \1-{5}")

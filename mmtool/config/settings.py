@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, PlainSerializer, SecretStr
+from pydantic import PlainSerializer
 
-from mmtool.config.chains import shortest_ways
+from mmtool.config.credentials import Frozen, Security
 from mmtool.config.names import LITERAL, NameFilter
 from mmtool.config.redaction import RawProperties
 from mmtool.config.report import check_command
@@ -30,9 +30,8 @@ from mmtool.translation.names import (
 OWN_TOPIC_PREFIX = "mmtool-"
 """The prefix of mmtool's internal topics, which are never mirrored, except the canary (`CANARY_TOPIC`)."""
 
-Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
-"""The mechanisms with a user name and a password."""
+_Way = tuple[str, ...]
+"""The aliases of a chain's clusters, in order."""
 AnyPolicy = DefaultPolicy | IdentityPolicy | RenamePolicy
 
 Properties = Annotated[RawProperties, PlainSerializer(RawProperties.redacted)]
@@ -41,194 +40,7 @@ Names = Annotated[
 ]
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, arbitrary_types_allowed=True, extra="forbid", hide_input_in_errors=True
-    )
-
-
-class Pem(_Frozen):
-    """A PEM document. Read once with the file, so that Spark workers need no copy of it on their disks.
-
-    Attributes:
-        origin: The file it was read from, or the key that holds it in line.
-        text: The document.
-    """
-
-    origin: str
-    text: SecretStr
-
-
-class PasswordLogin(_Frozen):
-    """A user name and a password, with a mechanism that both librdkafka and aiokafka support."""
-
-    mechanism: Mechanism
-    username: str
-    password: SecretStr
-
-    @property
-    def wire_mechanism(self) -> str:
-        """The mechanism's name in requests to brokers."""
-        return self.mechanism
-
-    @property
-    def description(self) -> str:
-        """The mechanism and the user, for messages."""
-        return f"{self.mechanism} as user {self.username}"
-
-    def secrets(self) -> tuple[SecretStr, ...]:
-        return (self.password,)
-
-
-class TokenPace(_Frozen):
-    """When a token is asked for, by Kafka's keys; times in seconds.
-
-    Attributes:
-        connect_seconds: ``sasl.login.connect.timeout.ms``.
-        read_seconds: ``sasl.login.read.timeout.ms``.
-        backoff_seconds: ``sasl.login.retry.backoff.ms``, doubled after each failure.
-        longest_backoff_seconds: ``sasl.login.retry.backoff.max.ms``.
-        refresh_factor: ``sasl.login.refresh.window.factor``: the part of a token's life after which it is refreshed.
-    """
-
-    connect_seconds: float = 5.0
-    read_seconds: float = 5.0
-    backoff_seconds: float = 0.1
-    longest_backoff_seconds: float = 10.0
-    refresh_factor: float = 0.8
-
-
-class _TokenLogin(_Frozen):
-    """A login with a bearer token, which brokers know as OAUTHBEARER.
-
-    Attributes:
-        mechanism: As in the file, or AWS_MSK_IAM where MSK's handler does the same with OAUTHBEARER.
-        extensions: SASL extensions, sent with the token: ``logicalCluster``, ``identityPoolId``.
-        subject_claim: The claim of a JWT that names the principal.
-        pace: When a token is asked for.
-        key: The key of the file that holds the secret or names the token's origin, for messages.
-    """
-
-    wire_mechanism: ClassVar[str] = "OAUTHBEARER"
-    mechanism: Literal["OAUTHBEARER", "AWS_MSK_IAM"] = "OAUTHBEARER"
-    extensions: tuple[tuple[str, str], ...] = ()
-    subject_claim: str = "sub"
-    pace: TokenPace = TokenPace()
-    key: str
-
-    def secrets(self) -> tuple[SecretStr, ...]:
-        return ()
-
-
-class OAuthLogin(_TokenLogin):
-    """Client credentials (RFC 6749, section 4.4), which a token endpoint exchanges for a token.
-
-    Attributes:
-        endpoint: ``http`` or ``https`` URL.
-        endpoint_key: The key that holds the URL.
-        scope, audience: Sent with the request where they are not empty.
-        encodes_header: ``sasl.oauthbearer.header.urlencode``.
-        ca: The endpoint's CA from the JAAS options; None means the system's certificates and those of the cluster.
-        verify_hostname: Of the endpoint.
-        longest_life_seconds: The life after which a token is refreshed, whatever it says itself.
-    """
-
-    endpoint: str
-    endpoint_key: str
-    client_id: str
-    client_secret: SecretStr
-    scope: str = ""
-    audience: str = ""
-    encodes_header: bool = False
-    ca: Pem | None = None
-    verify_hostname: bool = True
-    longest_life_seconds: int | None = None
-
-    @property
-    def description(self) -> str:
-        """The mechanism and the client, for messages."""
-        return f"{self.mechanism} as client {self.client_id}"
-
-    def secrets(self) -> tuple[SecretStr, ...]:
-        return (self.client_secret,)
-
-
-class TokenFileLogin(_TokenLogin):
-    """A token that another process keeps fresh in a file, as Kubernetes does; read again for each refresh."""
-
-    path: str
-
-    @property
-    def description(self) -> str:
-        """The mechanism and the file, for messages."""
-        return f"{self.mechanism} with the token in {self.path}"
-
-
-class MskLogin(_TokenLogin):
-    """An IAM identity, with which a token for Amazon MSK is signed.
-
-    Attributes:
-        region: The AWS region of the cluster.
-        profile: ``awsProfileName``; None means the default chain of credentials.
-        role_arn: ``awsRoleArn``: the role to assume; ``awsRoleSessionName``, ``awsRoleExternalId`` and ``awsStsRegion``
-            belong to it.
-    """
-
-    region: str
-    profile: str | None = None
-    role_arn: str | None = None
-    role_session: str | None = None
-    role_external_id: str | None = None
-    sts_region: str | None = None
-
-    @property
-    def identity(self) -> str:
-        """The AWS identity, for messages."""
-        return self.role_arn or self.profile or "the default AWS identity"
-
-    @property
-    def description(self) -> str:
-        """The mechanism and the identity, for messages."""
-        return f"{self.mechanism} as {self.identity}"
-
-
-TokenLogin = OAuthLogin | TokenFileLogin | MskLogin
-Sasl = PasswordLogin | TokenLogin
-"""mmtool's SASL login."""
-
-
-class Security(_Frozen):
-    """The security settings of a client.
-
-    Attributes:
-        protocol: ``security.protocol``.
-        sasl: Present exactly when the protocol is a SASL one.
-        ca: Trusted certificates; None means the system's.
-        certificate: The client's own certificate chain, for mutual TLS.
-        key: Its private key; may be the same file.
-        key_password: Of an encrypted private key.
-        verify_hostname: ``ssl.endpoint.identification.algorithm=https``; an empty value turns it off.
-    """
-
-    protocol: Protocol = "PLAINTEXT"
-    sasl: Sasl | None = None
-    ca: Pem | None = None
-    certificate: Pem | None = None
-    key: Pem | None = None
-    key_password: SecretStr | None = None
-    verify_hostname: bool = True
-
-    def secrets(self) -> frozenset[str]:
-        """The passwords in plain text, for the console to redact."""
-        found = (*(self.sasl.secrets() if self.sasl else ()), self.key_password)
-        return frozenset(secret.get_secret_value() for secret in found if secret is not None)
-
-    @property
-    def uses_tls(self) -> bool:
-        return self.protocol in {"SSL", "SASL_SSL"}
-
-
-class ClusterSettings(_Frozen):
+class ClusterSettings(Frozen):
     """One alias; as ``FlowSettings.source`` or ``target`` with the flow's own overrides applied.
 
     Attributes:
@@ -269,14 +81,14 @@ class ClusterSettings(_Frozen):
         return {"producer": self.producer, "consumer": self.consumer, "admin": self.admin}[role]
 
 
-class Unit(_Frozen):
+class Unit(Frozen):
     """``mmtool.unit.NAME``: topics and groups that move together."""
 
     topics: Names
     groups: Names
 
 
-class FlowSettings(_Frozen):
+class FlowSettings(Frozen):
     """One directed flow ``source->target``. Intervals in seconds, sizes in bytes; meanings in keys.py.
 
     Attributes:
@@ -476,7 +288,7 @@ class FlowSettings(_Frozen):
         return self.policy.offset_syncs_topic(other)
 
 
-class Settings(_Frozen):
+class Settings(Frozen):
     """All settings of a file.
 
     Attributes:
@@ -543,7 +355,7 @@ class Settings(_Frozen):
         enabled = {(flow.source.alias, flow.target.alias): flow for flow in self.flows}
         if source is None or target is None or (source, target) in enabled:
             return (self.one(source, target, to_write=to_write),)
-        ways = shortest_ways(enabled.keys(), source, target)
+        ways = _shortest_ways(enabled.keys(), source, target)
         if len(ways) > 1:
             raise UsageError(
                 f"several chains of flows lead from {source} to {target}: {', '.join(map('->'.join, ways))}",
@@ -602,3 +414,24 @@ class Settings(_Frozen):
         names = ", ".join(map("->".join, enabled))
         remedy = f"name an enabled flow with -s and -t: {names}" if names else enable
         return UsageError(f"{self.path}: no flow{where} is enabled", remedy=remedy)
+
+
+def _shortest_ways(flows: Collection[tuple[str, str]], source: str, target: str) -> list[_Way]:
+    """Every chain of the fewest flows from one cluster to another; empty where no flows lead there.
+
+    Args:
+        flows: Source and target of each, by their aliases.
+        source: The first cluster of each chain.
+        target: The last cluster of each chain.
+    """
+    ways: list[_Way] = [(source,)]
+    seen = {source}
+    while ways:
+        arrived = [way for way in ways if way[-1] == target]
+        if arrived:
+            return arrived
+        ways = [
+            (*way, there) for way in ways for here, there in flows if here == way[-1] and there not in seen
+        ]
+        seen |= {way[-1] for way in ways}
+    return []

@@ -15,18 +15,18 @@ from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
+from mmtool.config.credentials import MskLogin, OAuthLogin, TokenFileLogin, TokenPace
 from mmtool.config.scopes import filled, sibling
-from mmtool.config.settings import MskLogin, OAuthLogin, TokenFileLogin, TokenPace
 from mmtool.config.values import java_trim, parse_boolean, parse_integer
 from mmtool.extras import install_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from mmtool.config.credentials import Pem, TokenLogin
     from mmtool.config.properties import Entry
     from mmtool.config.report import Report
     from mmtool.config.scopes import Properties
-    from mmtool.config.settings import Pem, TokenLogin
 
 T = TypeVar("T")
 

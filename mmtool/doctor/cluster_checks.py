@@ -20,7 +20,7 @@ from mmtool.keystores.certificates import certificates_in, der_certificate, subj
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from mmtool.config.settings import Pem
+    from mmtool.config.credentials import Pem
     from mmtool.doctor.examination import ExaminedCluster
     from mmtool.doctor.finding import Finding
     from mmtool.kafka.admin.details import ListenerAnswer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.config.settings import MskLogin, OAuthLogin, PasswordLogin
+from mmtool.config.credentials import MskLogin, OAuthLogin, PasswordLogin
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.admin.details import Stage
@@ -16,7 +16,7 @@ from mmtool.plan.words import are, counted, few
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mmtool.config.settings import Sasl, Security
+    from mmtool.config.credentials import Sasl, Security
     from mmtool.doctor.finding import Finding
     from mmtool.kafka.admin.details import ListenerAnswer
     from mmtool.kafka.wire.api_versions import SpokenApis

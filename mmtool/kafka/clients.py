@@ -16,16 +16,17 @@ from confluent_kafka.admin import AdminClient
 
 from mmtool import __version__
 from mmtool.config.clientkeys import java_names, librdkafka_value
+from mmtool.config.credentials import PasswordLogin
 from mmtool.config.redaction import HIDDEN
-from mmtool.config.settings import PasswordLogin
 from mmtool.errors import ConfigError
 from mmtool.kafka.key_files import pem_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from mmtool.config.credentials import Security
     from mmtool.config.scopes import Role
-    from mmtool.config.settings import ClusterSettings, Security
+    from mmtool.config.settings import ClusterSettings
     from mmtool.kafka.wire.blocking_client import BlockingWireClient
     from mmtool.kafka.wire.cluster import WireCluster
 

@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 from kit.clusters import FakeCluster
 from kit.fences import PASSWORD, FakeFences, guarded_cluster, plan_fence
 from mmtool.config import ClusterSettings
-from mmtool.config.settings import PasswordLogin, Security
+from mmtool.config.credentials import PasswordLogin, Security
 from mmtool.errors import GateError, NotAuthorisedError, RefusedError
 from mmtool.failover.fence.actions import (
     StrayProducersError,

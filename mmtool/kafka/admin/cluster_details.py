@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
-    from mmtool.config.settings import Security
+    from mmtool.config.credentials import Security
     from mmtool.kafka.admin.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
     from mmtool.kafka.logs.hole_sample import HoleQuestion, HoleSample
     from mmtool.kafka.wire.acls import Rights

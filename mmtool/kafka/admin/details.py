@@ -11,7 +11,7 @@ from mmtool.translation.types import UNKNOWN, Unknown
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mmtool.config.settings import Security
+    from mmtool.config.credentials import Security
     from mmtool.kafka.wire.acls import Rights
     from mmtool.kafka.wire.api_versions import SpokenApis
     from mmtool.translation.types import TopicPartition

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 
     from mmtool.config import ClusterSettings
-    from mmtool.config.settings import Security
+    from mmtool.config.credentials import Security
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import MetadataAnswer
     from mmtool.kafka.wire.request import WireRequest

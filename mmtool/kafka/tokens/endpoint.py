@@ -21,7 +21,7 @@ from mmtool.translation.connect_offsets import parse_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mmtool.config.settings import OAuthLogin, Pem
+    from mmtool.config.credentials import OAuthLogin, Pem
 
 _LARGEST_BYTES = 1 << 20
 _QUOTED_CHARACTERS = 200

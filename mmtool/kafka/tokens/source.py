@@ -7,7 +7,7 @@ import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mmtool.config.settings import MskLogin, OAuthLogin, PasswordLogin, TokenFileLogin
+from mmtool.config.credentials import MskLogin, OAuthLogin, PasswordLogin, TokenFileLogin
 from mmtool.errors import UnreachableError, is_away
 from mmtool.events import Event, Notice
 from mmtool.kafka.tokens.token import TokenFile, claims_of, name_in
@@ -17,7 +17,7 @@ from mmtool.translation.types import UNKNOWN, Unknown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mmtool.config.settings import Pem, Security, TokenLogin, TokenPace
+    from mmtool.config.credentials import Pem, Security, TokenLogin, TokenPace
     from mmtool.kafka.tokens.endpoint import TokenEndpoint
     from mmtool.kafka.tokens.token import MskSigner, Token
 

@@ -14,7 +14,7 @@ from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.translation.connect_offsets import parse_json
 
 if TYPE_CHECKING:
-    from mmtool.config.settings import MskLogin, TokenFileLogin
+    from mmtool.config.credentials import MskLogin, TokenFileLogin
 
 
 _OPAQUE_SECONDS = 300.0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kit.decoders.files import as_file
 from kit.decoders.table import Decoder
-from mmtool.config.settings import OAuthLogin, TokenFileLogin
+from mmtool.config.credentials import OAuthLogin, TokenFileLogin
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.errors import readable_refusal
 from mmtool.kafka.tokens.endpoint import TokenEndpoint, _document

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from mmtool.config.settings import MskLogin, OAuthLogin, TokenFileLogin
+from mmtool.config.credentials import MskLogin, OAuthLogin, TokenFileLogin
 from mmtool.config.token_logins import KAFKA_HANDLERS, MSK_CLIENT_HANDLER, MSK_OAUTH_HANDLER, STRIMZI_HANDLER
 from mmtool.errors import ConfigError
 

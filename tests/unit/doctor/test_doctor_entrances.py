@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import SecretStr
 
-from mmtool.config.settings import PasswordLogin, Security
+from mmtool.config.credentials import PasswordLogin, Security
 from mmtool.doctor.entrances import (
     SOURCE_FLOOR,
     TARGET_FLOOR,

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from mmtool.config.settings import Security
+from mmtool.config.credentials import Security
 from mmtool.doctor.examination import ExaminedCluster, ask_each
 from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
 

@@ -15,8 +15,9 @@ from pydantic import SecretStr
 
 import mmtool
 from mmtool import __version__
+from mmtool.config.credentials import PasswordLogin, Pem, Security
 from mmtool.config.redaction import RawProperties
-from mmtool.config.settings import ClusterSettings, PasswordLogin, Pem, Security
+from mmtool.config.settings import ClusterSettings
 from mmtool.errors import ConfigError
 from mmtool.kafka.clients import librdkafka_config, new_client, wire_cluster, wire_options
 

@@ -6,7 +6,7 @@ import pytest
 
 from kit.fences import PASSWORD
 from mmtool.config import ClusterSettings
-from mmtool.config.settings import PasswordLogin, Pem, Security
+from mmtool.config.credentials import PasswordLogin, Pem, Security
 from mmtool.kafka.admin import fences
 from mmtool.kafka.admin.fences import KafkaFences, own_principals
 from mmtool.kafka.wire.cluster import ConnectionLostError

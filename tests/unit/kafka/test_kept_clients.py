@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError
 
 from mmtool.config import ClusterSettings
-from mmtool.config.settings import PasswordLogin, Security
+from mmtool.config.credentials import PasswordLogin, Security
 from mmtool.kafka import clients
 from mmtool.kafka.clients import admin_client, lent_reader
 

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from mmtool.config.settings import MskLogin
+from mmtool.config.credentials import MskLogin
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.tokens.token import MskSigner
 

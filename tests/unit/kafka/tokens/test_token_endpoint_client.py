@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from pydantic import SecretStr
 
-from mmtool.config.settings import OAuthLogin, Pem, TokenPace
+from mmtool.config.credentials import OAuthLogin, Pem, TokenPace
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.tokens.endpoint import TokenEndpoint
 from mmtool.lab.security.certificates import Authority

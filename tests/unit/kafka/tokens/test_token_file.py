@@ -9,7 +9,8 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pydantic import SecretStr
 
-from mmtool.config.settings import ClusterSettings, OAuthLogin, Security, TokenFileLogin
+from mmtool.config.credentials import OAuthLogin, Security, TokenFileLogin
+from mmtool.config.settings import ClusterSettings
 from mmtool.errors import UnreachableError
 from mmtool.kafka.clients import librdkafka_config, new_client, wire_options
 from mmtool.kafka.tokens.token import TokenFile

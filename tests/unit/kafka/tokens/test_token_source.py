@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.config.settings import TokenFileLogin, TokenPace
+from mmtool.config.credentials import TokenFileLogin, TokenPace
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.events import Event
 from mmtool.kafka.tokens.source import OauthCallback, TokenSource, report_trouble_to
