@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from mmtool.errors import MmtoolError
     from mmtool.insight.group_status import GroupsStatus
-    from mmtool.insight.status import Status, WatchedFlow
+    from mmtool.insight.status import Status
     from mmtool.insight.status_report import Trends
-    from mmtool.plan.groups.facts import GroupSelection
+
+Reading = TypeVar("Reading", "Status", "GroupsStatus")
 
 Watch = Annotated[
     bool, typer.Option("--watch", help="Refresh until stopped; with -o json one document per line.")
@@ -133,50 +135,36 @@ def status(
 
     chosen = selection(options.ChosenGroups(group))
     flows = watched_flows(where, topic, timeout)
+    interval = every if watching else None
     if by_group or group is not None:
-        show = partial(_of_groups, output=output, per_group=not partitions)
-        _show_groups(where.config, flows, chosen, show, output, every if watching else None)
+        from mmtool.insight.group_status import look_at_groups
+
+        of_groups = partial(_of_groups, output=output, per_group=not partitions)
+        _show(where.config, partial(look_at_groups, flows, chosen), of_groups, output, interval)
     else:
-        _show_flows(where.config, flows, output, every if watching else None, max_lag_seconds)
+        from mmtool.insight.status import look_at_all
+        from mmtool.insight.status_report import Trends, gate
+
+        result = partial(_result, output=output, trends=Trends())
+        lags = partial(gate, max_lag_seconds=max_lag_seconds)
+        _show(where.config, partial(look_at_all, flows), result, output, interval, lags)
 
 
-def _show_flows(
+def _show(
     config: Path | None,
-    flows: list[WatchedFlow],
+    read: Callable[[], Reading],
+    result: Callable[[Reading], Result],
     output: OutputFormat,
     every: float | None,
-    max_lag_seconds: float | None,
+    gate: Callable[[Any], MmtoolError | None] = lambda _: None,
 ) -> None:
-    from mmtool.insight.status import look_at_all
-    from mmtool.insight.status_report import Trends, gate
-
-    found, trends = look_at_all(flows), Trends()
-    remember_rows(config, (row._asdict() for row in found.rows))
-    if every is not None and found.error is None:
-        later = iter(lambda: look_at_all(flows), None)
-        looks = (_result(look, output, trends) for look in chain([found], later))
-        watch(looks, output, every)
+    """Show what is read, with the error of the gate on its rows; or again after ``every`` seconds, until stopped."""
+    first = read()
+    remember_rows(config, (row._asdict() for row in first.rows))
+    if every is not None and first.error is None:
+        watch(map(result, chain([first], iter(read, None))), output, every)
     else:
-        finish(_result(found, output, trends), output, found.error or gate(found.rows, max_lag_seconds))
-
-
-def _show_groups(
-    config: Path | None,
-    flows: list[WatchedFlow],
-    chosen: GroupSelection,
-    show: Callable[[GroupsStatus], Result],
-    output: OutputFormat,
-    every: float | None,
-) -> None:
-    from mmtool.insight.group_status import look_at_groups
-
-    found = look_at_groups(flows, chosen)
-    remember_rows(config, (row._asdict() for row in found.rows))
-    if every is not None and found.error is None:
-        later = iter(lambda: look_at_groups(flows, chosen), None)
-        watch((show(look) for look in chain([found], later)), output, every)
-    else:
-        finish(show(found), output, found.error)
+        finish(result(first), output, first.error or gate(first.rows))
 
 
 def _of_groups(found: GroupsStatus, *, output: OutputFormat, per_group: bool) -> Result:
