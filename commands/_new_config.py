@@ -24,14 +24,16 @@ if TYPE_CHECKING:
     from mmtool.runtime.files import NewFile
 
 
-def not_usable_yet(path: Path, message: str, do: str) -> CheckFailedError:
+def _not_usable_yet(path: Path, message: str, do: str) -> CheckFailedError | None:
     """The error of a file that was written, and that no command can use before something is in place.
 
     Args:
         path: The file.
-        message: What is missing.
+        message: What is missing; empty for a file that can be used.
         do: What the operator does about it, before the check.
     """
+    if not message:
+        return None
     check = shell_line(["mmtool", "config", "check", "-c", str(path)])
     return CheckFailedError(message, remedy=f"{do}, then run `{check}`", code="not_usable_yet")
 
@@ -123,7 +125,9 @@ def write_first_file(file: NewFile, draft: Draft, timeout: timedelta | None) -> 
         talk(f"{file.path} {checked.good_for}")
     found = [finding.sentence for finding in checked.findings if finding.severity == "warning"]
     rows = [_row(file.path, side, cluster, answers) for side, cluster in draft.sides.items()]
-    return WrittenFile(rows, (*away, *found, *checked.exposed), _unusable(file.path, checked))
+    missing = Lines.of(finding.sentence for finding in checked.errors)
+    do = "set the variables and provide the files that the error names"
+    return WrittenFile(rows, (*away, *found, *checked.exposed), _not_usable_yet(file.path, missing, do))
 
 
 def _check(file: NewFile, draft: Draft) -> CheckedFile:
@@ -207,17 +211,6 @@ def _row(
     }
 
 
-def _unusable(path: Path, checked: CheckedFile) -> CheckFailedError | None:
-    """The error that says what has to be in place before a command can use the file."""
-    if not checked.errors:
-        return None
-    return not_usable_yet(
-        path,
-        Lines.of(finding.sentence for finding in checked.errors),
-        "set the variables and provide the files that the error names",
-    )
-
-
 _NOTES = (Column("kind"), Column("path"), Column("message", note=True))
 WAYS = (("continue where MirrorMaker 2 stops; stop MirrorMaker 2 when mmtool asks for it", ("--take-over",)),)
 """What is done next with the file: a sentence, and the options of `mmtool replicate`."""
@@ -299,6 +292,7 @@ def write_import(file: NewFile, imported: Imported) -> WrittenImport:
     """
     from mmtool.commands._config_check import check_file
     from mmtool.importers.core.connect import NoteKind
+    from mmtool.plan.words import counted
 
     file.write(imported.text.encode("ascii", "backslashreplace"))
     file.publish()
@@ -314,12 +308,11 @@ def write_import(file: NewFile, imported: Imported) -> WrittenImport:
     if checked.refusal is not None:
         problems.append(Problem.of(checked.refusal))
         rows.append(ImportRow(kind="error", path=str(file.path), message=with_remedy(checked.refusal)))
+    missing = f"{file.path} was written and cannot be used yet: {counted(len(problems), 'error')}"
+    do = "provide the secrets and correct the keys that the table names"
+    error = _not_usable_yet(file.path, missing if problems else "", do)
     return WrittenImport(
-        [*rows, *_findings(checked)],
-        tuple(warnings),
-        checked.exposed,
-        tuple(problems),
-        _not_importable(file.path, len(problems)),
+        [*rows, *_findings(checked)], tuple(warnings), checked.exposed, tuple(problems), error
     )
 
 
@@ -328,16 +321,3 @@ def _findings(checked: CheckedFile) -> Iterator[ImportRow]:
         place = (finding.path, finding.line, finding.key)
         path = ":".join(str(part) for part in place if part is not None)
         yield ImportRow(kind=finding.severity, path=path, message=finding.text)
-
-
-def _not_importable(path: Path, problems: int) -> CheckFailedError | None:
-    """The error that says that something has to be in place before a command can use the file."""
-    from mmtool.plan.words import counted
-
-    if not problems:
-        return None
-    return not_usable_yet(
-        path,
-        f"{path} was written and cannot be used yet: {counted(problems, 'error')}",
-        "provide the secrets and correct the keys that the table names",
-    )
