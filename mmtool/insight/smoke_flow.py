@@ -134,16 +134,12 @@ class SmokeFlow:
             GateError: Neither mmtool nor MirrorMaker 2 runs the flow.
         """
         if self._members():
-            return self._by_mmtool()
+            holder = self.deadline.wait(self._holder, self._no_holder)  # members may join or leave
+            return f"mmtool runs {self.name}: {holder}"
         self.by_mm2 = self.mirror_maker()
         if self.by_mm2:
             return f"MirrorMaker 2 runs {self.name}: {self.by_mm2}"
         raise self._nobody()
-
-    def _by_mmtool(self) -> str:
-        """A sentence that names mmtool's holder of the ownership lease; waits while members join or leave."""
-        holder = self.deadline.wait(self._holder, self._no_holder)
-        return f"mmtool runs {self.name}: {holder}"
 
     def _holder(self) -> FlowMember | None:
         members = self._members()

@@ -228,16 +228,13 @@ def _compared(
         wanted = moved & flow.partitions.keys()
         for place in moved:
             done.pop(place)
-    _refuse_unread([result for results in done.values() for result in results])
-    return done
-
-
-def _refuse_unread(results: Sequence[Compared]) -> None:
+    results = [result for results in done.values() for result in results]
     if results and all(result.problem for result in results):
         raise UnreachableError(
             f"no log could be read: {results[0].problem}",
             remedy=then(results[0].remedy) if results[0].remedy else "run the same command again",
         )
+    return done
 
 
 def _compare(
@@ -261,7 +258,8 @@ def _compare(
         if options.sample >= 1:
             _keep(flow, done)
         if any(result.lost for result in results):
-            _check_answers(flow)
+            for cluster in (flow.clusters.source, flow.clusters.target):
+                cluster.probe()  # the ranges to come would wait in vain for one that is away
         if start + wave < len(jobs):
             records = sum(result.findings.compared for results in done.values() for result in results)
             say(
@@ -307,12 +305,6 @@ def _run(rounds: Rounds, jobs: Sequence[Job]) -> list[Compared]:
             f"Spark failed: {reason_of(error)}",
             remedy=f"run the same command again; if Spark fails again, {REPORT}",
         ) from error
-
-
-def _check_answers(flow: PreparedFlow) -> None:
-    """Raise `UnreachableError` where a cluster is away: the ranges to come would wait for it in vain."""
-    for cluster in (flow.clusters.source, flow.clusters.target):
-        cluster.probe()
 
 
 def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) -> list[ComparedRow]:
