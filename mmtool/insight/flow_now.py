@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from mmtool.errors import ConfigError, MmtoolError, UnreachableError, UsageError, is_away
+from mmtool.errors import MmtoolError, UnreachableError, UsageError, is_away
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.runtime.threads import Unawaited
@@ -131,12 +131,10 @@ def identify_pair(clusters: FlowClusters) -> FlowIdentity:
     Raises:
         ConfigError: Both aliases are one cluster.
     """
+    from mmtool.kafka.admin.cluster_facts import check_distinct
+
     found = identify(clusters)
-    if found.source_id == found.target_id:
-        raise ConfigError(
-            f"{found.source_alias} and {found.target_alias} are the same cluster, {found.source_id}",
-            remedy="give each alias the bootstrap servers of its own cluster",
-        )
+    check_distinct(found)
     return found
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import ConfigResource
 
-from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import admin_client, blocking_wire
 from mmtool.kafka.errors import TOO_OLD, Kind, failure_of, kind_of, unreachable
 from mmtool.kafka.groups.coordinators import partition_of, read_commit_times
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import Bounds, LogPart
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.lockstep import Seen
 
 T = TypeVar("T")
@@ -205,6 +206,21 @@ def check_cluster_id(settings: ClusterSettings, answered: str) -> None:
             f"the brokers of {settings.alias} report cluster id {answered}, but the properties file expects {expected}",
             remedy=f"check {settings.alias}.bootstrap.servers and {settings.alias}.mmtool.cluster.id",
             code="wrong_cluster",
+        )
+
+
+def check_distinct(flow: FlowIdentity) -> None:
+    """Check that a flow's two aliases are two clusters.
+
+    Raises:
+        ConfigError: they are one.
+    """
+    source, target = flow.source_alias, flow.target_alias
+    if flow.source_id == flow.target_id:
+        raise ConfigError(
+            f"{source} and {target} are the same cluster, {flow.source_id}",
+            remedy=f"check {source}.bootstrap.servers and {target}.bootstrap.servers: each must name the brokers of its"
+            " own cluster",
         )
 
 

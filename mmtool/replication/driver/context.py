@@ -7,8 +7,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.errors import ConfigError
-from mmtool.kafka.admin.cluster_facts import check_cluster_id
+from mmtool.kafka.admin.cluster_facts import check_cluster_id, check_distinct
 from mmtool.kafka.clients import wire_cluster, wire_options
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.identity import FlowIdentity
@@ -74,20 +73,11 @@ async def connect(settings: FlowSettings) -> FlowContext:
         await asyncio.gather(source.start(), target.start())
         check_cluster_id(settings.source, source.cluster_id)
         check_cluster_id(settings.target, target.cluster_id)
-        _check_distinct(source, target)
+        identity = FlowIdentity(
+            source.identify(), target.identify(), settings.source.alias, settings.target.alias
+        )
+        check_distinct(identity)
     except BaseException:
         await asyncio.gather(source.close(), target.close())
         raise
-    identity = FlowIdentity(
-        source.identify(), target.identify(), settings.source.alias, settings.target.alias
-    )
     return FlowContext(settings, identity, source, target)
-
-
-def _check_distinct(source: WireCluster, target: WireCluster) -> None:
-    if source.cluster_id == target.cluster_id:
-        raise ConfigError(
-            f"{source.alias} and {target.alias} are the same cluster, {source.cluster_id}",
-            remedy=f"check {source.alias}.bootstrap.servers and {target.alias}.bootstrap.servers: each must name the"
-            " brokers of its own cluster",
-        )
