@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.config.credentials import Security
-from mmtool.doctor.examination import ExaminedCluster, ask_each
+from mmtool.doctor.examination import ExaminedCluster, ask_each, examine
 from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
 
 
@@ -19,8 +19,10 @@ from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
         (Stage.TLS, "unreachable"),
     ],
 )
-def test_a_refused_login_is_not_an_unreachable_cluster(stage, code):
+def test_a_refused_login_is_no_unreachable_cluster_and_both_are_a_problem(stage, code):
     refused = ListenerAnswer(Entrance("A", ("one:9092",), Security()), "one:9092", None, stage, "why")
     details, settings = SimpleNamespace(listeners=lambda: [refused]), SimpleNamespace(alias="A")
     cluster = ExaminedCluster(settings, port=None, details=details, seconds=1, settings_of_file=None)
     assert ask_each([cluster])["A"].code == code
+    (row,) = examine([cluster], [], (), ()).findings
+    assert (row.check, row.severity, row.cluster) == ("reachability", "problem", "A")
