@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from kit.wire import Producer, Remembered, Wire, on_loop, settings_of, signed
+from kit.wire import Producer, Wire, on_loop, settings_of, signed
 from mmtool.kafka.state.claims import claim, fence, take_shards
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.topics import create_topic, read_topic
@@ -31,22 +31,6 @@ def of(claimed):
 
 def all_of(topic):
     return [TopicPartition(topic, partition) for partition in range(3)]
-
-
-@on_loop
-async def test_a_second_claim_keeps_the_producer_id_and_raises_the_epoch(target, topic):
-    wire = await target.cluster()
-    first, second = await claim(wire, topic), await claim(wire, topic)
-    assert (second.producer_id, second.epoch) == (first.producer_id, first.epoch + 1)
-
-
-@on_loop
-async def test_a_claim_writes_nothing_into_any_partition(target, topic):
-    wire, log = await target.cluster(), await target.log(topic)
-    us = of(await claim(wire, topic))
-    await log.produce(signed([b"a"], us, 0))
-    await claim(wire, topic)
-    assert await log.bounds() == (0, 1)
 
 
 @on_loop
@@ -77,19 +61,6 @@ async def test_an_empty_aborted_transaction_fences_every_older_epoch_on_all_its_
 
 
 @on_loop
-async def test_a_fence_is_one_marker_for_each_partition_and_no_reader_sees_it(target, topic):
-    wire = await target.cluster()
-    await fence(wire, topic, await claim(wire, topic), all_of(topic))
-    logs = [await target.log(topic, partition) for partition in range(3)]
-    kinds = [[(v.header.is_control, v.header.record_count) for v in await log.batches()] for log in logs]
-    assert kinds == [[(True, 1)]] * 3
-    assert [read_topic(target.bootstrap, topic, isolation=how) for how in _ISOLATIONS] == [[], []]
-
-
-_ISOLATIONS = ("read_committed", "read_uncommitted")
-
-
-@on_loop
 async def test_a_fence_holds_no_read_committed_reader_up(target, topic):
     wire, log = await target.cluster(), await target.log(topic)
     us = of(await claim(wire, topic))
@@ -100,38 +71,6 @@ async def test_a_fence_holds_no_read_committed_reader_up(target, topic):
     assert answer.last_stable_offset == answer.high_watermark == 3
     read = read_topic(target.bootstrap, topic, isolation="read_committed")
     assert [record.value for record in read] == [b"before", b"behind"]
-
-
-@on_loop
-async def test_an_aborted_fence_is_not_listed_for_the_records_around_it(target, topic):
-    """Else read_committed readers would drop the mirror's own records."""
-    wire, log = await target.cluster(), await target.log(topic)
-    us = of(await claim(wire, topic))
-    await log.produce(signed([b"before"], us, 0))
-    await fence(wire, topic, await claim(wire, topic), all_of(topic))
-    assert (await log.fetch(read_committed=True)).aborted == []
-
-
-@on_loop
-async def test_numbers_begin_at_0_under_a_new_epoch(target, topic):
-    wire, log = await target.cluster(), await target.log(topic)
-    old = of(await claim(wire, topic))
-    await log.produce(signed([b"a", b"b"], old, 0))
-    new = of(await fence(wire, topic, await claim(wire, topic), all_of(topic)))
-    codes = [(await log.produce(signed([b"c"], new, sequence))).error_code for sequence in (2, 0)]
-    assert codes == [Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.NONE]
-
-
-@on_loop
-async def test_behind_a_fence_the_leader_has_forgotten_the_last_number(target, topic):
-    """So what the tail held must be asked before."""
-    wire, log = await target.cluster(), await target.log(topic)
-    old = of(await claim(wire, topic))
-    await log.produce(signed([b"a", b"b"], old, 0))
-    assert await log.producers() == [Remembered(*old, 1)]
-    second = await claim(wire, topic)
-    await fence(wire, topic, second, all_of(topic))
-    assert await log.producers() == [Remembered(*of(second), -1)]
 
 
 @on_loop

@@ -106,16 +106,6 @@ def values(*numbers):
 
 
 @on_loop
-async def test_what_the_source_deleted_before_it_was_mirrored_is_said_with_its_range(scene):
-    await scene.write(*records(0, 10))
-    assert await scene.run() == ""
-    await scene.write(*records(10, 20))
-    await scene.delete_below(15)
-    assert (await scene.run()).startswith("the source deleted offsets 10 to 14 before they were mirrored:")
-    assert (scene.read(), scene.others()) == (values(*range(10)), 2)
-
-
-@on_loop
 async def test_a_mirror_that_began_before_there_were_records_is_told_of_the_first_ones_it_lost(scene):
     await scene.write()
     assert await scene.run() == ""
@@ -141,16 +131,6 @@ async def test_a_loss_that_the_operator_accepts_is_a_gap_in_the_books(scene):
     assert (told.gaps, told.gaps_end, told.reason) == (5, 15, "")
     assert owner.runs(scene.topic) == [(0, 0, 10), (15, 10, 5)]
     await owner.close()
-
-
-@on_loop
-async def test_a_source_topic_that_was_made_again_is_not_mirrored_behind_the_old_one(scene):
-    await scene.write(*records(0, 10))
-    assert await scene.run() == ""
-    await scene.make_again()
-    await scene.write(*records(100, 112))
-    assert "was deleted and created again" in await scene.run()
-    assert (scene.read(), scene.others()) == (values(*range(10)), 2)
 
 
 @on_loop
@@ -236,20 +216,6 @@ async def test_a_dead_letter_comes_once_though_its_writer_dies_before_it_is_book
 
 
 @on_loop
-async def test_a_timestamp_that_the_target_refuses_halts_at_its_batch_until_the_target_takes_it(scene):
-    await scene.write(*records(0, 2))
-    assert await scene.run() == ""
-    alter_topic(scene.down, scene.mirrored, message_timestamp_after_max_ms=str(HOUR_MS))
-    await scene.write(record(2, timestamp=NOW_MS + 48 * HOUR_MS))
-    assert (await scene.run()).startswith(
-        "the target refuses the batch at source offset 2: INVALID_TIMESTAMP"
-    )
-    alter_topic(scene.down, scene.mirrored, message_timestamp_after_max_ms=FOR_EVER)
-    assert await scene.run() == ""
-    assert scene.read() == values(0, 1, 2)
-
-
-@on_loop
 async def test_records_that_the_target_is_going_to_refuse_for_their_time_are_told_of_before_they_are_mirrored(
     scene,
 ):
@@ -293,29 +259,6 @@ async def test_where_bounds_may_be_raised_a_target_takes_every_timestamp(scene):
     assert not config_rules(lifted.settings).accepts("message.timestamp.after.max.ms")
 
 
-@pytest.mark.parametrize("in_doubt", [False, True])
-@on_loop
-async def test_who_writes_into_a_mirror_is_told_of_with_the_place_and_after_a_restart_too(in_doubt, scene):
-    await scene.write(*records(0, 3))
-    assert await scene.run() == ""
-    wire = Wire(scene.settings.target, scene.down)
-    log = await wire.log(scene.mirrored)
-    assert (await log.produce(batch_of([record(0, b"theirs")]).write())).error_code == Code.NONE
-    for number in (3, 4):
-        await scene.write(record(number))
-        owner = await Owner.take(scene.settings, in_doubt=in_doubt)
-        await owner.catch_up()
-        stored = await asyncio.to_thread(read_control, scene.settings.target, owner.run.flow.identity)
-        said = {position.topic: position.foreign_said for position in stored.positions.values()}
-        assert said[scene.topic] == (
-            f"another producer wrote into {scene.mirrored}-0 on the target: 1 offset, the last one 3; stop it, unless"
-            " the topic's producers have moved to the target"
-        )
-        assert said[scene.other] == ""
-        await owner.close()
-    await wire.close()
-
-
 @on_loop
 async def test_who_wrote_into_a_mirror_while_it_had_no_owner_is_told_of_by_the_next_one(scene):
     """Whose books pass it at once; so does the one after it, where that one dies before its pumps say a word."""
@@ -337,13 +280,3 @@ async def test_who_wrote_into_a_mirror_while_it_had_no_owner_is_told_of_by_the_n
             " the topic's producers have moved to the target"
         )
         assert (told[scene.other], said[scene.topic]) == ("", told[scene.topic])
-
-
-@on_loop
-async def test_a_record_without_a_key_halts_where_the_mirror_is_compacted(scene):
-    await scene.write(*records(0, 2))
-    assert await scene.run() == ""
-    alter_topic(scene.down, scene.mirrored, cleanup_policy="compact")
-    await scene.write(record(2, key=None))
-    assert (await scene.run()).startswith("the target refuses the batch at source offset 2: INVALID_RECORD")
-    assert (scene.read(), scene.others()) == (values(0, 1), 2)

@@ -35,15 +35,6 @@ def values(records):
 
 
 @on_loop
-async def test_plain_idempotent_batches_are_taken_under_a_transactional_id_s_producer_id(target, topic):
-    log = await target.log(topic)
-    us = await claimed(target, topic)
-    answers = [await log.produce(signed([b"a", b"b"], us, 0)), await log.produce(signed([b"c"], us, 2))]
-    assert [(a.error_code, a.base_offset) for a in answers] == [(Code.NONE, 0), (Code.NONE, 2)]
-    assert [view.header.is_transactional for view in await log.batches()] == [False, False]
-
-
-@on_loop
 async def test_a_batch_that_is_sent_again_gets_its_first_offset_again_while_it_is_among_the_last_five(
     target, topic
 ):
@@ -106,30 +97,6 @@ async def test_a_task_s_own_producer_on_moving_partitions_loses_data_without_a_w
 
 
 @on_loop
-async def test_the_answer_to_a_used_number_lies_below_what_was_mapped(target, topic):
-    """Which is how the mirror tells it from success."""
-    log = await target.log(topic)
-    us = await claimed(target, topic)
-    mapped = (await log.produce(signed([b"1"], us, 0))).base_offset
-    mapped = (await log.produce(signed([b"2"], us, 1))).base_offset
-    used = await log.produce(signed([b"new"], us, 0))
-    assert (used.error_code, used.base_offset < mapped) == (Code.NONE, True)
-
-
-@on_loop
-async def test_a_clean_hand_over_goes_on_with_producer_epoch_and_number_and_writes_no_marker(target, topic):
-    us = await claimed(target, topic)
-    for turn in range(3):
-        log = await target.log(topic)
-        answer = await log.produce(signed([b"a", b"b"], us, 2 * turn))
-        assert (answer.error_code, answer.base_offset) == (Code.NONE, 2 * turn)
-        await target.close()
-    log = await target.log(topic)
-    assert [view.header.is_control for view in await log.batches()] == [False] * 3
-    assert await log.bounds() == (0, 6)
-
-
-@on_loop
 async def test_the_leader_describes_producers_as_they_were_last_appended(target, topic):
     log = await target.log(topic)
     us, other = await claimed(target, topic), await claimed(target, f"{topic}-other")
@@ -138,13 +105,6 @@ async def test_the_leader_describes_producers_as_they_were_last_appended(target,
     await log.produce(signed([b"a"], other, 0))
     await log.produce(signed([b"d"], us, 3))
     assert sorted(await log.producers()) == [Remembered(*us, 3), Remembered(*other, 0)]
-
-
-@on_loop
-async def test_numbers_run_per_partition(target, topic):
-    us = await claimed(target, topic)
-    answers = [await (await target.log(topic, p)).produce(signed([b"x"], us, 0)) for p in (0, 1)]
-    assert [(a.error_code, a.base_offset) for a in answers] == [(Code.NONE, 0), (Code.NONE, 0)]
 
 
 @on_loop

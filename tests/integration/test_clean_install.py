@@ -109,6 +109,7 @@ def dist(clone):
     return clone / "dist"
 
 
+@pytest.mark.chaos
 def test_a_release_has_its_files_and_their_checksums(dist):
     name = f"mmtool-{__version__}"
     lines = (dist / "SHA256SUMS").read_text(encoding="utf-8").splitlines()
@@ -131,6 +132,7 @@ def test_the_sbom_lists_each_package_of_the_constraints_that_a_user_gets_and_no_
     assert any(part["name"] == "log4j-core" for part in pyspark["components"])
 
 
+@pytest.mark.chaos
 def test_the_licences_name_no_licence_that_binds_those_who_link(dist):
     text = (dist / f"mmtool-{__version__}.licences.txt").read_text(encoding="utf-8")
     declared = {first.splitlines()[2] for first in text.split("\n\n\n") if len(first.splitlines()) > 2}
@@ -145,6 +147,7 @@ def refused(folder):
     return ended.stderr
 
 
+@pytest.mark.chaos
 def test_a_release_is_not_mixed_with_files_of_an_older_one(dist):
     assert refused(dist.parent) == f"error: {dist} is not empty: remove its files first\n"
 

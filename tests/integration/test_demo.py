@@ -75,12 +75,3 @@ def test_an_interrupted_tour_takes_everything_down(tmp_path, scratch):
     assert answer.code == 130, answer.stderr
     wait_until(lambda: left_over(scratch) == [], "every process to be gone", 30)
     assert not (kept / "lab.json").exists()
-
-
-def test_a_step_that_fails_is_named_with_its_logs_and_the_exit_code_of_its_kind(tmp_path, scratch):
-    with start(tmp_path, scratch, JAVA_HOME=str(scratch)) as demo:
-        answer = demo.wait(SECONDS)
-    error, remedy = answer.said[-2:]
-    assert (answer.code, left_over(scratch)) == (2, [])
-    assert error.startswith("error: step 1 (start two Kafka clusters, east and west): JAVA_HOME=")
-    assert "; read the logs in " in remedy

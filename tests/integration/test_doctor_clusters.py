@@ -116,20 +116,6 @@ def test_two_aliases_of_one_cluster_are_a_problem(bench, written, doctor):
 # --- replicas ---------------------------------------------------------------------------------------------
 
 
-def test_a_factor_that_the_target_cannot_give_is_a_problem(bench, written, doctor):
-    answer = doctor(bench.properties(written, **{"replication.factor": "2"}))
-    (short,) = found(answer, "replication_factor")
-    assert (answer.code, short["cluster"], short["subject"]) == (4, "target", "replication.factor")
-
-
-def test_a_mirror_with_fewer_replicas_than_must_be_in_sync_is_a_problem(bench, written, doctor):
-    name = f"source.{written}"
-    create_topic(bench.fleet["target"].bootstrap, name, 2, **{"min.insync.replicas": "2"})
-    (short,), answer = wait_found(doctor, bench.properties(written), "replication_factor")
-    assert (answer.code, short["cluster"], short["subject"]) == (4, "target", name)
-    assert "min.insync.replicas = 2" in short["message"]
-
-
 def test_a_lost_broker_is_seen_in_what_it_leads_and_holds(fleet, tmp_path, doctor, topic_name):
     """And one replica on three brokers is a warning."""
     name, spread = topic_name("lone"), topic_name("spread")
@@ -207,27 +193,6 @@ def test_records_that_are_too_old_for_the_target_are_a_problem_unless_the_limit_
     assert (raised.code, len(found(raised, "timestamps", "warning"))) == (0, 1)
 
 
-def test_records_of_tomorrow_are_a_problem(bench, topic_name, doctor):
-    name = topic_name("early")
-    timed(
-        bench,
-        name,
-        int(time.time() * 1000) + DAY_MS,
-        **{"message.timestamp.after.max.ms": str(100 * DAY_MS)},
-    )
-    create_topic(bench.fleet["target"].bootstrap, f"source.{name}", 1)
-    (early,), answer = wait_found(doctor, bench.properties(name), "timestamps")
-    assert (answer.code, "message.timestamp.after.max.ms" in early["message"]) == (4, True)
-
-
-def test_a_target_that_stamps_its_own_times_is_a_warning(bench, written, doctor):
-    create_topic(
-        bench.fleet["target"].bootstrap, f"source.{written}", 2, **{"message.timestamp.type": "LogAppendTime"}
-    )
-    (stamped,), answer = wait_found(doctor, bench.properties(written), "timestamps", "warning")
-    assert (answer.code, stamped["subject"]) == (0, f"source.{written}")
-
-
 # --- disks ------------------------------------------------------------------------------------------------
 
 
@@ -270,20 +235,6 @@ def test_an_offline_log_directory_is_a_problem(fleet, tmp_path, doctor, written)
 
 
 # --- Spark ------------------------------------------------------------------------------------------------
-
-
-def test_a_spark_master_that_is_away_is_a_problem(bench, written, doctor):
-    answer = doctor(bench.properties(written, **{"mmtool.spark.master": "spark://127.0.0.1:1"}))
-    (master,) = found(answer, "spark")
-    assert (answer.code, master["subject"]) == (4, "source->target")
-    assert "127.0.0.1:1" in master["message"]
-
-
-def test_a_host_without_java_is_a_problem(bench, written, doctor, monkeypatch, tmp_path):
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    answer = doctor(bench.properties(written))
-    (java,) = found(answer, "spark")
-    assert (answer.code, "JAVA_HOME" in java["message"], "17" in java["remedy"]) == (4, True, True)
 
 
 def test_nothing_is_written_on_either_cluster(fleet, tmp_path, doctor, topic_name):

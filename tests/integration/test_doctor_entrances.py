@@ -127,15 +127,6 @@ def test_a_broker_that_advertises_an_address_that_is_unreachable_from_here_is_na
     assert answer.seconds < 30
 
 
-def test_a_dead_bootstrap_server_beside_a_living_one_is_a_warning(doctor, mmtool, ports):
-    dead = f"{HERE}:1"
-    answer = doctor(mmtool, "TLS", **{"source.bootstrap.servers": f"{dead},{HERE}:{ports['OUT']}"})
-    assert [(row[0], row[1]) for row in rows(answer, "listeners")] == [
-        ("problem", NOWHERE),
-        ("warning", dead),
-    ]
-
-
 def test_a_wrong_password_is_a_problem_without_the_password(doctor, mmtool):
     answer = doctor(mmtool, "LOGIN", **login("PLAIN", PLAIN, f"{CANARY}-wrong"))
     ((severity, _, message, _),) = rows(answer, "authentication")

@@ -275,54 +275,9 @@ def test_a_planted_problem_is_found(found, place, expected):
     assert row["remedy"], row
 
 
-def test_a_hanging_transaction_is_told_with_its_producer_and_the_command_that_ends_it(found, patient):
-    row = found["hanging_transaction", "ill-fine-0"]
-    assert f"producer id {patient.producer_id}" in row["message"]
-    assert "for 60 minutes" in row["message"] or "for 1 hour" in row["message"]
-    assert "kafka-transactions.sh" in row["remedy"]
-    assert "abort --topic ill-fine --partition 0 --start-offset 40" in row["remedy"]
-
-
 def test_nothing_else_is_found(found):
     streams = {("streams_group", "ill-app-streams")}
     assert found.keys() - PLANTED.keys() - streams == set()
-
-
-def test_a_streams_group_is_told_of(found):
-    assert found["streams_group", "ill-app-streams"]["severity"] in {"warning", "problem"}
-
-
-def test_fewer_partitions_are_a_problem_where_nobody_adds_them(mmtool, patient):
-    rows = patient.rows(mmtool, patient.file("ill-fewer", **{"refresh.topics.enabled": "false"}))
-    row = rows["partitions", "source.ill-fewer"]
-    assert (row["cluster"], row["severity"]) == ("target", "problem")
-    assert "has 1 partition, and ill-fewer on source has 3" in row["message"]
-
-
-def test_changed_names_are_a_problem(mmtool, patient):
-    rows = patient.rows(mmtool, patient.file("ill-fine", **{"source.alias": "plant"}))
-    row = rows["names", "source->target"]
-    assert row["severity"] == "problem"
-    assert "ill-fine is mirrored to source.ill-fine and would now be called plant.ill-fine" in row["message"]
-
-
-def test_schemas_under_another_name_are_a_problem(mmtool, patient):
-    rows = patient.rows(mmtool, patient.file("ill-fine|_schemas"))
-    row = rows["schema_registry", "source._schemas"]
-    assert (row["severity"], row["cluster"]) == ("problem", "target")
-    assert "kafkastore.topic = source._schemas" in row["remedy"]
-
-
-def test_a_file_that_repeats_records_is_a_problem(mmtool, patient):
-    lines = {
-        "target->source.enabled": "true",
-        "source->target.source.cluster.alias": "one",
-        "target->source.source.cluster.alias": "third",
-        "target->source.target.cluster.alias": "other",
-    }
-    rows = patient.rows(mmtool, patient.file(".*", **lines))
-    assert rows["loop", "source->target"]["severity"] == "problem"
-    assert "would grow without end" in rows["loop", "source->target"]["message"]
 
 
 def test_a_flow_that_matches_nothing_is_told_so(mmtool, patient):

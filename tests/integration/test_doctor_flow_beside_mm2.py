@@ -121,40 +121,6 @@ def test_checkpoints_of_topics_that_the_file_does_not_mirror_are_found(mmtool, s
     assert "sick-app for topic sick-audit, which source->target does not mirror" in row["message"]
 
 
-def test_groups_that_the_filter_leaves_out_are_found(mmtool, sick):
-    (row,) = unwell(mmtool, sick.file(**{"source->target.groups": "sick-slow"}), "mm2_filters")
-    assert (row["subject"], row["severity"]) == ("sick-app", "warning")
-
-
-def test_checkpoints_that_are_turned_off_are_found(mmtool, sick):
-    (row,) = unwell(mmtool, sick.file(**{"emit.checkpoints.enabled": "false"}), "mm2_checkpoints")
-    assert row["severity"] == "problem"
-    off = {"source->target.sync.group.offsets.enabled": "false"}
-    rows = unwell(mmtool, sick.file(**off), "mm2_checkpoints")
-    assert any("sync.group.offsets.enabled = false" in row["message"] for row in rows)
-
-
-def test_both_directions_under_identical_names_are_a_loop(mmtool, sick):
-    both = {"target->source.enabled": "true", "target->source.topics": "sick-.*"}
-    answer = mmtool("doctor", "-c", sick.file(**both), "-s", "source", "-t", "target", "-o", "json")
-    (row,) = [row for row in answer.rows if row["check"] == "loop"]
-    assert (answer.code, row["severity"]) == (4, "problem"), row
-    assert "sick-audit, sick-orders is copied back and forth without end" in row["message"]
-
-
-def test_keys_in_the_wrong_scope_are_found(mmtool, sick):
-    wrong = {
-        "target.sync.group.offsets.enabled": "true",
-        "source.replication.policy.class": IDENTITY,
-        "source.fetch.max.bytes": "1000000",
-        "use.defaults.from": "source",
-    }
-    rows = unwell(mmtool, sick.file(**wrong), "mm2_scope")
-    said = " / ".join(row["message"] for row in rows)
-    assert all(key in said for key in wrong), said
-    assert {row["severity"] for row in rows} == {"warning"}
-
-
 def test_a_group_that_goes_on_without_checkpoints_is_found(mmtool, sick):
     def found():
         rows = unwell(mmtool, sick.properties, "mm2_checkpoints")

@@ -61,31 +61,6 @@ def checked(page, keys, folder):
     return run_mmtool(folder / "check", "evidence", "verify", str(page), "--key", str(keys / "ann.pub")).code
 
 
-def test_a_comparison_has_a_signed_page(bench, moved, keys, tmp_path):
-    properties, _ = moved
-    page = tmp_path / "verify.html"
-    line = [
-        "verify",
-        "-c",
-        str(properties),
-        "--html",
-        str(page),
-        "--sign",
-        str(keys / "ann.pem"),
-        "-o",
-        "json",
-    ]
-    ended = run_mmtool(tmp_path, *line)
-    assert ended.code == 0, ended.stderr
-    document = embedded(page)
-    figures = {fact["key"]: fact["value"] for fact in document["figures"]}
-    assert (document["verdict"]["word"], figures["records_compared"]) == ("identical", RECORDS)
-    assert document["rows"] == ended.rows
-    assert checked(page, keys, tmp_path) == 0
-    page.write_text(page.read_text().replace(f">{RECORDS}<", f">{RECORDS + 1}<", 1))
-    assert checked(page, keys, tmp_path) == 8
-
-
 def test_an_operation_has_a_signed_page_whose_digests_the_cluster_confirms(bench, moved, keys, tmp_path):
     properties, row = moved
     page = tmp_path / "show.html"

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -15,19 +15,14 @@ import pytest
 from kit.bench import Stage
 from kit.broker_watch import wait_for_new_records
 from kit.exactness import flow_identity
-from kit.lab_admin import configs_of, delete_topic, grow_topic
-from kit.lookups import groups_of
+from kit.lab_admin import delete_topic, grow_topic
 from kit.mirror_flow import Owner, flow_of
 from kit.wire import on_loop
-from mmtool.config import load_settings
 from mmtool.kafka.state.marks import write_marks
-from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
-from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
-from mmtool.plan.groups.facts import Commit
-from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
-from mmtool.translation.types import TopicPartition
+from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.plan.records.marks import FailedOverRecord
 
 if TYPE_CHECKING:
     from mmtool.config.settings import ClusterSettings
@@ -55,12 +50,6 @@ class Marks:
 
     def release(self, *topics):
         self.topics(*topics, failed_over=False)
-
-    def group(self, name, *, moved=True):
-        self._write([MovedGroupRecord(name, moved, "fo-7", "ann@east", 1_780_000_000_000)])
-
-    def read(self):
-        return read_control(self.target, self.identity)
 
     def _write(self, marks):
         write_marks(self.target, self.identity, list(marks), SECONDS, replication_factor=1)
@@ -144,108 +133,6 @@ def test_what_has_failed_over_is_not_mirrored_until_it_is_released(bench, mmtool
         assert (answer.code, states(answer.rows)) == (0, {plain: "caught_up", other: "caught_up"})
         assert stage.differences() == {}
         assert stage.wrong_translations()[1][:5] == []
-
-
-def test_a_flow_that_has_failed_over_keeps_the_way_back_from_nothing_and_begins_when_it_is_released(
-    bench, tmp_path, topic_name
-):
-    there, back = topic_name("there"), topic_name("back")
-    source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
-    properties = tmp_path / "both.properties"
-    topics = {"source->target.topics": there, "target->source.topics": back}
-    ways = [("source", "target"), ("target", "source")]
-    properties.write_text(
-        bench.fleet.properties(ways, **topics, **{"heartbeats.replication.enabled": "false"}),
-        encoding="utf-8",
-    )
-    forward, _ = load_settings(properties, os.environ).flows
-    marks = marks_of(bench.fleet, forward, "source", "target")
-    for bootstrap, topic in ((source, there), (target, back)):
-        create_topic(bootstrap, topic)
-        produce(bootstrap, Load(topic, 10, 1, 100))
-    marks.topics(there)
-
-    answer = bench.catch_up(properties, "-o", "json")
-    assert (answer.code, states(answer.rows)) == (6, {None: "failed_over", back: "caught_up"})
-    with bench.start(properties) as process:
-        process.wait_line(r"flow source->target is not mirrored: .*operation fo-7.*starting the other flows")
-        produce(target, Load(back, 10, 1, 100))
-        wait_until(
-            lambda: len(read_topic(source, f"target.{back}")) == 20, "the way back to go on", PATIENCE_SECONDS
-        )
-        assert count_on(target, f"source.{there}") == 0
-        marks.release(there)
-        wait_until(
-            lambda: count_on(target, f"source.{there}") and end_offsets(target, f"source.{there}")[0] == 10,
-            "the released flow to begin",
-            PATIENCE_SECONDS,
-        )
-        assert process.stop().code == 143
-
-
-def test_a_moved_group_s_place_on_the_target_is_left_alone(bench, mmtool, topic_name):
-    """By the flow's owner and by `groups sync`; when the commits were last looked at stands beside it."""
-    topic, group, source = topic_name("moved"), topic_name("app"), bench.fleet["source"].bootstrap
-    create_topic(source, topic)
-    produce(source, Load(topic, 100, 1, 100))
-    properties = bench.properties(
-        topic,
-        **{
-            "sync.group.offsets.enabled": "true",
-            "sync.group.offsets.interval.seconds": "1",
-            "emit.checkpoints.interval.seconds": "1",
-            "refresh.groups.interval.seconds": "1",
-        },
-    )
-    settings = bench.flow(properties)
-    marks = marks_of(bench.fleet, settings, "source", "target")
-    place, remote = TopicPartition(topic, 0), TopicPartition(settings.remote_topic(topic), 0)
-
-    def commit(name, offset):
-        assert groups_of(source).alter(name, {place: Commit(offset)}) == {}
-
-    def stands_at(name):
-        stands = groups_of(bench.fleet["target"].bootstrap).commits([name])[name].get(remote)
-        return stands and stands.offset
-
-    def wait_for(name, offset):
-        wait_until(lambda: stands_at(name) == offset, f"{name} at {offset}", PATIENCE_SECONDS)
-
-    commit(group, 10)
-    with bench.start(properties) as process:
-        wait_for(group, 10)
-        looked = marks.read().look.looked_ms
-        assert abs(time.time() * 1000 - looked) < PATIENCE_SECONDS * 1000
-        wait_until(lambda: marks.read().look.looked_ms > looked, "another look", PATIENCE_SECONDS)
-        marks.group(group)
-        time.sleep(HOLD_SECONDS)
-        commit(group, 20)
-        commit(f"{group}-other", 20)
-        wait_for(f"{group}-other", 20)
-        time.sleep(HOLD_SECONDS)
-        assert stands_at(group) == 10
-        rows = mmtool("groups", "sync", "--once", "-g", group, "-c", properties, "-o", "json").rows
-        assert [(row["state"], "moved by ann@east" in row["reason"]) for row in rows] == [
-            ("active_on_target", True)
-        ]
-        audited = mmtool("groups", "audit", "-g", group, "-c", properties, "-o", "json").rows
-        assert all("moved by ann@east" in row["reason"] for row in audited)
-        marks.group(group, moved=False)
-        wait_for(group, 20)
-        assert process.stop().code == 143
-
-
-def test_marks_are_written_where_no_flow_ever_ran(fleet, tmp_path, topic_name):
-    """Beside MirrorMaker 2: the control topic is made as an owner of the flow makes it; again changes nothing."""
-    settings = flow_of(fleet, tmp_path, "source", "target", "orders")
-    identity = replace(flow_identity(fleet["source"], fleet["target"]), source_alias=topic_name("mm2"))
-    marks = Marks(settings.target, identity)
-    for _ in range(2):
-        marks.topics("orders", "bills")
-        marks.release("bills")
-    assert (marks.read().failed_over.keys(), marks.read().flow) == ({"orders"}, None)
-    config = configs_of(fleet["target"].bootstrap, [identity.control_topic])[identity.control_topic]
-    assert (config["cleanup.policy"], config["max.compaction.lag.ms"]) == ("compact", "600000")
 
 
 # --- the topics themselves, by an owner without Spark, on the way from target to source ----------------------

@@ -155,11 +155,6 @@ def test_a_rehearsal_shows_what_would_be_and_changes_nothing(made, topics):
     assert made.translated(topics["same"], 40) == 40
 
 
-def test_without_a_terminal_and_without_yes_nothing_is_done(made, topics):
-    made.run("seek", "--topic", topics["same"], "--to", "earliest", "--execute", code=3)
-    assert made.translated(topics["same"], 40) == 40
-
-
 def test_forward_leaves_a_gap_that_no_commit_is_led_across(made, topics):
     topic = topics["forward"]
     made.produce(topic)
@@ -406,18 +401,6 @@ def test_a_seek_that_is_cut_off_anywhere_leaves_a_true_map_and_can_be_done_again
     made.run("seek", "--topic", holed, "--to", middle, "--execute", "--yes")
     mirror(made.settings)
     assert (unsound(made, fleet, holed), made.target(holed)) == ([], whole + again + again)
-
-
-@pytest.mark.chaos
-def test_forgetting_that_is_cut_off_is_done_again(made, fleet, holed, monkeypatch):
-    for writes in (0, 1):
-        with monkeypatch.context() as patched:
-            CutOff(patched, flow_moves, writes)
-            made.run("forget", "--topic", holed, "--execute", "--yes", code=1)
-    (row,) = made.run("forget", "--topic", holed, "--execute", "--yes").rows
-    assert row["action"] == "forget"
-    (row,) = made.run("forget", "--topic", holed).rows
-    assert (row["action"], made.translated(holed, 5)) == ("keep", "never_ran")
 
 
 @pytest.mark.chaos

@@ -106,20 +106,3 @@ def test_a_flow_runs_with_every_value_that_java_takes(fleet, bench, topic_name, 
         found["group"]
         for found in rows_of(mmtool("groups", "audit", "-c", properties, "-g", group, "-o", "json"))
     ]
-
-
-def test_status_works_through_a_protocol_and_extremes(fleet, bench, topic_name, mmtool):
-    topic = topic_name("status")
-    create_topic(fleet["source"].bootstrap, topic, 1)
-    properties = bench.properties(topic, **odd_settings(fleet))
-    ended = mmtool("status", "-c", properties, "-o", "json")
-    assert ended.code == 0, ended.stderr
-    (row,) = json.loads(ended.stdout)["data"]
-    assert (row["topic"], row["state"]) == (topic, "never_ran")
-
-
-def test_a_cluster_that_is_not_enabled_is_an_error_once_it_is_asked_for(fleet, bench, mmtool):
-    properties = bench.properties("orders", **odd_settings(fleet))
-    ended = mmtool("status", "-c", properties, "-s", "idle", "-t", "source")
-    assert ended.code == 2
-    assert "idle.sasl.mechanism" in ended.stderr

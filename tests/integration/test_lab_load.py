@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -43,34 +42,3 @@ def test_records_of_aborted_transactions_are_invisible_to_read_committed(fleet, 
     everything = {numbered(r.value) for r in read_topic(bootstrap, topic, isolation="read_uncommitted")}
     committed = {numbered(r.value) for r in read_topic(bootstrap, topic)}
     assert (len(everything), len(loaded.aborted), everything - committed) == (1000, 300, loaded.aborted)
-
-
-def test_keys_headers_and_timestamps_are_as_asked(fleet, topic):
-    bootstrap = fleet["source"].bootstrap
-    load = Load(
-        topic,
-        count=6,
-        keys="cyclic",
-        key_count=2,
-        headers=(("trace", b"1"),),
-        first_timestamp_ms=1_700_000_000_000,
-        timestamp_step_ms=60_000,
-    )
-    produce(bootstrap, load)
-    records = read_topic(bootstrap, topic)
-    assert [record.key for record in records] == [b"0-0", b"0-1"] * 3
-    assert {record.headers for record in records} == {(("trace", b"1"),)}
-    assert [record.timestamp_ms for record in records] == [1_700_000_000_000 + 60_000 * i for i in range(6)]
-
-
-@pytest.mark.parametrize("codec", ["lz4", "zstd"])
-def test_the_log_is_three_to_four_and_a_half_times_smaller_than_the_records(fleet, topic, codec):
-    loaded = produce(fleet["source"].bootstrap, Load(topic, count=20_000, codec=codec))
-    data = Path(fleet["source"].directory, "broker-0", "data", f"{topic}-0")
-    size = sum(segment.stat().st_size for segment in data.glob("*.log"))
-    assert 3.0 <= loaded.value_bytes / size <= 4.5
-
-
-def test_a_rate_is_kept(fleet, topic):
-    loaded = produce(fleet["source"].bootstrap, Load(topic, count=1000, records_per_second=1000))
-    assert 0.9 <= loaded.seconds <= 3.0

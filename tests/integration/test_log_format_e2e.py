@@ -13,7 +13,6 @@ import pytest
 from kit.consumers import consume
 from kit.lab_admin import delete_records
 from kit.processes import run_mmtool
-from kit.spark_cluster import SparkCluster
 from mmtool.events import Event
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
@@ -97,19 +96,6 @@ def test_what_a_worker_finds_is_logged_by_the_driver_with_partition_and_executor
     assert (halted["flow"], halted["topic"], halted["partition"]) == ("source->target", topic, 0)
     assert "the source deleted offsets" in halted["reason"]
     assert re.fullmatch(EXECUTOR, halted["executor"])
-
-
-@pytest.mark.spark
-@pytest.mark.chaos  # a Spark cluster of its own
-def test_on_a_spark_cluster_a_worker_is_named_by_its_executor(bench, tmp_path):
-    topic = written(bench, f"far-{time.monotonic_ns()}")
-    with SparkCluster(tmp_path / "spark") as cluster:
-        cluster.start_worker()
-        properties = bench.properties(topic, **{"mmtool.spark.master": cluster.url, **cluster.conf})
-        answer = bench.catch_up(properties, *AS_LOG)
-    assert answer.code == 0, answer.stderr
-    workers = {line["executor"] for line in events_of(answer, "worker_started", "worker_ended")}
-    assert workers == {f"{socket.gethostname()}/0"}
 
 
 def test_every_step_of_a_failover_is_logged_with_its_operation(bench, tmp_path):

@@ -14,7 +14,7 @@ from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
-from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
@@ -46,8 +46,6 @@ SAID = {
 
 NOT_HALTED = {"theirs": "caught_up", "lost": "waiting"}
 """Nothing of these is missing."""
-
-SLOW = {"source->target.mmtool.throttle.bytes.per.second": "1000000"}
 
 
 @dataclass
@@ -183,36 +181,3 @@ def test_exit_codes_are_loud(year, bench):
     assert ended.code == 6
     lags = {row["topic"]: row["lag_records"] for row in ended.rows}
     assert [lags[year.of(name)] for name in ("late", "keyless", "large", "well")] == [MORE, MORE, 1, 0]
-
-
-def test_a_catch_up_of_which_a_topic_is_deleted_ends_and_names_it(bench, tmp_path):
-    """Of 10 MB each, at 1 MB/s; `status` names it from then on, until it is forgotten."""
-    stem, (up, down) = f"cut-{os.getpid()}", (bench.fleet[side].bootstrap for side in ("source", "target"))
-    kept, cut = f"{stem}-kept", f"{stem}-cut"
-    for topic in (kept, cut):
-        create_topic(up, topic, 1, 1)
-        produce(up, Load(topic, 10_000, 1, 1000, codec="none"))
-    properties = bench.properties(f"{stem}-.*", **SLOW)
-
-    def run(*words):
-        return run_mmtool(
-            tmp_path / f"run-{time.monotonic_ns()}", *words, "-c", str(properties), "-o", "json"
-        )
-
-    with bench.start(properties, "--until-caught-up", "-o", "json") as process:
-        wait_until(
-            lambda: f"source.{cut}" in topics_of(down) and end_offsets(down, f"source.{cut}")[0] > 0,
-            "its first records",
-            PATIENCE_SECONDS,
-        )
-        delete_topic(up, cut)
-        ended = process.wait()
-    halted = [row for row in ended.rows if row["state"] == "halted"]
-    assert (ended.code, [row["topic"] for row in halted]) == (6, [cut]), ended.stderr
-    assert f"source topic {cut} was deleted, with " in halted[0]["reason"]
-    assert end_offsets(down, f"source.{kept}") == {0: 10_000}
-
-    (row,) = run("status", "--topic", cut).rows
-    assert (row["state"], row["lag_records"] > 0) == ("halted", True)
-    assert run("flow", "forget", "--topic", cut, "--execute", "--yes").code == 0
-    assert run("status", "--topic", cut).code == 2

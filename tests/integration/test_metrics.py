@@ -141,21 +141,6 @@ def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, expo
     assert time.monotonic() - began < patience(5)
 
 
-@pytest.mark.parametrize("command", ["metrics", "replicate"])
-def test_a_port_in_use_ends_the_command_before_anything_is_touched(bench, command, tmp_path):
-    properties = bench.properties("nothing-there")
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = str(other.getsockname()[1])
-        option = "--port" if command == "metrics" else "--metrics-port"
-        answer = run_mmtool(tmp_path, command, "-c", str(properties), option, port)
-    assert (answer.code, answer.said[0]) == (
-        2,
-        f"error: {option} {port}: cannot listen on 127.0.0.1: address already in use",
-    )
-
-
 def test_a_cluster_that_hangs_is_told_while_the_other_flow_goes_on(tmp_path_factory, exporter, measured):
     """SIGSTOP: connections stay open, and nothing is answered."""
     folder = tmp_path_factory.mktemp("hung")
@@ -230,13 +215,3 @@ def test_a_flow_that_mm2_runs_tells_its_lag_and_its_groups(bench, exporter, tmp_
         )
     assert lag("mmtool_failover_ready", group=group) == {1}
     assert not lag("mmtool_partition_state", topic=topic)
-
-
-def test_metrics_are_served_before_the_clusters_answer(bench, exporter):
-    properties = bench.properties("nothing-there")
-    text = properties.read_text().replace(bench.fleet["source"].bootstrap, "127.0.0.1:1")
-    properties.write_text(text)
-    url = url_of(exporter(properties, "--timeout", "2s"))
-    assert fetch(url).status == fetch(url, "/healthz").status == 200
-    wait_until(lambda: ups(url) == {"source": 0, "target": 1}, "the clusters to be told", PATIENCE_SECONDS)
-    assert re.search(r"^source: .*\n", fetch(url, "/readyz").text)

@@ -10,20 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
-from confluent_kafka import Consumer
 
 from kit.bench import Bench
-from kit.lab_admin import GUARDED, allow, alter_topic
+from kit.lab_admin import GUARDED
 from kit.lookups import groups_of
 from kit.mirror_client import ask_mirror_client
 from kit.processes import run_mmtool
 from mmtool.errors import MmtoolError
-from mmtool.kafka.admin.topics import AclAdmin, TopicAdmin
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import wait_until
-from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.mm2_records import Heartbeat, decode_heartbeat
 from mmtool.translation.types import TopicPartition
@@ -124,55 +122,7 @@ def test_mm2_s_own_client_counts_the_hop(flow):
 # --- topic configs ----------------------------------------------------------------------------------------
 
 
-def overrides(settings, topic):
-    """What is set on the topic itself."""
-    entries = TopicAdmin(settings).configs([topic]).get(topic, {})
-    return {name: entry.value for name, entry in entries.items() if entry.on_topic}
-
-
-def test_what_is_set_on_the_source_is_set_on_the_target_and_what_is_taken_away_goes(flow):
-    """Excluded properties stay as they are; a property that the target's operator lowered by hand is put right."""
-    source, target = flow.fleet["source"], flow.fleet["target"]
-    topic = f"{flow.topic}-configs"
-    create_topic(source.bootstrap, topic, **{"retention.ms": "1111111"})
-    remote = flow.settings.remote_topic(topic)
-
-    def comes(expected):
-        wait_until(
-            lambda: overrides(flow.settings.target, remote) == expected,
-            f"{remote} {expected}",
-            PATIENCE_SECONDS,
-        )
-
-    comes({"retention.ms": "1111111"})
-    alter_topic(source.bootstrap, topic, retention_ms="2222222")
-    alter_topic(source.bootstrap, topic, unclean_leader_election_enable="true")
-    comes({"retention.ms": "2222222"})
-    alter_topic(source.bootstrap, topic, cleanup_policy="compact", retention_ms=None)
-    comes({"cleanup.policy": "compact"})
-    alter_topic(target.bootstrap, remote, retention_ms="3333333")
-    comes({"cleanup.policy": "compact"})
-
-
 # --- ACLs -------------------------------------------------------------------------------------------------
-
-
-def rules(settings):
-    return {(a.topic, a.principal, a.operation) for a in AclAdmin(settings).topic_acls()}
-
-
-def test_readers_may_read_the_mirror_and_nobody_gets_the_right_to_write(flow):
-    source, topic, remote = flow.fleet["source"].bootstrap, flow.topic, flow.remote
-
-    def comes(*expected):
-        wait_until(lambda: rules(flow.settings.target) == set(expected), str(expected), PATIENCE_SECONDS)
-
-    allow(source, topic, "User:writer", "WRITE")
-    allow(source, topic, "User:prefix", "READ", prefixed=True)
-    allow(source, topic, "User:reader", "READ")
-    comes((remote, "User:reader", "READ"))
-    allow(source, topic, "User:owner", "ALL")
-    comes((remote, "User:reader", "READ"), (remote, "User:owner", "READ"))
 
 
 # --- checkpoints and group offsets ------------------------------------------------------------------------
@@ -187,41 +137,3 @@ def test_mm2_s_own_client_reads_where_each_group_goes_on(flow, tmp_path):
     expected = [f"{flow.remote}-{n}@{offset}" for n, offset in flow.translated(tmp_path, group).items()]
     assert answers[f"offsets:source:{group}"] == f"[{', '.join(expected)}]"
     assert "source.checkpoints.internal" in answers["checkpoints"]
-
-
-def test_a_group_is_followed_and_never_moved_back(flow):
-    group = "follows"
-    flow.commit(group, 10, 20)
-    flow.comes(group, 10, 20)
-    flow.commit(group, 30, 5)
-    flow.comes(group, 30, 20)
-
-
-def test_a_group_that_works_on_the_target_is_left_alone(flow):
-    group = "busy"
-    target = flow.fleet["target"].bootstrap
-    consumer = Consumer({"bootstrap.servers": target, "group.id": group, "enable.auto.commit": False})
-    consumer.subscribe([flow.remote])
-    wait_until(
-        lambda: consumer.poll(0.1) is None and consumer.assignment(), "an assignment", PATIENCE_SECONDS
-    )
-    flow.commit(group, 40, 41)
-    bystander = "bystander"
-    flow.commit(bystander, 7, 8)
-    flow.comes(bystander, 7, 8)
-    assert flow.there(group) == {}
-    consumer.close()
-    flow.comes(group, 40, 41)
-
-
-def test_a_group_that_reads_to_the_end_is_followed_to_the_mirror_s_end(flow, tmp_path):
-    """What it had read may not have been mirrored yet when it was asked first."""
-    group, source = "ahead", flow.fleet["source"].bootstrap
-    flow.commit(group, 300, 300)
-    flow.comes(group, 300, 300)
-    produce(source, Load(flow.topic, 20, 2, 100, first_sequence=1000))
-    flow.commit(group, end_offsets(source, flow.topic)[0], 300)
-    end = end_offsets(flow.fleet["target"].bootstrap, flow.remote)
-    wait_until(lambda: flow.there(group)[0] > 300, "the group's end", PATIENCE_SECONDS)
-    flow.comes(group, *flow.translated(tmp_path, group).values())
-    assert flow.there(group)[0] >= end[0]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from confluent_kafka import Producer
 
 from kit.far_starts import bounds_of, create_far
 from kit.lab_admin import configs_of
@@ -94,33 +93,6 @@ def test_a_mirror_begins_where_its_source_does_and_kills_on_the_way_change_nothi
     (cost,) = asyncio.run(killed_twice())
     assert "empty records, which are deleted at once" in cost
     check_same(ends, flow, topic, policy)
-
-
-def test_a_foreign_record_halts_its_partition_alone(ends, settings):
-    flow, topic = settings()
-    source, target = ends
-    write(source, topic, "delete")
-
-    async def disturbed():
-        owner = await Owner.take(flow)
-        await seen(owner, lambda at: at and one_of(at, 0).downstream_position >= 1_000_000)
-        await owner.kill()
-        await asyncio.to_thread(foreign_record, target, flow.remote_topic(topic))
-        owner = await Owner.take(flow, in_doubt=True)
-        await owner.catch_up()
-        reasons = [owner.halted(topic, number) for number in FAR]
-        await owner.close()
-        return reasons
-
-    halted, *others = asyncio.run(disturbed())
-    assert ("offsets_differ" in halted, others) == (True, ["", ""])
-    assert end_offsets(target, flow.remote_topic(topic))[1] == end_offsets(source, topic)[1]
-
-
-def foreign_record(bootstrap, topic):
-    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 2})
-    producer.produce(topic, b"not of the source", partition=0)
-    assert producer.flush(30) == 0
 
 
 def test_more_offsets_than_allowed_are_refused_before_anything_is_created(ends, settings):

@@ -181,17 +181,4 @@ def test_every_expression_of_rules_and_dashboard_has_a_value_on_a_running_flow(b
         with suppress(GateError):
             wait_until(lambda: not silent(), "a value of each expression", PATIENCE_SECONDS, poll=1.0)
         assert silent() == []
-        if kept := os.environ.get("MMTOOL_KEEP_SCRAPE"):
-            keep(server, Path(kept))
     measured(f"Prometheus has a value for each of {len(wanted)} expressions")
-
-
-def keep(server, file):
-    """For drawing the panels by hand: each expression over the last minutes."""
-    end = datetime.now(UTC).timestamp()
-    ranges = {
-        where: server.get("query_range", query=expression, start=end - 120, end=end, step=2)
-        for where, expression in expressions().items()
-        if where.startswith("panel ")
-    }
-    file.write_text(json.dumps({"dashboard": DASHBOARD, "data": ranges}), encoding="utf-8")

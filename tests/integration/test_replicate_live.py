@@ -142,40 +142,6 @@ def test_a_topic_left_out_and_taken_in_again_goes_on_where_it_stood(live, measur
     assert back < APPLIED_SECONDS
 
 
-def test_a_file_that_cannot_be_used_is_said_once_and_changes_nothing(live):
-    good = live.text()
-    before = len(live.process.stderr)
-    for _ in range(3):
-        live.save(f"{good}\nrefresh.topics.interval.seconds = soon\n")
-        time.sleep(1.2)
-    live.heard("= soon: expected .*; the old configuration stays in force", before)
-    live.stage.properties.unlink()
-    live.heard("no such file; the old configuration stays in force", before)
-    wait_until(lambda: live.moves(live.stage.targets[0]), "the flow to go on", PATIENCE_SECONDS)
-    live.save(good)
-    live.heard("reloaded: no change", before)
-    assert live.process.stderr[before:].count("stays in force") == 2
-
-
-def test_duties_take_over_their_switches_and_what_must_wait_is_named(live):
-    wait_until(lambda: live.moves("heartbeats"), "heartbeats", PATIENCE_SECONDS)
-    live.edited(r"reloaded: .*emit\.heartbeats\.enabled", **{"emit.heartbeats.enabled": "false"})
-    wait_until(lambda: not live.moves("heartbeats", 2.5), "the end of heartbeats", PATIENCE_SECONDS)
-    before = len(live.process.stderr)
-    live.edited(
-        r"reloaded: .*mmtool\.round\.seconds",
-        **{
-            "mmtool.round.seconds": "200",
-            "mmtool.shards": "7",
-            "source.consumer.isolation.level": "read_uncommitted",
-        },
-    )
-    live.heard(
-        r"the next start of .* applies .*consumer\.isolation\.level.*mmtool\.shards cannot change", before
-    )
-    wait_until(lambda: live.moves("heartbeats"), "heartbeats again", PATIENCE_SECONDS)
-
-
 def test_sighup_has_the_file_read_at_once_and_the_flow_is_exact_in_the_end(live, measured):
     live.edited("reloaded: .*mmtool.round.seconds")
     before, started = len(live.process.stderr), time.monotonic()

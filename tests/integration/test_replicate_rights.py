@@ -18,11 +18,8 @@ from confluent_kafka.admin import (
 )
 
 from kit.bench import Bench
-from kit.black_hole import BlackHole
 from kit.far_starts import create_far
 from kit.lookups import groups_of
-from mmtool.config import ClusterSettings
-from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
@@ -201,62 +198,6 @@ def test_what_the_flow_itself_needs_may_be_away_for_longer_than_a_session(
     )
 
 
-def test_nothing_that_can_run_is_refused(bench, stubborn):
-    alone = {"heartbeats.replication.enabled": "false"}  # those of another file's flow may be there
-    answer = bench.catch_up(bench.properties(stubborn, **alone))
-    assert (answer.code, "are needed" in answer.stderr) == (3, True), answer.stderr
-    assert end_offsets(bench.fleet["target"].bootstrap, f"source.{stubborn}") == {0: 0}
-
-
-@pytest.mark.parametrize(
-    ("kind", "prefix", "operation", "words"),
-    [
-        (ResourceType.TRANSACTIONAL_ID, "mmtool.", AclOperation.WRITE, ("transactional id mmtool.", "WRITE")),
-        (ResourceType.GROUP, "mmtool.", AclOperation.READ, ("group mmtool.", "READ")),
-        (ResourceType.TOPIC, "mmtool-", AclOperation.WRITE, ("mmtool-", "WRITE")),
-    ],
-    ids=["transactional-id", "group", "own-topics"],
-)
-def test_a_missing_right_is_named_at_the_start(bench, deny, kind, prefix, operation, words):
-    """Within ten seconds: of two starts the quicker one counts, for other tests take part of the machine."""
-    topic = written_topic(bench, f"right{int(kind.value)}", 1)
-    deny(kind, prefix, operation)
-    properties = bench.properties(topic)
-    answer = bench.catch_up(properties)
-    errors = [line for line in answer.said if line.startswith("error:")]
-    assert (answer.code, len(errors)) == (9, 1), answer.stderr
-    assert [word for word in words if word not in errors[0]] == []
-    assert answer.seconds < 10 or bench.catch_up(properties).seconds < patience(10)
-
-
-@pytest.mark.parametrize(
-    ("kind", "right"),
-    [
-        (ResourceType.TOPIC, "READ on topic rights-commit"),
-        (ResourceType.GROUP, "READ on group rights-commit"),
-    ],
-    ids=["topic", "group"],
-)
-def test_a_right_that_a_commit_needs_is_known_before_it_is_tried(bench, deny, kind, right):
-    bootstrap = bench.fleet["target"].bootstrap
-    name = f"rights-commit-{kind.name.lower()}"
-    create_topic(bootstrap, name, 1)
-    deny(kind, name, AclOperation.READ)
-    groups, place = groups_of(bootstrap), TopicPartition(name, 0)
-    assert list(groups.missing_rights({name: [place]})) == [f"{right}-{kind.name.lower()}"]
-    assert groups.alter(name, {place: Commit(0)}).keys() == {place}
-
-
-def test_a_topic_that_is_hidden_from_us_is_not_one_that_the_cluster_lacks(bench, deny):
-    bootstrap = bench.fleet["target"].bootstrap
-    name, missing = (f"rights-{os.getpid()}-{what}" for what in ("veiled", "nosuch"))
-    create_topic(bootstrap, name, 1)
-    deny(ResourceType.TOPIC, name, AclOperation.DESCRIBE)
-    cluster = KafkaCluster(ClusterSettings(alias="guarded", bootstrap_servers=bootstrap), 20.0)
-    wait_until(lambda: name not in cluster.topics(), "it to be hidden", 20)
-    assert cluster.lacks([name, missing]) == {missing}
-
-
 _IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
 
@@ -325,69 +266,3 @@ def test_a_topic_that_the_target_does_not_show_costs_its_own_rows(bench, deny, t
 def refused_topics(mmtool, opened, asked):
     answer = mmtool("translate-offsets", "-g", f"{opened}-both", *asked)
     return {row["topic"] for row in answer.rows if row["reason"]}
-
-
-def test_a_group_that_the_target_does_not_show_costs_its_own_row(bench, deny, two_read, mmtool):
-    properties, opened, _ = two_read
-    deny(ResourceType.GROUP, f"{opened}-both", AclOperation.DESCRIBE)
-    asked = ("-c", properties, "-o", "json")
-
-    def told():
-        answer = mmtool("translate-offsets", "-g", f"{opened}-one", "-g", f"{opened}-both", *asked)
-        return answer.code, {(row["group"], row["reason"]) for row in answer.rows}
-
-    wait_until(
-        lambda: told() == (3, {(f"{opened}-one", ""), (f"{opened}-both", "unknown_group")}),
-        "the rule to hold",
-        20,
-    )
-    alone = mmtool("translate-offsets", "-g", f"{opened}-both", *asked)
-    assert alone.code == 9
-    assert f"group {opened}-both" in alone.stderr
-
-
-UNASKED_SECONDS = 8
-
-
-def test_a_group_that_the_source_denies_is_known_as_of_its_last_look_and_all_others_as_of_now(
-    bench, deny, mmtool, measured
-):
-    """The cluster that asks for rights is the source here; then it is lost."""
-    topic = f"rights-{time.monotonic_ns()}-untold"
-    shown, secret = f"{topic}-shown", f"{topic}-secret"
-    source, place = bench.fleet["target"].bootstrap, TopicPartition(topic, 0)
-    create_topic(source, topic, 1)
-    produce(source, Load(topic, 30, 1, 200))
-    for group in (shown, secret):
-        assert groups_of(source).alter(group, {place: Commit(7)}) == {}
-
-    def properties(name, **more):
-        settings = {
-            "topics": topic,
-            "groups": f"{topic}-.*",
-            "emit.checkpoints.interval.seconds": "1",
-            **more,
-        }
-        text = bench.fleet.properties([("target", "source")], **settings)
-        file = bench.directory / f"untold-{name}.properties"
-        file.write_text(text.replace("source", "open").replace("target", "guarded"))
-        return file
-
-    def ages(file):
-        answer = mmtool("failover", "emergency", "-g", shown, "-g", secret, "-c", file, "-o", "json")
-        groups = answer.rows[0]["groups"] if answer.code == 0 else ()
-        return {of["group"]: of["partitions"][0]["knowledge_age_seconds"] for of in groups}
-
-    with BlackHole() as hole, bench.start(properties("there")) as process:
-        lost = properties("lost", **{"target.bootstrap.servers": hole.bootstrap})
-        wait_until(lambda: ages(lost).keys() == {shown, secret}, "both groups' checkpoints", 60, poll=1)
-        deny(ResourceType.GROUP, secret, AclOperation.DESCRIBE)
-        process.wait_line(f"denies DESCRIBE on group {secret}", 30)
-        time.sleep(UNASKED_SECONDS)
-        process.freeze()
-        known = ages(lost)
-    measured(
-        f"a denied group was known as of {known[secret]:.0f} s ago, the other one of {known[shown]:.0f} s"
-    )
-    assert known[secret] - known[shown] > UNASKED_SECONDS - 2
-    assert known[shown] < patience(UNASKED_SECONDS)

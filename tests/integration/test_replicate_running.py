@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import signal
 import socket
 import time
@@ -13,11 +12,11 @@ import pytest
 from kit.batches import CONTROL
 from kit.bench import Stage
 from kit.broker_watch import wait_for_new_records
-from kit.lab_admin import delete_topic, grow_topic
+from kit.lab_admin import grow_topic
 from kit.segments import stored_batches
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
-from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.lab.topics import create_topic, end_offsets
 
 pytestmark = pytest.mark.kafka
 
@@ -122,17 +121,6 @@ def test_new_topics_and_new_partitions_are_mirrored_while_it_runs(running, measu
 
     assert (first < REFRESH_SECONDS + 5, second < REFRESH_SECONDS + 5) == (True, True)
     wait_for_new_records(stage.bench.fleet["target"].bootstrap, stage.targets, PATIENCE_SECONDS)
-
-
-def test_a_target_topic_that_is_deleted_meanwhile_is_said_to_be_and_never_made_again(running):
-    """The others go on, and what helps is said."""
-    stage, process = running
-    target = stage.bench.fleet["target"].bootstrap
-    gone = stage.targets[0]
-    delete_topic(target, gone)
-    process.wait_line(f"{re.escape(gone)} was deleted.*mmtool.on.topic.recreated = restart", PATIENCE_SECONDS)
-    wait_for_new_records(target, stage.targets[1:], PATIENCE_SECONDS)
-    assert gone not in topics_of(target)
 
 
 @pytest.mark.parametrize(

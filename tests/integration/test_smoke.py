@@ -118,32 +118,10 @@ def test_a_canary_goes_through_a_running_flow_and_leaves_nothing_that_grows(
     assert (configs["retention.ms"], configs["cleanup.policy"]) == (str(24 * 3600 * 1000), "delete")
 
 
-def test_a_paused_canary_fails_at_once_and_says_who_paused_it(clusters, made, smoke, tmp_path):
-    properties = made(("source", "target"))
-    with replicating(tmp_path, properties) as process:
-        process.wait_line("caught_up", _PATIENCE_SECONDS)
-        assert smoke(properties).code == 0
-        flow = ("-c", str(properties), "--topic", CANARY)
-        assert run_mmtool(tmp_path / "pause", "flow", "pause", *flow, "--reason", "disk full").code == 0
-        held = smoke(properties)
-        assert run_mmtool(tmp_path / "resume", "flow", "resume", *flow).code == 0
-        assert smoke(properties).code == 0
-    step, message = failed(held)
-    assert (held.code, step) == (4, "topic")
-    assert "disk full" in message
-    assert "flow resume" in message
-    assert held.seconds < 15
-
-
-@pytest.mark.parametrize(
-    ("options", "lines"),
-    [(("--read-only",), {}), ((), {"emit.heartbeats.enabled": "false"})],
-    ids=["option", "no heartbeats"],
-)
 def test_of_a_read_only_source_the_newest_record_is_followed_and_nothing_is_written(
-    clusters, made, smoke, tmp_path, options, lines
+    clusters, made, smoke, tmp_path
 ):
-    properties = made(("third", "target"), **lines, **{"offset-syncs.topic.location": "target"})
+    properties = made(("third", "target"), **{"offset-syncs.topic.location": "target"})
     third = clusters["third"].bootstrap
 
     def stored():
@@ -153,7 +131,7 @@ def test_of_a_read_only_source_the_newest_record_is_followed_and_nothing_is_writ
     before = stored()
     with replicating(tmp_path, properties) as process:
         process.wait_line("caught_up", _PATIENCE_SECONDS)
-        answer = smoke(properties, *options, source="third")
+        answer = smoke(properties, "--read-only", source="third")
     assert (answer.code, list(results(answer))) == (0, NEWEST_STEPS), answer.stdout
     (picked,) = [row["message"] for row in answer.rows if row["step"] == "newest"]
     assert picked.startswith("offset 99 of orders-third-0 on third")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -13,9 +12,7 @@ import pytest
 from kit.black_hole import BlackHole
 from kit.lookups import groups_of
 from kit.processes import error_of, run_mmtool
-from kit.real_mirror_maker import MirrorMaker
-from mmtool.kafka.mm2.mirror_maker import Mm2Topics
-from mmtool.lab.load import Load, Transactions, produce
+from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit
@@ -28,15 +25,6 @@ RECORDS = 3000
 LOST_SECONDS = 5
 UNSEEN_SECONDS = 12
 """Longer than an end that was seen counts as the present one."""
-OF_MIRROR_MAKER = {
-    "target->source.heartbeats.replication.enabled": "false",
-    "refresh.topics.interval.seconds": "2",
-    "emit.checkpoints.interval.seconds": "1",
-    "refresh.groups.interval.seconds": "1",
-    "sync.group.offsets.interval.seconds": "1",
-    "source.offset.flush.interval.ms": "2000",
-    "target.offset.flush.interval.ms": "2000",
-}
 
 
 @pytest.fixture(scope="module")
@@ -180,66 +168,12 @@ def test_what_a_failover_now_would_cost_is_what_the_emergency_s_rehearsal_says(b
     assert [row["reread_max"] for row in dead.rows] == [partition["reread_max"] for partition in told]
 
 
-def test_a_flow_that_mirror_maker_runs_is_told_from_its_own_topics(bench, look, measured, tmp_path):
-    """From target to source: mmtool has run no flow that way."""
-    stem = f"mm2-stands-{os.getpid()}"
-    source, plain, payments = bench.fleet["target"].bootstrap, f"{stem}-plain", f"{stem}-payments"
-    app, properties = f"{stem}-app", tmp_path / "mm2.properties"
-    only = {f"target->source.{what}": f"{stem}-.*" for what in ("topics", "groups")}
-    properties.write_text(bench.fleet.properties([("target", "source")], **only, **OF_MIRROR_MAKER))
-    for topic in (plain, payments):
-        create_topic(source, topic, 2)
-    create_topic(source, empty := f"{stem}-empty", 1)
-    produce(source, Load(plain, RECORDS, 2, record_bytes=100))
-    transactions = Transactions(f"{payments}-writer", 37, 5)
-    produce(source, Load(payments, RECORDS, 2, record_bytes=100, transactions=transactions))
-    assert [row["state"] for row in look(properties).rows] == ["never_ran"]
-    ends = end_offsets(source, plain)
-    committed(source, app, plain, ends[0], ends[1] - 100)
-
-    def states():
-        return [(row["topic"], row["state"]) for row in look(properties).rows]
-
-    def told():
-        return len(Mm2Topics(bench.flow(properties)).checkpoints().checkpoints.get(app, {})) == 2
-
-    expected = [(topic, "caught_up") for topic in [empty, payments, payments, plain, plain]]
-    with MirrorMaker(properties.read_text(), tmp_path) as mm2:
-        seconds = mm2.wait_until(lambda: states() == expected, "all partitions to be caught up", 120)
-        mm2.wait_until(told, "the group's checkpoints", PATIENCE_SECONDS)
-        running, groups = look(properties), look(properties, "--groups")
-        line = look(properties, output="table").stderr
-        mm2.stop()
-    measured(f"status told {seconds:.0f} s after the start that MirrorMaker 2 had caught up")
-    assert {(row["lag_records"], row["reason"]) for row in running.rows} == {(0, "mirrored by MirrorMaker 2")}
-    positions = {row["partition"]: row["upstream_position"] for row in running.rows if row["topic"] == plain}
-    assert positions == ends
-    assert "run by MirrorMaker 2, " in line
-    assert [(row["lag_records"], row["rpo_records"], row["ready"]) for row in groups.rows] == [
-        (0, 0, True),
-        (100, 0, True),
-    ], json.dumps(groups.rows, indent=1)
-    assert all(row["checkpoint_age_seconds"] is not None for row in groups.rows)
-
-    produce(source, Load(plain, 200, 2, record_bytes=100))
-    time.sleep(1)
-    ended = look(properties, "--max-lag-seconds", "0.5")
-    assert ended.code == 4
-    assert sum(row["lag_records"] for row in ended.rows) == 200
-    behind = {(row["state"], row["reason"]) for row in ended.rows if row["lag_records"]}
-    assert behind == {("idle", "mirrored by MirrorMaker 2, which is not running")}
-    assert sum(row["rpo_records"] for row in look(properties, "--groups").rows) == 200
-
-
-def test_a_loss_is_unknown_once_nobody_sees_the_source_and_known_while_the_mirror_sees_it(
-    bench, look, mmtool, measured
-):
-    """The last test of this file: first the mirror dies before its source, then the source before its mirror."""
+def test_a_loss_is_unknown_once_nobody_sees_the_source(bench, look, mmtool, measured):
+    """The last test of this file: the mirror dies before its source."""
     topic, cluster = f"unseen-{os.getpid()}", bench.fleet["source"]
     app, late = f"{topic}-app", 1_225
     how = {"source->target.groups": f"{topic}-.*", "emit.checkpoints.interval.seconds": "1"}
     properties = bench.properties(topic, **how)
-    patient = bench.properties(topic, **how | {"emit.checkpoints.interval.seconds": "60"})
     line = ("failover", "emergency", "-g", app, "--timeout", "5s")
     create_topic(cluster.bootstrap, topic, 2)
     produce(cluster.bootstrap, Load(topic, RECORDS, 2, record_bytes=100))
@@ -247,10 +181,6 @@ def test_a_loss_is_unknown_once_nobody_sees_the_source_and_known_while_the_mirro
 
     def known():
         return [row["ready"] for row in look(properties, "-g", app).rows] == [True, True]
-
-    def loss(file):
-        row = mmtool(*line, "-c", file, "-o", "json").rows[0]
-        return row["lost_max"], row["lost_min"]
 
     with bench.start(properties) as process:
         process.wait_line("caught_up", PATIENCE_SECONDS)
@@ -271,23 +201,3 @@ def test_a_loss_is_unknown_once_nobody_sees_the_source_and_known_while_the_mirro
     assert (rehearsal.code, rehearsal.rows[0]["lost_max"], rehearsal.rows[0]["lost_min"]) == (0, None, 0)
     assert "the number of lost records is unknown: source last seen " in rehearsal.stderr
     assert (refused.code, error_of(refused)["code"]) == (3, "data_loss")
-
-    cluster.start()
-    with bench.start(properties) as process:
-        wait_until(
-            lambda: (
-                sum(row["lag_records"] or 0 for row in look(properties, "-g", app).rows) == late
-                and [row["rpo_records"] for row in look(properties, "-g", app).rows] == [0, 0]
-            ),
-            "the mirror to have caught up again",
-            PATIENCE_SECONDS,
-        )
-        assert loss(properties) == (0, 0)
-        cluster.kill()
-        assert loss(patient) == (0, 0)
-        time.sleep(UNSEEN_SECONDS)
-        assert loss(properties) == (None, 0)
-        measured(
-            f"the mirror was alive, and its source unseen for more than {UNSEEN_SECONDS} s: loss unknown"
-        )
-        process.kill_all()

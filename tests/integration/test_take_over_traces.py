@@ -372,11 +372,9 @@ def test_an_mm2_that_comes_back_is_said_once_and_so_is_its_end(guarded):
     ]
 
 
-@pytest.mark.parametrize("group", ["{source}-mm2", "workers-of-{source}", "mirrormaker2-cluster"])
-def test_a_group_of_mm2_s_name_with_members_is_named_and_waited_for(guarded, fleet, group):
-    """Dedicated MM2's own, the file's, and that of Strimzi's operator."""
+def test_a_group_of_mm2_s_name_with_members_is_named_and_waited_for(guarded, fleet):
     flow, topic = guarded("there.group.id = workers-of-here")
-    group = group.format(source=flow.source.alias)
+    group = f"workers-of-{flow.source.alias}"
     create_topic(fleet[TO].bootstrap, topic)
     member = Consumer(
         {

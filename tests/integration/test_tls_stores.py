@@ -100,40 +100,7 @@ def mirrored(bench):
     return path
 
 
-@pytest.mark.chaos
-def test_records_are_mirrored_with_jks_and_pkcs12_stores(bench, mirrored, tmp_path):
-    answer = run_mmtool(tmp_path / "run", "status", "-c", str(mirrored), "-o", "json")
-    found = {row["partition"]: row["lag_records"] for row in answer.rows if row["topic"] == TOPIC}
-    assert (answer.code, found) == (0, {0: 0, 1: 0}), answer.stderr
-
-
 def test_offsets_are_translated_with_jks_and_pkcs12_stores(mirrored, tmp_path):
     answer = run_mmtool(tmp_path / "run", "translate-offsets", "-g", "app", "-c", str(mirrored), "-o", "json")
     found = [(row["partition"], row["downstream_offset"], row["exactness"]) for row in answer.rows]
     assert (answer.code, found) == (0, [(0, 20, "exact"), (1, 20, "exact")]), answer.stderr
-
-
-def test_a_trust_store_of_another_authority_is_said(bench, tmp_path):
-    keytool = Keytool(tmp_path)
-    stranger = keytool.trust("stranger.jks", keytool.certificate(keytool.key("other.jks")))
-    path = bench.properties(TOPIC, **{"source.ssl.truststore.location": str(stranger)})
-    answer = run_mmtool(tmp_path / "run", "status", "-c", str(path), "--timeout", "6s")
-    assert (answer.code, "Traceback" in answer.stderr) == (9, False), answer.stderr
-    assert "cluster source" in answer.stderr
-
-
-def test_a_client_without_its_key_store_is_refused_by_the_brokers(bench, tmp_path):
-    path = bench.properties(TOPIC, **{"source.ssl.keystore.location": ""})
-    answer = run_mmtool(tmp_path / "run", "status", "-c", str(path), "--timeout", "6s")
-    assert (answer.code, "Traceback" in answer.stderr) == (9, False), answer.stderr
-    assert "cluster source" in answer.stderr
-
-
-def test_a_wrong_password_ends_commands_with_one_line_for_each_store(bench, tmp_path):
-    wrong = {f"source.ssl.{kind}.password": "canary-5eCr3t" for kind in ("truststore", "keystore")}
-    path = bench.properties(TOPIC, **wrong)
-    for words in (("config", "check"), ("replicate", "--until-caught-up")):
-        answer = run_mmtool(tmp_path / words[0], *words, "-c", str(path))
-        said = answer.stdout + answer.stderr
-        assert (answer.code, "canary" in said, "Traceback" in said) == (2, False, False), said
-        assert [said.count(f"correct {key}") for key in wrong] == [1, 1]

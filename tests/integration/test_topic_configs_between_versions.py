@@ -128,31 +128,6 @@ def test_a_config_that_the_target_does_not_take_is_adjusted_and_said_once_and_go
     assert "could not be changed" not in said
 
 
-def test_with_the_defaults_of_an_older_source_every_topic_is_made_and_mirrored(
-    old, fleet, tmp_path, topic_name
-):
-    """Every topic of 3.9 has ``message.downconversion.enable``, which 4.0 dropped."""
-    alias, target = OLD, fleet["target"]
-    names = [filled(old, f"{topic_name('defaults')}-both") for _ in range(2)]
-    config = flow(
-        tmp_path,
-        (alias, old),
-        ("west", target),
-        ",".join(names),
-        **{f"{alias}->west.use.defaults.from": "source"},
-    )
-    answer = run_mmtool(tmp_path, "replicate", "-c", str(config), "--until-caught-up")
-    assert answer.code == 0, answer.stderr
-    for name in names:
-        assert end_offsets(target.bootstrap, f"{alias}.{name}") == {0: RECORDS}
-        assert (
-            configs_of(target.bootstrap, [f"{alias}.{name}"])[f"{alias}.{name}"]["segment.bytes"]
-            == "1073741824"
-        )
-        (line,) = [line for line in answer.stderr.splitlines() if name in line and "downconversion" in line]
-        assert "message.downconversion.enable is true on" in line
-
-
 def test_a_topic_of_a_newer_source_is_mirrored_to_an_older_target(old, fleet, tmp_path, topic_name):
     """``internal.segment.bytes`` came with 4.1. The one broker of the target cannot keep two replicas."""
     source, alias = fleet["source"], "new"

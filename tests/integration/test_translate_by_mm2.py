@@ -14,7 +14,6 @@ from kit.black_hole import BlackHole
 from kit.kafka_tools import consumer_groups
 from kit.lookups import groups_of
 from kit.mm2_model import mm2_answer, mm2_store
-from kit.processes import run_mmtool
 from mmtool.kafka.mm2.mirror_maker import Mm2Topics
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.ports import patience
@@ -123,13 +122,6 @@ def test_no_answer_is_worse_than_mm2_s_own_checkpoint(mirrored, measured):
     measured(f"records read again by {GROUPS} groups, by mmtool's answers and MM2's checkpoints: {figures}")
     assert ours <= theirs
     assert ours.total() < theirs.total()
-
-
-def test_no_answer_of_the_command_skips_a_record_or_has_more_read_again_than_it_says(mirrored):
-    for row in mirrored.rows:
-        place, truth = (row["upstream_offset"], row["downstream_offset"]), truth_of(mirrored, row)
-        assert truth.skipped(*place) == []
-        assert truth.read_again(*place) <= row["reread_max"]
 
 
 def test_no_answer_skips_a_record_or_has_more_read_again_than_it_says(mirrored):
@@ -251,14 +243,6 @@ def test_without_its_source_every_group_has_an_answer_that_never_skips_and_the_l
     measured(f"emergency on MM2's flow: {again} read again of {told} at the most, {ended.seconds:.1f} s")
 
 
-def test_a_loss_that_nobody_knows_has_to_be_accepted(cut_off):
-    mm2, failover, named = cut_off
-    before = mm2.committed()
-    ended = failover("emergency", *named, "--execute", "--yes")
-    assert (ended.code, json.loads(ended.stdout)["errors"][0]["code"]) == (3, "data_loss")
-    assert mm2.committed() == before
-
-
 def test_an_emergency_is_executed_marked_and_taken_back_as_on_a_flow_of_mmtool_s(cut_off):
     mm2, failover, named = cut_off
     target, before = mm2.flow.target, mm2.committed()
@@ -320,25 +304,6 @@ def test_kafka_s_own_tool_takes_what_is_exported_and_exports_the_same_bytes(defa
 
     audited = default.run("groups", "audit", "-o", "json").rows
     assert {row["verdict"] for row in audited} == {"synced"}
-
-
-def test_what_kafka_s_tool_exports_can_be_imported(default, tmp_path):
-    group = default.groups[-1]
-    file = tmp_path / "reset.csv"
-    options = ("--reset-offsets", "--to-earliest", "--topic", default.remotes[default.plain])
-    file.write_text(consumer_groups(default.target, *options, "--export", "--group", group))
-    answer = run_mmtool(
-        tmp_path,
-        *("groups", "import", str(file), "-c", str(default.properties), "-s", "source", "-t", "target"),
-        *("-g", group),
-        *("--allow-rewind", "--execute", "--yes", "-o", "json"),
-    )
-    assert [(row["offset"], row["written"]) for row in answer.rows] == [(0, True), (0, True)], answer
-    assert {
-        commit.offset
-        for at, commit in groups_of(default.target).commits([group])[group].items()
-        if "plain" in at.topic
-    } == {0}
 
 
 def test_no_answer_is_before_what_mm2_has_committed_for_the_group(identity):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -15,14 +15,11 @@ from kit.bench import Bench
 from kit.exactness import flow_identity
 from kit.log_edit import edit_log
 from kit.processes import run_mmtool
-from mmtool.errors import MmtoolError
 from mmtool.kafka.state.marks import write_marks
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.translation.mm2_records import OffsetSync
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -128,18 +125,6 @@ def produce_known(bootstrap, topic, partitions):
     producer.flush()
 
 
-def test_a_first_run_mirrors_the_heartbeats_topic_that_it_creates_on_the_source(planted):
-    create_topic(planted.fleet["source"].bootstrap, "first", 1, 1)
-    properties = planted.properties("first", **{"source->target.heartbeats.replication.enabled": "true"})
-    assert planted.catch_up(properties).code == 0
-    found = verify(planted, properties)
-    assert {(row["topic"], row["verdict"]) for row in found.rows} == {
-        ("first", "identical"),
-        ("heartbeats", "identical"),
-    }
-    assert found.code == 0, found.stderr
-
-
 @pytest.fixture(scope="module")
 def mirrored(planted):
     """A topic mirrored to its end."""
@@ -214,79 +199,6 @@ def test_a_mirror_is_identical_until_it_is_damaged_and_then_each_defect_is_named
     assert rows[0]["first_difference"] == {"kind": "value", "upstream_offset": AT, "downstream_offset": AT}
     assert rows[2]["missing"] == 20
     assert rows[3]["first_difference"]["upstream_offset"] == AT
-
-
-def by_hand(partition, defect):
-    """The records that lie on the target, in order: each a source offset, or what was put there instead."""
-    good = [content(number, partition) for number in range(COUNT)]
-    one, two = good[AT], good[AT + 1]
-    return {
-        "value": [*good[:AT], one | {"value": b"w" + one["value"][1:]}, *good[AT + 1 :]],
-        "reordered": [*good[:AT], two, one, *good[AT + 2 :]],
-        "tail": good[:-20],
-        "missing": [*good[:AT], *good[AT + 1 :]],
-        "duplicated": [*good[:AT], one, *good[AT:]],
-        "timestamp": [*good[:AT], one | {"timestamp": one["timestamp"] + 7}, *good[AT + 1 :]],
-        "headers": [*good[:AT], one | {"headers": []}, *good[AT + 1 :]],
-        "foreign": [*good[:AT], {"value": b"from elsewhere"}, *good[AT:]],
-        "key": [*good[:AT], one | {"key": b"another"}, *good[AT + 1 :]],
-        "mapping": good,
-        "none": good,
-    }[defect]
-
-
-BY_HAND = (
-    "value", "reordered", "tail", "missing", "duplicated", "timestamp", "headers", "foreign", "key", "mapping", "none"
-)  # fmt: skip
-SHIFTS = {"missing": -1, "duplicated": 1, "foreign": 1}
-"""By how much later records lie further down than on the source."""
-
-
-def test_a_mirror_of_mm2_is_walked_from_its_syncs_and_each_defect_is_named(planted):
-    source, target = planted.fleet["source"], planted.fleet["target"]
-    create_topic(source.bootstrap, "hand", len(BY_HAND), 1)
-    produce_known(source.bootstrap, "hand", len(BY_HAND))
-    create_topic(target.bootstrap, "source.hand", len(BY_HAND), 1)
-    mirror, syncs = writer(target.bootstrap), writer(source.bootstrap)
-    with suppress(MmtoolError):  # another test's flow has made it
-        create_topic(source.bootstrap, "mm2-offset-syncs.target.internal", 1, 1)
-    for partition, defect in enumerate(BY_HAND):
-        for record in by_hand(partition, defect):
-            mirror.produce("source.hand", partition=partition, **record)
-        for number in (0, 100, 200, 300):
-            shift = SHIFTS.get(defect, 0) if number > AT else 0
-            shift += defect == "mapping" and number == 200
-            sync = OffsetSync(
-                TopicPartition("hand", partition), UpstreamOffset(number), DownstreamOffset(number + shift)
-            )
-            syncs.produce("mm2-offset-syncs.target.internal", key=sync.key(), value=sync.value(), partition=0)
-    mirror.flush()
-    syncs.flush()
-
-    found = verify(planted, planted.properties("hand"))
-    assert found.code == 8, found.stderr
-    rows = {BY_HAND[row["partition"]]: row for row in found.rows}
-    assert rows.pop("none")["verdict"] == "identical"
-    tail = rows.pop("tail")
-    assert (tail["verdict"], tail["missing"]) == ("incomplete", 20)
-    assert {defect: row["first_difference"]["kind"] for defect, row in rows.items()} == {
-        defect: defect for defect in rows
-    }
-    at = 200 if (mapping := rows.pop("mapping")) else 0
-    assert mapping["first_difference"] == {
-        "kind": "mapping",
-        "upstream_offset": at,
-        "downstream_offset": at + 1,
-    }
-    assert {row["first_difference"]["downstream_offset"] for row in rows.values()} <= {AT, AT + 1}
-    assert {row["verdict"] for row in rows.values()} == {"different"}
-
-
-def test_a_flow_that_never_ran_is_incomplete(bench):
-    create_topic(bench.fleet["source"].bootstrap, "never", 1, 1)
-    found = verify(bench, bench.properties("never"))
-    assert (found.code, found.rows[0]["verdict"]) == (8, "incomplete")
-    assert found.rows[0]["reason"].startswith("never_ran")
 
 
 def test_a_log_that_is_written_and_mirrored_meanwhile_is_identical_up_to_the_frontier(bench):

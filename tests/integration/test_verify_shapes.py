@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections import defaultdict
-from dataclasses import replace
 from datetime import timedelta
 
-import numpy as np
 import pytest
 from confluent_kafka import Producer
 
 from kit.batches import PlainRecord, batch_of
 from kit.both_ways import Pair
-from kit.exactness import flow_identity
 from kit.lab_admin import delete_records, delete_topic
 from kit.log_cleaner import CONFIGS, CompactedTopic, compact
 from kit.processes import run_mmtool
@@ -25,17 +22,13 @@ from mmtool.insight.verify.job import jobs_of, run_job
 from mmtool.insight.verify.preparation import prepare
 from mmtool.insight.verify.ranges import plan_ranges
 from mmtool.insight.verify.verdicts import Findings
-from mmtool.kafka.state.log_reader import read_log
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic
-from mmtool.translation.block_codec import decode_block, encode_block
-from mmtool.translation.runs import RunMap
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 COUNT = 2_000
 STEM = f"shape-{os.getpid()}"
-IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 APPEND_TIME = {"message.timestamp.type": "LogAppendTime"}
 OLD_MS = int(time.time() * 1000) - 3_600_000
 
@@ -196,58 +189,6 @@ def test_a_dead_letter_that_is_gone_is_a_missing_record(bench, shapes, compared)
     assert (row["verdict"], row["missing"], row["first_difference"]["kind"]) == ("different", 1, "missing")
 
 
-def test_stored_offset_runs_that_lead_to_another_record_are_a_mapping_difference(bench, shapes, compared):
-    """The records are the same; a block with a valid checksum says that they are one further down."""
-    flow, target = bench.flow(shapes), bench.fleet["target"]
-    identity = flow_identity(bench.fleet["source"], target)
-    blocks = [
-        (record, decode_block(record.value))
-        for record in read_log(flow.target, identity.runs_topic)
-        if record.value is not None
-    ]
-    record, block = [one for one in blocks if one[1].about.upstream == (of("singles"), 0)][-1]
-    assert block.runs.counts.tolist() == [400]
-    shifted = RunMap(np.array([0, 100]), np.array([0, 101]), np.array([100, 299]))
-    damaged = replace(block, runs=shifted)
-    writer = Producer({"bootstrap.servers": target.bootstrap, "log_level": 2})
-    writer.produce(identity.runs_topic, encode_block(damaged), record.key, record.partition)
-    writer.flush()
-    (row,) = verify(bench, shapes, "--topic", of("singles")).rows
-    writer.produce(identity.runs_topic, record.value, record.key, record.partition)
-    writer.flush()
-    assert (row["verdict"], row["mapping"]) == ("different", 299)
-    assert row["first_difference"] == {"kind": "mapping", "upstream_offset": 100, "downstream_offset": 101}
-    (row,) = verify(bench, shapes, "--topic", of("singles")).rows
-    assert row["verdict"] == "identical"
-
-
-@pytest.fixture(scope="module")
-def committed(bench):
-    """Identical names, and only what was committed."""
-    here = bench.fleet["source"].bootstrap
-    for name in ("own-tx", "own-plain"):
-        (aborted if name == "own-tx" else plain)(here, name)
-    lines = {"source.consumer.isolation.level": "read_committed", "replication.policy.class": IDENTITY}
-    properties = bench.properties(f"{STEM}-own-.*", **lines)
-    mirror(bench, properties)
-    return properties
-
-
-def test_transactions_read_committed_under_their_own_names_are_identical(bench, committed):
-    answer = verify(bench, committed)
-    assert (answer.code, {row["verdict"] for row in answer.rows}) == (0, {"identical"}), answer.stderr
-    assert len(answer.rows) == 4
-
-
-def test_renamed_topics_are_identical(bench):
-    plain(bench.fleet["source"].bootstrap, "renamed")
-    properties = bench.properties(of("renamed"), **{"mmtool.topic.rename.format": "${topic}-of-${source}"})
-    mirror(bench, properties)
-    answer = verify(bench, properties)
-    assert (answer.code, {row["verdict"] for row in answer.rows}) == (0, {"identical"}), answer.stderr
-    assert {row["target_topic"] for row in answer.rows} == {f"{of('renamed')}-of-source"}
-
-
 def test_records_born_on_both_sides_of_a_topic_are_no_foreign_ones(bench, tmp_path):
     pair = Pair(bench.fleet, tmp_path)
     pair.create_topics()
@@ -262,17 +203,3 @@ def test_records_born_on_both_sides_of_a_topic_are_no_foreign_ones(bench, tmp_pa
         ("source", "target"),
         ("target", "source"),
     }
-
-
-def test_the_canary_of_a_smoke_test_is_identical(bench):
-    plain(bench.fleet["source"].bootstrap, "beside")
-    properties = bench.properties(of("beside"))
-    with bench.start(properties, "-o", "json") as process:
-        process.wait_line("caught_up", 90)
-        smoke = run_mmtool(bench.directory / "smoke", "smoke", "-c", str(properties))
-        process.stop()
-    assert smoke.code == 0, smoke.stderr
-    rows = verify(bench, properties).rows
-    canary = [row for row in rows if row["topic"].startswith("mmtool-")]
-    assert canary
-    assert [row for row in rows if row["verdict"] != "identical"] == []
