@@ -2,6 +2,8 @@
 
 import pytest
 
+from kit.wiring import wire
+
 
 @pytest.fixture
 def failover(mmtool, scene):
@@ -11,3 +13,14 @@ def failover(mmtool, scene):
         return mmtool("failover", command, *arguments, "-c", scene.config, "-o", "json")
 
     return run
+
+
+@pytest.fixture
+def wired(monkeypatch):
+    """``wired(scene)``: commands meet the scene, which comes back, where they would connect to clusters."""
+
+    def on(scene):
+        wire(scene, lambda at, value: monkeypatch.setattr(f"mmtool.{at}", value))
+        return scene
+
+    return on

@@ -1,7 +1,5 @@
 """``mmtool acls`` prints rights without asking a cluster."""
 
-import json
-
 import pytest
 
 FILE = """\
@@ -31,11 +29,6 @@ def test_the_document_has_the_contracts_keys(acls, words):
 def test_several_purposes_are_listed_together(acls):
     both = acls("--for", "read", "--for", "smoke", "-o", "json").rows
     assert {"mmtool-canary", "orders"} <= {row["name"] for row in both}
-
-
-def test_a_failure_is_a_document_as_well(mmtool, tmp_path):
-    answer = mmtool("acls", "-c", tmp_path / "absent", "--for", "read", "--format", "json")
-    assert (answer.code, json.loads(answer.stdout)["errors"][0]["code"]) == (2, "config")
 
 
 @pytest.mark.parametrize(

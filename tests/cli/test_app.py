@@ -50,19 +50,6 @@ def test_nothing_typed_is_a_usage_error_that_shows_help_on_stderr(mmtool):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--no-such"], "no such option: --no-such"),
-        (["no-such"], "no such command 'no-such'"),
-    ],
-)
-def test_a_mistyped_line_is_said_in_two_lines(mmtool, arguments, message):
-    ended = mmtool(*arguments)
-    assert (ended.code, ended.stdout) == (2, "")
-    assert ended.stderr == f"error: {message}\nremedy: see `mmtool --help`\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
         ("replicate --every 0", "invalid value for '--every': must be 1 or more"),
         ("replicate --every x", "invalid value for '--every': must be a whole number"),
         ("lab up --brokers 10", "invalid value for '--brokers': must be 9 or less"),
@@ -117,16 +104,6 @@ def test_a_reader_that_goes_away_is_no_error():
     ran = subprocess.run([bash, "-c", line], check=False, capture_output=True, text=True, cwd=ROOT)
     assert "Traceback" not in ran.stderr
     assert "Exception ignored" not in ran.stderr
-
-
-@pytest.mark.parametrize(("shell", "name"), [("bash", "mmtool"), ("zsh", "_mmtool"), ("fish", "mmtool.fish")])
-def test_the_committed_completions_are_what_typer_writes(shell, name):
-    script = Path(sys.executable).with_name("mmtool")
-    ran = subprocess.run(
-        [script], check=True, capture_output=True, env=os.environ | {"_MMTOOL_COMPLETE": f"source_{shell}"}
-    )
-    written = ran.stdout.removeprefix(b"\n")  # zsh loads a file whose first line says #compdef
-    assert (ROOT / "completions" / name).read_bytes() == written, "run `make completions`"
 
 
 def test_completion_offers_the_commands():

@@ -83,18 +83,6 @@ def test_however_a_command_ends_json_is_one_document(mmtool, commands, error):
     assert (document["command"], document["data"], len(document["errors"])) == ("probe-it", [], 1)
 
 
-def test_a_mistyped_option_points_at_the_commands_own_help(mmtool, commands):
-    commands(probe=raising(RuntimeError("not reached")))
-    ended = mmtool("probe-it", "--outputt", "json")
-    assert (ended.code, ended.stderr.splitlines()[1]) == (2, "remedy: see `mmtool probe-it --help`")
-
-
-def test_a_wrong_format_names_the_right_ones(mmtool, commands):
-    commands(probe=raising(RuntimeError("not reached")))
-    err = mmtool("probe-it", "-o", "yaml").stderr
-    assert all(word in err for word in ("yaml", "table", "json", "csv"))
-
-
 @pytest.mark.parametrize(
     ("options", "heard"), [([], "a\n"), (["-q"], ""), (["-v"], "a\nb\n"), (["--quiet", "-vv"], "a\nb\n")]
 )

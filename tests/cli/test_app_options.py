@@ -138,26 +138,6 @@ def test_declining_is_a_refusal_that_changed_nothing(answering, answer):
 
 
 @pytest.mark.parametrize(
-    ("command", "says"),
-    [
-        ("status", "Default: every enabled flow"),
-        ("failover list", "Default: every enabled flow"),
-        ("flow seek", "needed when several flows are enabled"),
-        ("failover planned", "needed when several flows are enabled"),
-    ],
-)
-def test_the_help_says_whether_a_command_works_on_one_flow_or_on_all(mmtool, command, says):
-    assert says in " ".join(mmtool(*command.split(), "--help").stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("command", "default"), [("status", "30s"), ("doctor", "8s"), ("metrics", "10s"), ("smoke", "2m")]
-)
-def test_the_help_of_timeout_names_the_commands_own_default(mmtool, command, default):
-    assert f"(default {default}" in " ".join(mmtool(command, "--help").stdout.split())
-
-
-@pytest.mark.parametrize(
     ("line", "message"),
     [
         ("failover planned -g app --all-groups", "--all-groups and --group exclude each other"),

@@ -13,14 +13,12 @@ MEMBER = (Member("app-1", "/10.0.0.9"),)
 
 
 @pytest.fixture
-def scene(tmp_path, monkeypatch):
+def scene(tmp_path, wired):
     """Of ``orders`` 20 records are mirrored from east to west."""
     made = Scene(tmp_path)
     made.has("orders", 20)
     made.mirrored("orders", 0, [(0, 0, 20)], 20)
-    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
-    return made
+    return wired(made)
 
 
 @pytest.fixture
@@ -44,13 +42,9 @@ def error(answer):
 @pytest.mark.parametrize(
     ("is_active_on", "code"), [("east", "active_on_target"), ("west", "active_on_source")]
 )
-def test_a_failback_says_where_its_consumers_have_to_stop(mmtool, tmp_path, monkeypatch, is_active_on, code):
+def test_a_failback_says_where_its_consumers_have_to_stop(mmtool, tmp_path, wired, is_active_on, code):
     """Groups go from west back to east: the flow's target is where they are read."""
-    made = ThereAndBack(tmp_path)
-    monkeypatch.setattr(
-        "mmtool.failover.service.connections.both_ways", lambda flow, back, timeout: made.both
-    )
-    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
+    made = wired(ThereAndBack(tmp_path))
     cluster = {"east": made.source, "west": made.target}[is_active_on]
     cluster.groups.members["app"] = MEMBER
     answer = mmtool("failover", "failback", "-g", "app", "-c", made.config, "-o", "json")
@@ -59,14 +53,6 @@ def test_a_failback_says_where_its_consumers_have_to_stop(mmtool, tmp_path, monk
     assert error(answer)["remedy"] == (
         f"stop the group's consumers on {is_active_on}, and wait until their sessions end (session.timeout.ms)"
     )
-
-
-@pytest.mark.parametrize("is_active_on", ["east", "west"])
-def test_so_does_a_planned_failover(run, scene, is_active_on):
-    scene.commits("app", "orders", 7)
-    {"east": scene.source, "west": scene.target}[is_active_on].groups.members["app"] = MEMBER
-    answer = run("failover", "planned", "-g", "app")
-    assert error(answer)["remedy"].startswith(f"stop the group's consumers on {is_active_on},")
 
 
 def test_a_commit_past_the_source_s_end_is_said_to_be_so_on_the_source(run, scene):
@@ -117,11 +103,6 @@ def test_a_rewind_names_both(run, scene, words, read, written):
     reason, said = detail(run("translate-offsets", *words, "-g", "app"))
     assert reason == "would_rewind"
     assert said.startswith(f"the group's commit on {written} is ahead of the offset translated from {read}")
-
-
-def test_an_audit_names_the_target(run, scene):
-    scene.commits("app", "orders", 7)
-    assert run("groups", "audit", "-g", "app").rows[0]["reason"] == "nothing is committed on west"
 
 
 @pytest.mark.parametrize("reason", list(Reason))

@@ -17,14 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.scene import half_read
-from kit.wiring import wire_failovers
 from mmtool.commands import _completion, _name_refresh
 from mmtool.errors import UnreachableError
 from mmtool.plain_text import shell_word
 from mmtool.runtime import known_names
 
 ROOT = Path(__file__).parents[2]
-SHELLS = ("bash", "zsh", "fish")
 HEAVY = {"aiokafka", "confluent_kafka", "numpy", "pandas", "py4j", "pyspark", "rich", "structlog"}
 TIMES_TYPER = 4
 """A start that only imports typer takes some 75 ms on an idle machine; four of them are 300 ms."""
@@ -98,10 +96,9 @@ def test_names_of_the_cache_are_offered(cached, words, offered):
     assert tab(command, "-c", cached, *rest) == offered
 
 
-@pytest.mark.parametrize("verb", ["show", "resume", "cancel", "rollback"])
-def test_ids_of_operations_are_offered(cached, verb):
+def test_ids_of_operations_are_offered(cached):
     ids = ["20260101T000000Z-5eed01", "20260102T000000Z-5eed02"]
-    assert sorted(tab("failover", verb, "-c", cached, "2026")) == ids
+    assert sorted(tab("failover", "show", "-c", cached, "2026")) == ids
 
 
 def test_the_newest_operations_are_those_that_are_kept_and_offered(cached, monkeypatch):
@@ -125,7 +122,7 @@ def test_the_file_of_the_environment_counts(cached, monkeypatch):
     assert tab("status", "-s", "") == ["east", "west"]
 
 
-@pytest.mark.parametrize("content", [b"", b"not json", b"[1]", b'{"aliases": 7}', b"\xff\xfe"])
+@pytest.mark.parametrize("content", [b"not json", b'{"aliases": 7}'])
 def test_a_damaged_cache_offers_nothing_and_says_nothing(cached, content):
     for path in (cached.parent / "cache").rglob("*.json"):
         path.write_bytes(content)
@@ -220,11 +217,9 @@ def test_a_file_of_another_user_makes_tab_ask_no_cluster(cached, monkeypatch):
 
 
 @pytest.fixture
-def scene(tmp_path, monkeypatch):
+def scene(tmp_path, monkeypatch, wired):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    made = half_read(tmp_path)
-    wire_failovers(made, lambda name, value: monkeypatch.setattr(f"mmtool.{name}", value))
-    return made
+    return wired(half_read(tmp_path))
 
 
 def test_the_process_in_the_background_asks_both_clusters(scene):
@@ -293,15 +288,14 @@ main(sys.argv[1:])
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_waits_for_no_heavy_library(cached, shell):
+def test_a_shell_waits_for_no_heavy_library(cached):
     for words in (["status", "-c", str(cached), "-s", ""], [""]):
         ran = subprocess.run(
             [sys.executable, "-c", LOADED],
             check=True,
             capture_output=True,
             text=True,
-            env=os.environ | asked_by(shell, ["mmtool", *words]),
+            env=os.environ | asked_by("bash", ["mmtool", *words]),
         )
         assert HEAVY & set(json.loads(ran.stdout.splitlines()[-1])) == set()
 
@@ -315,9 +309,8 @@ def seconds(environ, program=("-m", "mmtool")):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shell", SHELLS)
-def test_a_shell_has_its_answer_at_once_while_no_cluster_answers(cached, shell):
+def test_a_shell_has_its_answer_at_once_while_no_cluster_answers(cached):
     known_names.remember(cached, "east", groups=[f"group-{number}" for number in range(20_000)])
-    asked = asked_by(shell, ["mmtool", "status", "-c", str(cached), "-g", "group-1"])
+    asked = asked_by("bash", ["mmtool", "status", "-c", str(cached), "-g", "group-1"])
     pairs = [(seconds(asked), seconds({}, ("-c", "import typer"))) for _ in range(5)]
     assert median(ours / bare for ours, bare in pairs) < TIMES_TYPER

@@ -26,7 +26,7 @@ def keys(tmp_path_factory):
 
 
 @pytest.fixture
-def scene(tmp_path, monkeypatch):
+def scene(tmp_path, wired):
     """``app`` is at 12 of 20 records, mirrored to the end."""
     made = Scene(tmp_path)
     made.has("orders", 20)
@@ -35,16 +35,7 @@ def scene(tmp_path, monkeypatch):
     made.told("app", "orders", (12, 12))
     made.holds(made.source, "orders", enumerate(CONTENTS))
     made.holds(made.target, "east.orders", enumerate(CONTENTS))
-    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
-    monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
-    monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
-    monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: made.side)
-    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr(
-        "mmtool.failover.service.connections.operation_lock_of", lambda flow, timeout: made.lock
-    )
-    monkeypatch.setattr("mmtool.failover.service.connections.written_at", lambda *_: made.target)
-    return made
+    return wired(made)
 
 
 @pytest.fixture

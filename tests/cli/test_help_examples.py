@@ -5,7 +5,6 @@ import shlex
 from pathlib import Path
 
 import pytest
-import typer
 
 from kit.command_tree import commands, is_group, parsed
 from kit.consoles import InProcess
@@ -47,11 +46,6 @@ def test_the_examples_of_the_root_are_lines_that_typer_takes(mmtool):
         ("mmtool", "replicate"),
         ("mmtool", "failover planned"),
     ]
-
-
-def test_an_example_with_a_wrong_option_would_be_noticed():
-    with pytest.raises(typer.TyperException):
-        parsed(["status", "--no-such-option"])
 
 
 def test_no_example_changes_a_cluster_without_a_rehearsal():

@@ -43,10 +43,6 @@ def test_it_says_what_config_check_says_and_what_to_do_next(init, path):
     assert f"   mmtool replicate -c {path} --until-caught-up\n" in said
 
 
-def test_without_a_name_the_file_is_mm2_properties_here(mmtool, path):
-    assert (mmtool("init", *BOTH, "--no-probe").code, path.exists()) == (0, True)
-
-
 def test_mmtool_config_names_the_file(mmtool, path, monkeypatch):
     monkeypatch.setenv("MMTOOL_CONFIG", "named.properties")
     assert (mmtool("init", *BOTH, "--no-probe").code, path.with_name("named.properties").exists()) == (
@@ -59,11 +55,6 @@ def test_an_existing_file_is_refused_and_forced(init, path):
     path.write_text("mine")
     assert (init().code, path.read_text()) == (3, "mine")
     assert (init("--force").code, settings_in(path)["clusters"]) == (0, "east, west")
-
-
-def test_the_refusal_of_an_existing_file_is_a_document_too(init, path):
-    path.write_text("mine")
-    assert json.loads(init("-o", "json").stdout)["errors"][0]["code"] == "file_exists"
 
 
 def test_only_its_owner_can_read_the_file(init, path):
@@ -120,12 +111,6 @@ def test_a_secret_that_is_not_in_place_yet_is_named_and_the_file_is_there(init, 
     assert (ended.code, path.exists(), error["code"]) == (7, True, "not_usable_yet")
     assert "the environment variable EAST_PASSWORD is not set" in error["message"]
     assert error["remedy"].endswith(f"`mmtool config check -c {path}`")
-
-
-def test_the_secret_itself_gets_neither_into_the_file_nor_onto_the_screen(init, path, monkeypatch):
-    monkeypatch.setenv("EAST_PASSWORD", "canary-5eCr3t")
-    ended = init(*LOGIN, "--debug", "-vv")
-    assert "canary-5eCr3t" not in path.read_text() + ended.stdout + ended.stderr
 
 
 def test_a_password_instead_of_a_place_is_refused_and_not_repeated(init, path):
@@ -206,8 +191,3 @@ def test_leaving_the_questions_writes_nothing(path, typed, code):
     line = [sys.executable, "-m", "mmtool", "init"]
     ended, said = on_a_terminal(line, (b"mirror from", b"east\n"), (b"servers of east", typed))
     assert (ended, list(path.parent.iterdir())) == (code, []), said.decode()
-
-
-def test_options_that_suffice_ask_nothing_on_a_terminal(path):
-    code, said = on_a_terminal([sys.executable, "-m", "mmtool", "init", *BOTH, "--no-probe"])
-    assert (code, path.exists(), b"[PLAINTEXT]" in said) == (0, True, False)

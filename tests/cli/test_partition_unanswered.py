@@ -20,7 +20,7 @@ SIDES = {"east": "orders-b", "west": "east.orders-b"}
 
 
 @pytest.fixture
-def scene(tmp_path, monkeypatch):
+def scene(tmp_path, wired):
     """``orders-a`` and ``orders-b`` are mirrored, ``LONG`` cannot be; a reads the first, b both, c all three."""
     made = Scene(tmp_path)
     for topic in ("orders-a", "orders-b"):
@@ -32,14 +32,7 @@ def scene(tmp_path, monkeypatch):
             made.commits(group, topic, 7)
     made.commits("c", LONG, 7)
     made.commits("c", "orders-a", 7)
-    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
-    monkeypatch.setattr("mmtool.failover.service.connections.engine_drain", lambda: made)
-    monkeypatch.setattr("mmtool.failover.service.connections.tools", made.tools)
-    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
-    monkeypatch.setattr(
-        "mmtool.failover.service.connections.operation_lock_of", lambda flow, timeout: made.lock
-    )
-    return made
+    return wired(made)
 
 
 @pytest.fixture
@@ -143,8 +136,7 @@ def test_a_rehearsal_names_a_topic_that_cannot_be_on_the_target(run):
     )
 
 
-def test_an_emergency_moves_who_does_not_read_it(run, scene, monkeypatch):
-    monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: scene.side)
+def test_an_emergency_moves_who_does_not_read_it(run, scene):
     for group, topics in {"a": ["orders-a"], "b": ["orders-b"]}.items():
         scene.told(group, topics[0], (7, 7))
     scene.mm2.held["c"] = {TopicPartition(LONG, 0): StoredCheckpoint(OffsetPair(7, 7, 0))}

@@ -64,20 +64,6 @@ def test_with_a_read_only_source_no_canary_is_written(smoke, scene, options, lin
     assert scene.canary.here == []
 
 
-def test_the_junit_report_has_a_case_for_each_step(smoke, tmp_path):
-    path = tmp_path / "smoke.xml"
-    assert smoke("--junit", path).code == 0
-    suite = suite_of(path)
-    assert (suite.get("name"), suite.get("tests"), suite.get("failures")) == (
-        "mmtool smoke east->west",
-        "8",
-        "0",
-    )
-    cases = {case.get("name"): case for case in suite}
-    assert float(cases["owner"].get("time")) >= 0
-    assert cases["owner"].find("system-out").text == "mmtool runs east->west: host-1, pid 4711"
-
-
 def test_the_junit_report_is_written_when_a_step_fails_and_those_behind_it_are_skipped(
     smoke, scene, tmp_path
 ):

@@ -19,7 +19,6 @@ from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.position_trails import PositionTrails
 from mmtool.plan.flow.status import NOT_YET, FlowMember
 from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecord, RefusedRecord, State
-from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.topics.facts import source_deleted
 from mmtool.plan.topics.retention import Retention
 from mmtool.plan.words import GRANT_IT
@@ -157,32 +156,12 @@ def test_a_flow_that_never_ran_is_one_row(rows):
     )
 
 
-def test_the_lag_of_a_flow_that_nobody_runs_is_told_from_the_books(rows, scene):
-    scene.ran(15, 10)
-    scene.wrote(0, 15, seconds_ago=60)
-    behind, level = rows()
-    assert (behind["state"], behind["lag_records"], round(behind["lag_seconds"])) == ("idle", 6, 60)
-    assert (level["state"], level["lag_records"], level["lag_seconds"]) == ("idle", 0, 0.0)
-
-
 def test_a_pump_that_has_passed_the_end_within_a_second_is_not_behind(rows, scene):
     """It had not written so when it was first looked at."""
     scene.runs(15, 10)
     looks = iter([15, 21])
     scene.watch.heard = lambda: scene.stands(0, next(looks))
     assert rows()[0]["lag_records"] == 0
-
-
-def test_a_topic_that_was_never_mirrored_has_rows_of_its_own(rows, scene):
-    scene.runs(21, 10)
-    scene.has("orders-new", 4)
-    new = rows()[-1]
-    assert (new["topic"], new["partition"], new["state"], new["target_topic"]) == (
-        "orders-new",
-        0,
-        "never_ran",
-        "east.orders-new",
-    )
 
 
 def test_one_topic_may_be_asked_for(rows, status, scene):
@@ -203,18 +182,6 @@ def test_the_gate_is_about_the_lag(rows, scene, seconds_ago, limit, code):
     assert len(rows("--max-lag-seconds", limit, code=code)) == 2
 
 
-def test_records_that_retention_is_about_to_delete_unmirrored_are_told_before_it_does(rows, scene):
-    scene.ran(15, 10)
-    scene.wrote(0, 15, seconds_ago=3_000)
-    scene.watch.keeps["orders"] = Retention(ms=3_600_000)
-    waiting, at_end = rows()
-    assert waiting["reason"].endswith(
-        " in 9 minutes, the source may delete records that are not mirrored yet (retention.ms): raise"
-        " retention.ms on the source, at least until the lag is 0"
-    )
-    assert "may delete" not in at_end["reason"]
-
-
 def test_a_full_log_that_is_about_to_delete_what_is_not_mirrored_is_told_of(rows, scene):
     """Its first record of now, 2,000 s older, is deleted next."""
     scene.ran(15, 10)
@@ -227,20 +194,6 @@ def test_a_full_log_that_is_about_to_delete_what_is_not_mirrored_is_told_of(rows
         "in 33 minutes, the source may delete records that are not mirrored yet (retention.bytes): raise"
         " retention.bytes on the source, at least until the lag is 0"
     )
-
-
-def test_what_the_source_has_deleted_unmirrored_is_told_with_the_lag_of_what_is_left(rows, scene):
-    """Before any mirror starts that could halt for it; of what was mirrored or was never to be nothing is said."""
-    scene.ran(5, 10)
-    scene.wrote(0, 15, seconds_ago=60)
-    scene.source.logs[TopicPartition("orders", 0)] = Bounds(15, 21)
-    scene.source.logs[TopicPartition("orders", 1)] = Bounds(10, 10)
-    lost, level = rows()
-    assert lost["reason"] == (
-        "replicate is not running; the source deleted offsets 5 to 14 before they were mirrored"
-    )
-    assert (lost["state"], lost["lag_records"], round(lost["lag_seconds"])) == ("idle", 16, 60)
-    assert level["reason"] == "replicate is not running"
 
 
 def test_a_halt_that_names_what_the_source_deleted_is_not_said_twice(rows, scene):
@@ -323,13 +276,6 @@ def test_of_a_deleted_topic_that_nobody_means_any_more_nothing_is_told(rows, sta
     assert status("--topic", "orders").code == 2
 
 
-def test_a_topic_that_has_failed_over_says_so_when_its_source_is_deleted(rows, scene):
-    scene.runs(15, 10)
-    scene.watch.marked(FailedOverRecord("orders", True, "fo-7", "ann@east", 1))
-    scene.lost()
-    assert {(row["state"], "fo-7" in row["reason"]) for row in rows()} == {("failed_over", True)}
-
-
 def test_a_topic_that_its_owner_does_not_mirror_at_all_is_halted_with_the_reason(rows, scene):
     """Also one of which some was mirrored; what an earlier owner refused is over."""
     scene.ran(21)
@@ -366,11 +312,6 @@ def test_a_topic_that_the_source_only_hides_is_not_called_deleted(rows, scene):
     assert {(row["state"], row["reason"]) for row in rows()} == {
         ("halted", f"DESCRIBE on source topic orders {GRANT_IT}")
     }
-
-
-def test_a_mirror_without_lag_passes_the_gate_whether_anybody_runs_it_or_not(rows, scene):
-    scene.ran(21, 10)
-    rows("--max-lag-seconds", "0", code=0)
 
 
 @pytest.mark.parametrize("kind", ["halted", "never ran", "new topic"])
@@ -508,22 +449,6 @@ def test_how_fast_a_partition_is_mirrored_and_how_long_it_is_in_its_state_are_th
     assert (second["records_per_second"], second["state_seconds"]) == (None, None)
     said = status().stderr
     assert "2 partitions: 2 caught_up for 10s; 1 rec/s, 0.1 kB/s; lag 0" in said
-
-
-def test_a_flow_that_nobody_runs_says_since_when_and_has_no_rate(rows, scene):
-    scene.watch.view.trails = PositionTrails()
-    scene.ran(21, 10)
-    scene.stands(0, 1, seconds_ago=80)
-    scene.stands(0, 21, seconds_ago=60)
-    first, _ = rows()
-    assert (first["state"], first["records_per_second"], first["bytes_per_second"]) == ("idle", None, None)
-    assert 60 <= first["state_seconds"] < 70
-
-
-def test_a_failed_over_partition_says_since_when(rows, scene):
-    scene.runs(21, 10)
-    scene.watch.marked(FailedOverRecord("orders", True, "fo-7", "ann@east", int(time.time() * 1000) - 90_000))
-    assert [90 <= row["state_seconds"] < 95 for row in rows()] == [True, True]
 
 
 def test_watching_says_how_the_lag_changes_and_when_it_is_caught_up(status, scene, monkeypatch):

@@ -126,15 +126,3 @@ def test_with_both_clusters_away_there_is_the_error_alone(status, scene):
 def test_a_gate_on_the_mirror_s_lag_is_not_for_groups(status):
     ended = status("--groups", "--max-lag-seconds", "5")
     assert (ended.code, ended.stdout) == (2, "")
-
-
-def test_watching_groups_is_one_document_per_line(status, scene, monkeypatch):
-    looks = iter([None, None])
-
-    def sleep(_):
-        if next(looks, "end") == "end":
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr("mmtool.output.render.time.sleep", sleep)
-    ended = status("--groups", "--watch", "-o", "json")
-    assert (ended.code, len(ended.stdout.splitlines())) == (130, 3)

@@ -7,12 +7,11 @@ import pytest
 from kit.scene import Scene
 from mmtool.errors import UnreachableError
 from mmtool.translation.blocks import Gap
-from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset
 
 
 @pytest.fixture
-def scene(tmp_path, monkeypatch):
+def scene(tmp_path, wired):
     """MM2 has mirrored the first of three partitions, mmtool the second and, from record 100 on, the third."""
     made = Scene(tmp_path)
     made.has("orders", 300, 300, 300)
@@ -20,8 +19,7 @@ def scene(tmp_path, monkeypatch):
     made.mirrored("orders", 1, [(0, 0, 300)], 300)
     made.mirrored("orders", 2, [(100, 100, 200)], 300, start=(100, 100))
     made.mirrored_by_mm2("orders", 2, 300, (0, 0), (99, 99))
-    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
-    return made
+    return wired(made)
 
 
 @pytest.fixture
@@ -116,35 +114,6 @@ def test_refined_below_the_first_sync_the_walk_begins_where_the_logs_do(rows, sc
     assert rows("--refine")[0] == ("records", 150, "exact", 0)
 
 
-def test_below_the_first_sync_that_mm2_ever_sent_a_group_begins_at_the_log_start(rows, scene):
-    for cluster, topic in ((scene.source, "orders"), (scene.target, "east.orders")):
-        scene.holds(cluster, topic, [(n, f"{n}") for n in range(300)])
-    scene.mirrored_by_mm2("orders", 0, 300, (202, 202))
-    scene.mm2.from_start = True
-    scene.commits("app", "orders", 150)
-    assert rows()[0] == ("offset_syncs", 0, "bounded", 202)
-    assert rows("--refine")[0] == ("records", 150, "exact", 0)
-
-
-def test_refined_where_a_checkpoint_tells_below_the_first_sync_the_walk_begins_where_the_logs_do(rows, scene):
-    for cluster, topic in ((scene.source, "orders"), (scene.target, "east.orders")):
-        scene.holds(cluster, topic, [(n, f"{n}") for n in range(300)])
-    scene.mirrored_by_mm2("orders", 0, 300, (202, 202))
-    scene.mm2.points[TopicPartition("orders", 0)] = [OffsetPair(100, 60, 0)]
-    scene.commits("app", "orders", 150)
-    assert rows()[0] == ("offset_syncs", 60, "bounded", 142)
-    assert rows("--refine")[0] == ("records", 150, "exact", 0)
-
-
-def test_refined_below_the_beginning_of_the_mirror_a_position_stays_ambiguous(rows, scene):
-    """MM2 began at record 100: nothing on the target is what the group comes to next."""
-    scene.holds(scene.source, "orders", [(n, f"{n}") for n in range(300)])
-    scene.holds(scene.target, "east.orders", [(n - 100, f"{n}") for n in range(100, 300)])
-    scene.mirrored_by_mm2("orders", 0, 200, (202, 102))
-    scene.commits("app", "orders", 50)
-    assert rows("--refine", code=3)[0] == ("records", None, "refused", None)
-
-
 def test_a_stretch_too_long_to_be_held_in_memory_is_left_bounded_and_said(mmtool, scene):
     scene.has("orders", 900_000, 300, 300)
     scene.mirrored_by_mm2("orders", 0, 900_000, (0, 0), (800_000, 800_000))
@@ -179,12 +148,6 @@ def test_only_commits_of_the_source_can_be_refined(mmtool, scene):
     ended = mmtool("translate-offsets", "-c", scene.config, "--refine", "--reverse")
     assert ended.code == 2
     assert "--refine and --reverse exclude each other" in ended.stderr
-
-
-def test_a_partition_that_nobody_tells_of_was_never_mirrored(rows, scene):
-    scene.mm2.syncs.clear()
-    scene.commits("app", "orders", 150)
-    assert rows("-g", "app", code=3)[0] == (None, None, "refused", None)
 
 
 def test_records_that_cannot_be_read_are_counted_and_passed_over(mmtool, scene):

@@ -15,7 +15,7 @@ mmtool.unit.shop.groups = app, mail.*
 
 
 @pytest.fixture
-def scene(tmp_path, monkeypatch):
+def scene(tmp_path, wired):
     """``app`` reads orders and payments, ``mailer`` orders; ``ledger`` reads both and is of no unit."""
     made = Scene(tmp_path, UNITS)
     made.config.write_text(made.config.read_text().replace("orders.*", "orders, payments"))
@@ -27,10 +27,7 @@ def scene(tmp_path, monkeypatch):
         for topic in ("orders", "payments")[:topics]:
             made.commits(group, topic, 5)
             made.told(group, topic, (5, 5), at_ms=int(time.time() * 1000))
-    monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: made.clusters)
-    monkeypatch.setattr("mmtool.failover.service.connections.target_side", lambda flow, timeout: made.side)
-    monkeypatch.setattr("mmtool.failover.service.connections.journal", lambda *_, **__: made.journal)
-    return made
+    return wired(made)
 
 
 @pytest.fixture
