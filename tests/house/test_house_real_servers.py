@@ -14,7 +14,6 @@ WITH_SPARK = {
     "test_ci_example.py": "the workflow of a page, as users run it",
     "test_demo.py": "the tour of a first quarter of an hour, as users run it",
     "test_documented.py": "the console blocks of pages, as users type them",
-    "test_log_format_e2e.py": "a worker on a Spark cluster has the name of its executor",
     "test_offsets_in_spark.py": "Spark jobs of users",
     "test_replicate_live.py": "two tasks share a throttle",
     "test_replicate_memory.py": "memory of Spark's workers",
@@ -28,7 +27,7 @@ WITH_SPARK = {
 """The files of `make test-all` whose tests start Spark, and why."""
 PROMISES = 7
 """Files of `make test` whose tests start Spark: promises are tested with what users run."""
-CLUSTERS = {"test": 1, "test-all": 45}
+CLUSTERS = {"test": 1, "test-all": 40}
 """Places that start clusters other than the session's, by the target of the Makefile that runs them."""
 STARTERS = {"Fleet.of", "Fleet", "secure_pair", "Cluster"}
 

@@ -14,6 +14,7 @@ from kit.black_hole import BlackHole
 from kit.kafka_tools import consumer_groups
 from kit.lookups import groups_of
 from kit.mm2_model import mm2_answer, mm2_store
+from kit.processes import run_mmtool
 from mmtool.kafka.mm2.mirror_maker import Mm2Topics
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.ports import patience
@@ -104,6 +105,31 @@ def test_every_group_has_an_answer_that_names_what_it_was_told_by(mirrored):
     assert {row["knowledge"] for row in mirrored.rows} == {"offset_syncs"}
     assert {row["exactness"] for row in mirrored.rows} == {"exact", "bounded"}
     assert len(mirrored.rows) == (GROUPS + 1) * len(mirrored.places)
+
+
+def test_what_mm2_mirrored_is_identical_and_shown_as_mirrored_by_it(mirrored):
+    """Transactions and compacted topics included."""
+    flow = (
+        "-c",
+        str(mirrored.properties),
+        "-s",
+        mirrored.flow.source.alias,
+        "-t",
+        mirrored.flow.target.alias,
+    )
+    verified, status = (
+        [row for row in answer.rows if row["topic"] in mirrored.topics]
+        for answer in (
+            run_mmtool(mirrored.properties.parent, command, *flow, "-o", "json")
+            for command in ("verify", "status")
+        )
+    )
+    assert [row for row in verified if row["verdict"] != "identical"] == []
+    assert len(verified) == len(status) == len(mirrored.places)
+    assert min(row["records_compared"] for row in verified) > 100
+    assert {(row["lag_records"], row["reason"].partition(",")[0]) for row in status} == {
+        (0, "mirrored by MirrorMaker 2")
+    }
 
 
 def test_no_answer_is_worse_than_mm2_s_own_checkpoint(mirrored, measured):

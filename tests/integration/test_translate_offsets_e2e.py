@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from kit.processes import run_mmtool
 from mmtool.failover.commits.group_sync import GroupSync
 from mmtool.insight.flow_now import connect
 from mmtool.lab.load import Load, produce
-from mmtool.lab.ports import patience
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.translation.types import TopicPartition
@@ -112,19 +110,6 @@ def test_every_commit_is_answered_exactly(run, stem):
     assert (answer.code, found) == (0, [(0, 300, "exact"), (1, 500, "exact")]), answer.stderr
 
 
-def test_an_answer_takes_seconds_not_minutes(run, stem, measured):
-    answer = run("translate-offsets", "-g", f"{stem}-app")
-    measured(f"{answer.seconds:.2f} s for translate-offsets of one group, process start included")
-    assert answer.seconds < patience(15)
-
-
-def test_a_commit_past_the_mirror_is_refused_until_it_has_caught_up(run, stem, source):
-    produce(source, Load(stem, 10, 1, 100))
-    commit(source, f"{stem}-ahead", stem, 515)
-    answer = run("translate-offsets", "-g", f"{stem}-ahead", "-o", "json")
-    assert (answer.code, [row["reason"] for row in answer.rows]) == (3, ["beyond_mirror", "no_commit"])
-
-
 def test_a_failover_watches_the_replicate_that_runs(mirrored, measured):
     assert mirrored.failover.code == 0, mirrored.failover.stderr
     (row,) = mirrored.failover.rows
@@ -169,40 +154,3 @@ def test_a_consumer_that_was_given_its_partitions_is_seen_by_its_commits(
     states.append(str(sync.turn().rows[0].state))
     consumer.close()
     assert (states, committed(target, group)) == (["synced", "active_on_target"], {0: 5, 1: 400})
-
-
-def test_a_group_that_consumes_is_refused_with_its_host(run, stem, source):
-    consumer = Consumer({"bootstrap.servers": source, "group.id": f"{stem}-busy", "client.id": "busy-1"})
-    consumer.subscribe([stem])
-    deadline = time.monotonic() + SECONDS
-    while not consumer.assignment() and time.monotonic() < deadline:
-        consumer.poll(0.1)
-    answer = run("failover", "planned", "-g", f"{stem}-busy", "-o", "json", "--execute", "--yes")
-    consumer.close()
-    (error,) = json.loads(answer.stdout)["errors"]
-    assert (answer.code, error["code"]) == (3, "active_on_source")
-    assert "busy-1 on 127.0.0.1" in error["message"]
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_a_cluster_that_is_away_is_nine_within_the_time_given(run, properties, side, tmp_path):
-    text = properties.read_text() + f"\n{side}.bootstrap.servers = 127.0.0.1:1\n"
-    away = tmp_path / "away.properties"
-    away.write_text(text)
-    began = time.monotonic()
-    answer = run_mmtool(
-        tmp_path / "away", "translate-offsets", "-c", str(away), "--timeout", "2s", "-o", "json"
-    )
-    (error,) = json.loads(answer.stdout)["errors"]
-    assert (answer.code, error["code"], side in error["message"]) == (9, "unreachable", True)
-    assert time.monotonic() - began < 10
-
-
-def test_another_alias_for_the_same_clusters_is_two(bench, properties, tmp_path):
-    renamed = properties.read_text().replace("source", "elsewhere")
-    path = tmp_path / "renamed.properties"
-    path.write_text(renamed)
-    answer = run_mmtool(tmp_path / "renamed", "translate-offsets", "-c", str(path), "-o", "json")
-    (error,) = json.loads(answer.stdout)["errors"]
-    assert (answer.code, error["code"]) == (2, "alias_clash"), answer.stderr
-    assert "source->target" in error["message"]

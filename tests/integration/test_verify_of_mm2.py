@@ -1,4 +1,4 @@
-"""``mmtool verify`` of flows that the real MirrorMaker 2 runs, or ran before mmtool did."""
+"""``mmtool verify`` of a flow whose MirrorMaker 2 was killed, and of one that was taken over from it."""
 
 from __future__ import annotations
 
@@ -6,25 +6,14 @@ import os
 
 import pytest
 
-from kit.beside_mm2 import Variant, beside_mm2
 from kit.processes import run_mmtool
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(900)]
 
 MARK = f"verify-mm2-{os.getpid()}"
-DEFAULT = Variant(f"{MARK}-default", "source", "target", isolation="read_committed")
-IDENTITY = Variant(
-    f"{MARK}-identity",
-    "target",
-    "source",
-    {
-        "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
-        "offset-syncs.topic.location": "target",
-    },
-)
 COUNT = 2_000
 _runs = iter(range(1_000))
 
@@ -32,22 +21,6 @@ _runs = iter(range(1_000))
 def verify(directory, properties, *options):
     folder = directory / f"verify-{next(_runs)}"
     return run_mmtool(folder, "verify", "-c", str(properties), "-o", "json", *options)
-
-
-@pytest.fixture(scope="module")
-def both_ways(fleet, tmp_path_factory):
-    return beside_mm2(fleet, tmp_path_factory.mktemp("mm2"), DEFAULT, IDENTITY)
-
-
-def test_what_mm2_mirrored_is_identical_transactions_and_compacted_topics_included(both_ways):
-    flow = both_ways[0]
-    answer = verify(flow.properties.parent, flow.properties)
-    assert [row for row in answer.rows if row["verdict"] != "identical"] == [], answer.stderr
-    assert answer.code == 0
-    for made in both_ways:
-        rows = [row for row in answer.rows if row["topic"] in made.topics]
-        assert len(rows) == len(made.places)
-        assert min(row["records_compared"] for row in rows) > 100
 
 
 def of_one_topic(bench, name):
@@ -61,7 +34,6 @@ def copied(bench, name, count):
     return bool(ends) and ends[0] >= count
 
 
-@pytest.mark.chaos
 def test_what_mm2_copied_again_after_it_was_killed_is_told_as_duplicated(bench, tmp_path):
     properties = of_one_topic(bench, "killed")
     for number in (1, 2):
@@ -74,7 +46,6 @@ def test_what_mm2_copied_again_after_it_was_killed_is_told_as_duplicated(bench, 
     assert row["duplicated"] == COUNT
 
 
-@pytest.mark.chaos
 def test_a_flow_that_was_taken_over_from_mm2_is_identical(bench, tmp_path):
     properties = of_one_topic(bench, "over")
     with MirrorMaker(properties.read_text(), tmp_path / "mm2") as mm2:

@@ -1,9 +1,6 @@
-"""From a Strimzi resource, and from Connect's connectors, to records on the target of secured clusters."""
+"""From a Strimzi resource to records on the target of secured clusters."""
 
 from __future__ import annotations
-
-import json
-import re
 
 import pytest
 import yaml
@@ -17,35 +14,24 @@ from mmtool.lab.topics import create_topic, topics_of
 
 pytestmark = pytest.mark.kafka
 
-PRIVATE_KEY = re.compile("(-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----)", re.DOTALL)
 TOPIC, LEFT = "pallets", "invoices"
 CONNECTOR = {
     "replication.factor": -1,
     "offset-syncs.topic.replication.factor": 1,
     "sync.topic.acls.enabled": False,
 }
-LOGINS = {
-    SecurityKind.SCRAM: {
-        "type": "scram-sha-512",
-        "username": MMTOOL,
-        "passwordSecret": {"secretName": "mm2-user", "password": "password"},
-    },
-    SecurityKind.MTLS: {
-        "type": "tls",
-        "certificateAndKey": {"secretName": "mm2-user", "certificate": "user.crt", "key": "user.key"},
-    },
+LOGIN = {
+    "type": "scram-sha-512",
+    "username": MMTOOL,
+    "passwordSecret": {"secretName": "mm2-user", "password": "password"},
 }
 CHECKPOINT = {"checkpoints.topic.replication.factor": 1, "sync.group.offsets.enabled": True}
 
 
-@pytest.fixture(
-    scope="module",
-    params=[SecurityKind.SCRAM, pytest.param(SecurityKind.MTLS, marks=pytest.mark.chaos)],
-    ids=str,
-)
-def pair(request, secured):
+@pytest.fixture(scope="module")
+def pair(secured):
     """Two clusters that require TLS and a login, two topics with records, and the rights of the flow."""
-    started = secured(request.param)
+    started = secured(SecurityKind.SCRAM)
     bootstrap = started.bench.fleet["source"].bootstrap
     for topic in (TOPIC, LEFT):
         create_topic(bootstrap, topic, 2)
@@ -61,9 +47,6 @@ def secrets(pair, tmp_path):
         "cluster-ca-cert/ca.crt": pair.security.trust_store(StoreFormat.PEM).read_text(),
         "mm2-user/password": pair.security.credentials.passwords[MMTOOL],
     }
-    if pair.security.kind is SecurityKind.MTLS:
-        before, key, after = PRIVATE_KEY.split(pair.security.key_store(MMTOOL, StoreFormat.PEM).read_text())
-        contents |= {"mm2-user/user.crt": before + after, "mm2-user/user.key": key}
     for name, content in contents.items():
         path = tmp_path / "secrets" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +60,7 @@ def cluster(pair, side):
         "alias": side,
         "bootstrapServers": pair.secured[side],
         "tls": {"trustedCertificates": [{"secretName": "cluster-ca-cert", "certificate": "ca.crt"}]},
-        "authentication": LOGINS[pair.security.kind],
+        "authentication": LOGIN,
     }
 
 
@@ -116,31 +99,4 @@ def test_a_resource_becomes_a_flow_that_mirrors_its_topics(pair, secrets, tmp_pa
     options = ("--strimzi", str(tmp_path / "dr.yaml"), "--secrets-dir", str(secrets), "-c", str(properties))
     imported = run_mmtool(tmp_path / "import", "config", "import", *options)
     assert imported.code == 0, imported.stderr
-    assert mirrors_as_imported(pair, properties) == ({f"source.{TOPIC}"}, {0: True, 1: True})
-
-
-def test_the_same_flow_comes_from_connects_connectors(pair, tmp_path, monkeypatch):
-    password = pair.security.credentials.passwords[MMTOOL]
-    login = pair.security.client_properties(MMTOOL, StoreFormat.PEM)
-    common = {
-        f"{side}.cluster.{key}": value
-        for side in ("source", "target")
-        for key, value in ({"alias": side, "bootstrap.servers": pair.secured[side]} | login).items()
-    }
-    configs = {
-        "MirrorSourceConnector": CONNECTOR | {"topics": TOPIC},
-        "MirrorCheckpointConnector": CHECKPOINT | {"topics": TOPIC},
-    }
-    answer = {
-        name: {"info": {"name": name, "config": common | config | {"connector.class": name}}}
-        for name, config in configs.items()
-    }
-    (tmp_path / "connectors.json").write_text(json.dumps(answer))
-    properties = tmp_path / "connect.properties"
-    for variable in ("SOURCE_SASL_PASSWORD", "TARGET_SASL_PASSWORD"):
-        monkeypatch.setenv(variable, password)
-    options = ("--connect", str(tmp_path / "connectors.json"), "-c", str(properties))
-    imported = run_mmtool(tmp_path / "import", "config", "import", *options)
-    assert imported.code == 0, imported.stderr
-    assert password not in properties.read_text()
     assert mirrors_as_imported(pair, properties) == ({f"source.{TOPIC}"}, {0: True, 1: True})
