@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import time
-from contextlib import suppress
 
 import pytest
 from confluent_kafka import Producer
@@ -12,12 +10,11 @@ from confluent_kafka import Producer
 from kit.bench import Bench
 from kit.black_hole import BlackHole
 from kit.lab_admin import alter_topic
-from kit.small_disk import small_disk
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
-from mmtool.lab.topics import create_topic, topics_of
+from mmtool.lab.topics import create_topic
 
 pytestmark = pytest.mark.kafka
 
@@ -196,59 +193,7 @@ def test_records_that_are_too_old_for_the_target_are_a_problem_unless_the_limit_
 # --- disks ------------------------------------------------------------------------------------------------
 
 
-def test_a_full_disk_and_one_without_room_for_what_is_to_come_are_found(fleet, tmp_path, doctor, topic_name):
-    name = topic_name("large")
-    create_topic(fleet["source"].bootstrap, name, 1)
-    produce(fleet["source"].bootstrap, Load(name, 60_000, 1, 1_000, codec="none"))
-    with small_disk(tmp_path / "disk", 96 << 20) as disk:
-        shape = Shape(properties={"log.dirs": str(disk / "logs"), "log.index.size.max.bytes": "65536"})
-        with Cluster("target", tmp_path / "target", shape) as target:
-            path = Bench(Fleet([fleet["source"], target]), tmp_path).properties(name)
-            (disk / "other").write_bytes(b"\0" * (48 << 20))
-            answer = doctor(path)
-            (room,) = found(answer, "disk")
-            assert (answer.code, room["subject"]) == (4, "source->target"), answer.stdout
-            filler = disk / "filler"
-            free = shutil.disk_usage(disk).free
-            filler.write_bytes(b"\0" * (free - (1 << 20)))
-            answer = doctor(path)
-            full = [row for row in found(answer, "disk") if row["subject"].startswith("broker 0")]
-            filler.unlink()
-    assert (answer.code, len(full)) == (4, 1), answer.stdout
-
-
-def test_an_offline_log_directory_is_a_problem(fleet, tmp_path, doctor, written):
-    """One of two: the broker goes on with the other."""
-    good, bad = tmp_path / "good", tmp_path / "bad"
-    dirs = {"log.dirs": f"{good},{bad}", "metadata.log.dir": str(good)}
-    with Cluster("target", tmp_path / "target", Shape(properties=dirs)) as target:
-        for number in range(4):
-            create_topic(target.bootstrap, f"filler-{number}", 1)
-        bad.rename(tmp_path / "unmounted")  # at once: the broker writes into it all the time
-        for number in range(4, 12):
-            with suppress(Exception):
-                create_topic(target.bootstrap, f"filler-{number}", 1)
-        path = Bench(Fleet([fleet["source"], target]), tmp_path).properties(written)
-        rows, answer = wait_found(doctor, path, "disk")
-    assert (answer.code, str(bad) in rows[0]["message"]) == (4, True)
-    assert "offline" in rows[0]["message"]
-
-
 # --- Spark ------------------------------------------------------------------------------------------------
-
-
-def test_nothing_is_written_on_either_cluster(fleet, tmp_path, doctor, topic_name):
-    """On clusters that make whatever topic is asked for, and that never had a group."""
-    name = topic_name("untouched")
-    shape = Shape(properties={"auto.create.topics.enable": "true"})
-    with Fleet.of(tmp_path, "source", "target", shape=shape) as pair:
-        create_topic(pair["source"].bootstrap, name, 1)
-        before = [topics_of(cluster.bootstrap) for cluster in pair]
-        files = sorted(tmp_path.iterdir())
-        answer = doctor(Bench(pair, tmp_path).properties(name))
-        assert [topics_of(cluster.bootstrap) for cluster in pair] == before
-        assert len(sorted(tmp_path.iterdir())) == len(files) + 1  # the properties
-    assert answer.code == 0, answer.stdout
 
 
 def test_what_is_mirrored_already_is_no_problem_any_more(bench, topic_name, doctor):

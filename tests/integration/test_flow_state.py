@@ -17,7 +17,6 @@ from kit.exactness import stored_maps, wrong_translations
 from kit.lab_admin import delete_topic
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner, flow_of
-from mmtool.config import load_settings
 from mmtool.errors import RefusedError
 from mmtool.kafka.state import own_log
 from mmtool.kafka.state.state_log import read_control, read_runs_log
@@ -432,30 +431,3 @@ def _after(patched, appended):
         return await append(cluster, entry, *more)
 
     patched.setattr(state_writer, "append", counted)
-
-
-@pytest.mark.chaos
-def test_what_came_from_the_other_side_is_no_gap_in_a_rebuilt_map(made, fleet, settings, tmp_path):
-    """Identical names both ways: what a flow leaves out by its origin was never to be mirrored."""
-    topic, path = f"{settings[2]}-shared", tmp_path / "pair.properties"
-    policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-    names = {"replication.policy.class": policy, "topics": topic, "heartbeats.replication.enabled": "false"}
-    path.write_text(fleet.properties([(FROM, TO), (TO, FROM)], **names))
-    flows = load_settings(path, {}).flows
-    for side in (FROM, TO):
-        create_topic(fleet[side].bootstrap, topic)
-    for turn in range(3):
-        for side in (FROM, TO):
-            produce(fleet[side].bootstrap, Load(topic, 40, 1, 100, first_sequence=40 * turn))
-        for flow in flows:
-            mirror(flow)
-    words = ("flow", "rebuild", "--topic", topic, "-s", FROM, "-t", TO, "--execute", "--yes")
-    made.settings, made.properties = flows[0], path
-    if (flows[0].source.alias, flows[0].target.alias) != (FROM, TO):
-        made.settings = flows[1]
-    before = stored_maps(made.settings, fleet[FROM], fleet[TO])[topic, 0]
-    (row,) = made.mmtool(*words).rows
-    assert (row["action"], row["records_mapped"]) == ("rebuild", 120)
-    after = stored_maps(made.settings, fleet[FROM], fleet[TO])[topic, 0]
-    assert (after.gaps, list(after.runs)) == ((), list(before.runs))
-    assert unsound(made, fleet, topic) == []

@@ -10,13 +10,11 @@ import time
 
 import pytest
 
-from kit.bench import Bench
 from kit.lab_admin import delete_topic
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
 from kit.real_mirror_maker import MirrorMaker
 from kit.scrape import fetch, scrape, values
-from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic
@@ -139,45 +137,6 @@ def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, expo
     answer = alone.stop(signal.SIGINT)
     assert (answer.code, "Traceback" in answer.stderr) == (130, False), answer.stderr
     assert time.monotonic() - began < patience(5)
-
-
-def test_a_cluster_that_hangs_is_told_while_the_other_flow_goes_on(tmp_path_factory, exporter, measured):
-    """SIGSTOP: connections stay open, and nothing is answered."""
-    folder = tmp_path_factory.mktemp("hung")
-    with Fleet.of(folder / "clusters", "a", "b", "c") as fleet:
-        bench = Bench(fleet, folder)
-        for name in ("x", "y"):
-            create_topic(fleet["a"].bootstrap, name, 1, 1)
-        properties = folder / "mm2.properties"
-        properties.write_text(
-            fleet.properties([("a", "b"), ("a", "c")], **{"a->b.topics": "x", "a->c.topics": "y"})
-        )
-        with bench.start(properties, "--metrics-port", "0") as process:
-            here, elsewhere = url_of(process), url_of(exporter(properties))
-            for url in (here, elsewhere):
-                wait_until(lambda u=url: fetch(u, "/readyz").status == 200, "both flows", PATIENCE_SECONDS)
-                wait_until(lambda u=url: states(u, "y") == {"caught_up"}, "both flows", PATIENCE_SECONDS)
-            fleet["b"].pause_broker(0)
-            hung = time.monotonic()
-            for url in (here, elsewhere):
-                wait_until(lambda u=url: ups(u) == {"a": 1, "b": 0, "c": 1}, "b to be told", PATIENCE_SECONDS)
-                measured(f"{time.monotonic() - hung:.1f} s after its SIGSTOP a cluster was told as away")
-                assert (states(url, "x"), states(url, "y")) == (set(), {"caught_up"})
-                assert fetch(url).seconds < 1
-                page = fetch(url, "/readyz")
-                assert (page.status, page.text.startswith("b: ")) == (503, True), page.text
-                assert fetch(url, "/healthz").status == 200
-            fleet["b"].resume_broker(0)
-            for url in (here, elsewhere):
-                wait_until(lambda u=url: states(u, "x") == {"caught_up"}, "a->b to be back", PATIENCE_SECONDS)
-                wait_until(lambda u=url: fetch(u, "/readyz").status == 200, "both flows", PATIENCE_SECONDS)
-            fleet["b"].pause_broker(0)
-            time.sleep(6)
-            began = time.monotonic()
-            answer = process.stop(signal.SIGTERM, timeout=120)
-            measured(f"replicate ended {time.monotonic() - began:.1f} s after SIGTERM while a cluster hung")
-            assert answer.code == 143
-            fleet["b"].resume_broker(0)
 
 
 @pytest.mark.chaos

@@ -128,33 +128,3 @@ def test_two_source_topics_of_one_name_end_the_start_and_halt_later_ones(cluster
         process.wait_line("late would be called us.east.late on hub, where us->hub mirrors another topic", 30)
         process.stop()
     assert end_offsets(clusters["hub"].bootstrap, "us.east.late") == {0: RECORDS}
-
-
-def test_an_alias_with_a_slash_works_from_the_check_to_the_undo_file(clusters, write, tmp_path):
-    fill(clusters["hub"], "bills")
-    at, group = TopicPartition("bills", 0), "billing"
-    assert groups_of(clusters["hub"].bootstrap).alter(group, {at: Commit(10)}) == {}
-    aliases = {"eu/1": "hub", "eu/2": "us.east"}
-    path = write(aliases, ["eu/1->eu/2"], ["topics = bills"])
-
-    def run(*command, code=0):
-        answer = run_mmtool(
-            tmp_path / "run", *command, "-c", str(path), environ={"XDG_STATE_HOME": str(tmp_path / "state")}
-        )
-        assert answer.code == code, answer
-        return answer
-
-    run("config", "check")
-    run("replicate", "--until-caught-up")
-    assert end_offsets(clusters["us.east"].bootstrap, "eu-1.bills") == {0: RECORDS}
-    write_them = ("translate-offsets", "-g", group, "--execute", "--yes", "-o", "json")
-    assert run(*write_them).rows[0]["written"] is True
-    assert groups_of(clusters["hub"].bootstrap).alter(group, {at: Commit(20)}) == {}
-    assert [row["downstream_offset"] for row in run(*write_them).rows] == [20]
-    undo_files = [path.name for path in (tmp_path / "state" / "mmtool" / "undo").iterdir()]
-    assert undo_files
-    assert all("-eu-2-" in name for name in undo_files)
-    assert {row["verdict"] for row in run("groups", "audit", "-g", group, "-o", "json").rows} == {"synced"}
-    assert {row["target_topic"] for row in run("status", "-o", "json").rows} == {"eu-1.bills"}
-    moved = run("failover", "planned", "-g", group, "--execute", "--yes", "-o", "json").rows
-    assert moved[0]["state"] == "completed"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import signal
 import time
 
 import pytest
 
-from kit.processes import MmtoolProcess, run_mmtool
+from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic
@@ -99,32 +98,3 @@ def test_status_tells_a_flow_s_life_from_kafka_alone(bench, look, measured):
     measured(f"status knew {seconds:.1f} s after a kill -9 that replicate is not running")
     assert seconds < patience(SESSION_SECONDS + 2 * ended.seconds + 5)
     assert states(look(properties))[f"{stem}-a", 0] == "idle"
-
-
-def test_a_flow_that_never_ran_is_told_as_soon_as_both_clusters_answered(bench, look, tmp_path):
-    fleet = bench.fleet
-    create_topic(fleet["target"].bootstrap, topic := f"back-{os.getpid()}", 1, 1)
-    properties = tmp_path / "back.properties"
-    settings = {"target->source.topics": topic, "heartbeats.replication.enabled": "false"}
-    properties.write_text(fleet.properties([("target", "source")], **settings))
-    answer = look(properties)
-    assert (answer.code, [row["state"] for row in answer.rows]) == (0, ["never_ran"])
-    assert look(properties, "--max-lag-seconds", "3600").code == 4
-
-    text = properties.read_text().replace(fleet["source"].bootstrap, "127.0.0.1:1")
-    properties.write_text(text)
-    dead = look(properties, "--timeout", "2s")
-    assert (dead.code, dead.seconds < patience(15)) == (9, True)
-
-
-def test_a_watch_ends_cleanly(bench, tmp_path):
-    create_topic(bench.fleet["source"].bootstrap, topic := f"watch-{os.getpid()}", 1, 1)
-    properties = bench.properties(topic)
-    with MmtoolProcess(
-        tmp_path, "status", "--watch", "--every", "0.2", "-o", "json", "-c", str(properties)
-    ) as process:
-        wait_until(
-            lambda: (tmp_path / "stdout").read_text().count("\n") > 1, "two documents", PATIENCE_SECONDS
-        )
-        answer = process.stop(signal.SIGTERM, timeout=20)
-    assert (answer.code, "Traceback" in answer.stderr) == (143, False)

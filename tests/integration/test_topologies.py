@@ -63,34 +63,6 @@ def born_at(name, records):
     return histories(record for record in records if len(record.value) == _BYTES[name])
 
 
-def test_prefixed_names_show_every_way_a_record_came_and_none_that_leads_home(three, tmp_path):
-    """Active/active a<->b, both fanned in to the hub c, which fans out to nobody: MM2's rules for names."""
-    flows = [("a", "b"), ("b", "a"), ("a", "c"), ("b", "c")]
-    expected = {
-        "a": {"prefixed", "b.prefixed"},
-        "b": {"prefixed", "a.prefixed"},
-        "c": {"prefixed", "a.prefixed", "b.prefixed", "a.b.prefixed", "b.a.prefixed"},
-    }
-
-    def whole():
-        return all(
-            len(read_topic(three[name].bootstrap, topic)) >= _RECORDS
-            for name, topics in expected.items()
-            for topic in topics
-            if topic in named(three[name], "prefixed")
-        ) and all(named(three[name], "prefixed") == topics for name, topics in expected.items())
-
-    settings = {"topics": ".*prefixed"}
-    replicated(three, tmp_path, flows, settings, whole)
-    born = {name: histories(read_topic(three[name].bootstrap, "prefixed")) for name in NAMES}
-    for name, topics in expected.items():
-        for topic in topics:
-            home = topic.split(".")[-2] if "." in topic else name
-            there = histories(read_topic(three[name].bootstrap, topic))
-            verdicts = compare_histories(born[home], there)
-            assert all(v.is_identical for v in verdicts.values()), (name, topic, verdicts)
-
-
 def answers(directory, source, target):
     """What translate-offsets answers to a group that has read half of a shared topic."""
     facts = flow_facts(directory / "mm2.properties", source, target)

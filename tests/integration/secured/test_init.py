@@ -73,21 +73,6 @@ def test_one_cluster_under_two_aliases_is_refused(addresses, tmp_path):
     assert "source and target are the same cluster" in error["message"]
 
 
-def test_one_cluster_that_is_away_leaves_the_answers_of_the_other(addresses, tmp_path):
-    begun = init(tmp_path, addresses | {"target": "127.0.0.1:1"}, "--timeout", "3s", "-o", "json")
-    found = values_in(tmp_path)
-    assert [(row["cluster"], row["state"]) for row in begun.rows] == [
-        ("source", "answers"),
-        ("target", "unreachable"),
-    ]
-    assert (begun.code, "source.mmtool.cluster.id" in found, "target.mmtool.cluster.id" in found) == (
-        0,
-        True,
-        False,
-    )
-    assert [key for key in found if key.endswith("replication.factor")] == []
-
-
 @pytest.mark.parametrize("kind", logins(SecurityKind.SCRAM))
 def test_its_file_logs_in_to_a_secured_cluster_with_secrets_from_elsewhere(secured, kind, tmp_path):
     pair = secured(kind)

@@ -142,28 +142,3 @@ def test_settings_that_never_reach_the_data_are_named_in_one_line_with_the_reaso
     assert "without effect" in said
     assert "copies whole record batches" in said
     assert all(line.partition(" ")[0] in said for line in lines.splitlines())
-
-
-def test_settings_without_a_role_are_named_in_one_line(load):
-    keys = [
-        "A.max.poll.records",
-        "A.message.max.bytes",
-        "B.compression.type",
-        "B.offsets.topic.replication.factor",
-    ]
-    (said,) = load("".join(f"{key} = 1\n" for key in keys)).warnings
-    assert all(key in said for key in keys)
-    assert "in MirrorMaker 2 as well" in said
-    assert "did you mean" not in said
-
-
-@pytest.mark.parametrize(
-    ("key", "meant"),
-    [
-        ("A.bootstrap.server", "A.bootstrap.servers"),
-        ("A.consumr.fetch.max.bytes", "A.consumer.fetch.max.bytes"),
-    ],
-)
-def test_a_misspelling_under_an_alias_is_still_pointed_out(key, meant, load):
-    (said,) = load(f"{key} = 1\n").warnings
-    assert f"did you mean {meant}?" in said

@@ -114,18 +114,6 @@ def test_stores_without_tls_are_not_read_as_in_java(load):
     assert load(text).clusters["A"].security.ca is None
 
 
-def test_a_role_has_a_store_of_its_own(store, load):
-    _, common = issue("common")
-    _, other = issue("other")
-    settings = load(
-        trusting(store("common.p12", trusted=[common]))
-        + f"A.consumer.ssl.truststore.location = {store('other.p12', trusted=[other])}\n"
-    )
-    cluster = settings.clusters["A"]
-    found = [cluster.security_for(role).ca.text.get_secret_value() for role in ("admin", "consumer")]
-    assert found == [pem_of(common), pem_of(other)]
-
-
 def test_only_the_chain_of_the_key_is_sent(store, load):
     key, certificate = issue("client")
     _, stranger = issue("stranger")
@@ -204,11 +192,6 @@ def test_a_certificate_file_without_a_key_may_have_it_in_another_file(pem, load)
     )
 
 
-def test_a_pem_path_with_a_null_character_is_refused(load):
-    line = refusal(load, "A.security.protocol = SSL\nA.ssl.ca.location = /tmp/a\\u0000b\n")
-    assert line.endswith("expected a readable PEM file (not a path)")
-
-
 def test_a_cluster_whose_client_certificate_has_expired_does_not_stop_an_emergency_failover(store, load):
     late, good = (store(f"{name}.p12", *issue(name, -9, ends)) for name, ends in (("late", -1), ("good", 9)))
     settings = load(owning(late) + owning(good).replace("A.", "B."))
@@ -267,13 +250,6 @@ def test_a_certificate_out_of_its_time_is_a_warning_with_file_subject_and_date(
     assert line.endswith(f"; OpenSSL, unlike Java, does not trust it: {remedy}")
 
 
-def test_an_expired_certificate_among_good_ones_is_a_warning(store, load):
-    late, good = issue("late", -9, -1)[1], issue("good")[1]
-    settings = load(trusting(store("trust.p12", trusted=[late, good])))
-    (warning,) = settings.warnings
-    assert "certificate CN=late expired on " in warning
-
-
 def test_a_trust_store_without_a_root_is_a_warning_for_openssl_needs_one(store, load):
     key, root = issue("root")
     middle_key, middle = issue("middle", issuer=(root.subject, key))
@@ -294,13 +270,3 @@ def test_an_executor_needs_no_copy_of_a_store(store, load):
     trust.unlink()
     context = wire_options(pickle.loads(sent))["ssl_context"]  # noqa: S301  our own bytes
     assert context.cert_store_stats()["x509"] == 1
-
-
-def test_no_password_or_key_of_a_store_shows_in_any_form_of_the_settings(store, load):
-    key, certificate = issue("client")
-    path = store("client.p12", key, certificate, password=CANARY.encode())
-    settings = load(owning(path, f"A.ssl.keystore.password = {CANARY}\n"))
-    shown = repr(settings) + settings.model_dump_json()
-    body = pem_of(key).splitlines()[1]
-    assert (CANARY in shown, body in shown) == (False, False)
-    assert body in settings.clusters["A"].security.key.text.get_secret_value()

@@ -1,6 +1,5 @@
 """MirrorMaker 2's grammar, scopes and precedence, value by value."""
 
-import pickle
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -328,12 +327,6 @@ def test_an_own_start_wins_over_the_consumers_reset(load):
     assert flow.start == datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
-def test_the_expected_cluster_id_belongs_to_its_alias(load):
-    clusters = load("B.mmtool.cluster.id = 4L6g3nShT-eMCtK--X86sw\n").clusters
-    ids = [clusters[alias].expected_cluster_id for alias in ("A", "B")]
-    assert ids == [None, "4L6g3nShT-eMCtK--X86sw"]
-
-
 def test_placeholders_are_resolved_from_all_three_places(load, tmp_path):
     (tmp_path / "secrets.properties").write_text("user = u\npassword = p1\n")
     (tmp_path / "servers").write_text("b:1\n")
@@ -381,19 +374,6 @@ def test_a_placeholder_without_an_answer_is_an_error(value, reason, load):
     assert reason in caught.value.message
 
 
-def test_a_flow_travels_to_a_spark_worker_with_its_secrets(load):
-    flow = only_flow(
-        load(
-            "security.protocol = SASL_PLAINTEXT\nsasl.mechanism = PLAIN\nsasl.username = u\n"
-            "sasl.password = p\n"
-            "mmtool.spark.conf.a = b\n"
-        )
-    )
-    copy = pickle.loads(pickle.dumps(flow))  # noqa: S301 - our own bytes
-    assert copy == flow
-    assert copy.target.security.sasl.password.get_secret_value() == "p"
-
-
 def test_a_flow_between_clusters_that_are_not_there_is_pointed_out(load):
     (warning,) = load("A->dr.site.enabled = true\n").warnings
     assert warning.endswith(
@@ -428,24 +408,6 @@ def test_any_text_is_settings_or_one_of_our_errors(text):
         path.write_text(HEAD + text, encoding="utf-8", newline="")
         with suppress(ConfigError):
             assert load_settings(path, {}).clusters
-
-
-def test_an_example_of_kafkas_own_kind_loads_without_a_warning(load):
-    settings = load(
-        "primary->backup.enabled = true\nprimary->backup.topics = .*\nbackup->primary.enabled = true\n"
-        "backup->primary.topics = .*\nreplication.factor = 1\ncheckpoints.topic.replication.factor = 1\n"
-        "heartbeats.topic.replication.factor = 1\noffset-syncs.topic.replication.factor = 1\n",
-        head="clusters = primary, backup\nprimary.bootstrap.servers = p1:9092, p2:9092\n"
-        "backup.bootstrap.servers = b1:9092\n",
-    )
-    assert settings.warnings == ()
-    assert [flow.source.bootstrap_servers for flow in settings.flows] == ["p1:9092,p2:9092", "b1:9092"]
-    assert isinstance(settings.path, Path)
-
-
-def test_nothing_between_two_commas_is_no_server(load):
-    head = "clusters = A, B\nA.bootstrap.servers = a:1, ,a:2,\nB.bootstrap.servers = b:1\n"
-    assert only_flow(load("A->B.enabled = true\n", head=head)).source.bootstrap_servers == "a:1,a:2"
 
 
 def test_dead_letters_are_no_records_of_a_flow(load):

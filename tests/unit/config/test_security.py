@@ -55,10 +55,6 @@ def test_a_login_that_is_written_is_read_the_same(options):
     assert (login.module, login.options) == (PLAIN, options)
 
 
-def test_a_login_never_shows_its_password():
-    assert CANARY not in repr(parse_jaas(f'{PLAIN} required username="u" password="{CANARY}";'))
-
-
 @pytest.mark.parametrize(
     ("mechanism", "module"), [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)]
 )
@@ -136,23 +132,6 @@ def test_pem_stores_are_read_at_once(pem, load):
     assert security.ca.text.get_secret_value() == (pem / "cert.pem").read_text()
     assert security.certificate.text == security.key.text
     assert security.key_password.get_secret_value() == "changeit"
-
-
-def test_pem_text_in_the_file_is_taken_as_it_is(pem, load):
-    text = (pem / "cert.pem").read_text()
-    inline = text.replace("\n", "\\n")
-    security = (
-        load(
-            "A.security.protocol = SSL\nA.ssl.truststore.type = PEM\n"
-            f"A.ssl.truststore.certificates = {inline}\n"
-        )
-        .clusters["A"]
-        .security
-    )
-    assert (security.ca.origin, security.ca.text.get_secret_value()) == (
-        "A.ssl.truststore.certificates",
-        text,
-    )
 
 
 @pytest.mark.parametrize(("value", "verified"), [("https", True), ("", False), ("none", False)])

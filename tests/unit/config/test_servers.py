@@ -80,11 +80,6 @@ def test_an_empty_value_is_told_from_a_placeholder_that_holds_nothing_or_somethi
     assert refused.value.message.endswith(message)
 
 
-def test_a_doubled_equals_sign_is_named_with_its_line(load):
-    with pytest.raises(ConfigError, match=r":3: B\.bootstrap\.servers = =b:1.*remove the second ="):
-        load(head="clusters = A, B\nA.bootstrap.servers=a:1\nB.bootstrap.servers==b:1\nA->B.enabled=true\n")
-
-
 HEAD = "clusters = A, B\nB.bootstrap.servers = b:1\nA->B.enabled = true\nA.bootstrap.servers = "
 LOGIN = "A.sasl.mechanism = PLAIN\nA.sasl.username = u\nA.sasl.password = p\n"
 

@@ -101,17 +101,6 @@ def test_a_key_that_nobody_reads_is_warned_of(load):
     assert "A->B.group.id: contains text that was not substituted: `${mm2_consumer_group}`" in warning
 
 
-def test_a_password_that_reads_as_a_variable_loads_with_a_warning(load):
-    settings = load(
-        "A.security.protocol = SASL_PLAINTEXT\nA.sasl.mechanism = PLAIN\nA.sasl.username = u\n"
-        "A.sasl.password = $principal-password\n"
-    )
-    assert settings.clusters["A"].security.sasl.password.get_secret_value() == "$principal-password"
-    assert [w.partition(": `A")[2] for w in settings.warnings] == [
-        ".sasl.password`: begins with $ and is used unchanged; `${env:NAME}` reads the environment"
-    ]
-
-
 def test_a_sentence_about_a_password_is_shown_whole(load):
     (warning,) = load(
         "A.security.protocol = SASL_PLAINTEXT\nA.sasl.mechanism = PLAIN\nA.sasl.username = u\n"

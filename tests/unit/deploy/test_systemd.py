@@ -75,12 +75,6 @@ def test_systemd_finds_no_fault_in_a_unit(unit, unit_here):
 
 
 @by_systemd
-def test_a_key_that_systemd_does_not_know_is_noticed(unit_here):
-    ended = analyze("verify", "--man=no", unit_here(UNITS[1], KillMode="KilMode"))
-    assert "Unknown key 'KilMode'" in ended.stderr
-
-
-@by_systemd
 @each_unit
 def test_systemd_calls_a_unit_hardened(unit, unit_here):
     ended = analyze("security", "--offline=true", unit_here(unit))

@@ -51,6 +51,7 @@ def test_the_page_is_well_formed_and_loads_and_runs_nothing(signed):
     assert not [key for key, _ in found.attributes if key in {"src", "href"} or key.startswith("on")]
     assert not re.search(r"url\(|@import", page)
     assert "default-src 'none'" in page
+    assert all(style in page for style in ("@media (prefers-color-scheme: dark)", "@media print", "size: A4"))
 
 
 def test_the_same_document_gives_the_same_bytes(document, ann):

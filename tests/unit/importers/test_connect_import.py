@@ -90,11 +90,6 @@ def test_every_form_of_kafka_connect_is_read(entries, documents):
     assert entries(*documents)[0] == entries(*THREE)[0]
 
 
-@pytest.mark.parametrize("name", ["MirrorSourceConnector", "MirrorSource"])
-def test_short_names_of_the_classes_are_known(entries, name):
-    assert enabled_flows(entries(connector("Source", connector_class=name))[0]) == ("east->west",)
-
-
 def test_settings_of_connect_and_other_connectors_are_listed(entries):
     sink = {"name": "sink", "config": {"connector.class": "io.Sink", "password": "hush"}}
     source = named(connector("Source", tasks_max=1, errors_tolerance="all", x_y="z", topics=None), "src")
@@ -137,16 +132,6 @@ def test_a_disagreement_is_reported_with_both_values_and_the_reader_of_the_key_w
             "is not set (default source), but 0.json: src: offset-syncs.topic.location is target;"
             " east->west.offset-syncs.topic.location gets the value of 0.json: src: offset-syncs.topic.location"
         ),
-    }
-
-
-def test_a_key_that_its_connector_does_not_read_is_left_out(entries):
-    found, imported = entries(connector("Source", sync_group_offsets_enabled="true"))
-    assert "east->west.sync.group.offsets.enabled" not in found
-    assert notes(imported, "left_out") == {
-        "0.json: MirrorSourceConnector: sync.group.offsets.enabled": (
-            "without effect in a MirrorSourceConnector: only a MirrorCheckpointConnector reads it"
-        )
     }
 
 

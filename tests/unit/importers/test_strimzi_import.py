@@ -107,14 +107,6 @@ def test_a_resource_of_v1beta2_becomes_a_flow(entries):
     }
 
 
-def test_what_has_no_equal_is_listed_by_its_path(entries):
-    assert sorted(paths(entries(V1BETA2)[1])) == [
-        "dr: spec.clusters[1].config.config.storage.replication.factor",
-        "dr: spec.mirrors[0].sourceConnector.tasksMax",
-        "dr: spec.replicas",
-    ]
-
-
 def test_client_settings_of_a_cluster_are_left_out(entries):
     text = V1BETA2.replace(
         "config: {config.storage", "config: {producer.acks: all, max.poll.records: 5, config.storage"
@@ -190,13 +182,6 @@ def test_a_setting_that_another_field_overrides_is_listed(entries):
         "dr: spec.mirrors[0].sourceConnector.config.topics",
         "dr: spec.clusters[0]",
     }
-
-
-def test_an_old_exclude_beside_the_new_one_is_left_out(entries):
-    text = V1BETA2 + '    groupsBlacklistPattern: "old"\n    groupsExcludePattern: "new"\n'
-    found, imported = entries(text)
-    assert found["east->west.groups.exclude"] == "new"
-    assert "dr: spec.mirrors[0].groupsBlacklistPattern" in paths(imported)
 
 
 def test_trusted_certificates_become_placeholders_of_mounted_secrets(entries):
@@ -340,21 +325,6 @@ def test_what_a_stopped_connector_does_is_turned_off_and_said(entries, stopped):
     assert found["east->west.enabled"] == "false"
     found, _ = entries(V1BETA2.replace("checkpointConnector: {", f"checkpointConnector: {{{stopped}, "))
     assert (found["east->west.enabled"], found["east->west.emit.checkpoints.enabled"]) == ("true", "false")
-
-
-def test_a_policy_that_only_one_connector_has_is_reported_with_the_others_default(entries):
-    policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-    _, imported = entries(
-        V1BETA2.replace("tasksMax: 2, config: {", f"config: {{replication.policy.class: {policy}, ")
-    )
-    (note,) = [note for note in imported.notes if note.kind == "differs"]
-    assert note.path == "dr: spec.mirrors[0].checkpointConnector: replication.policy.class"
-    assert note.message == (
-        "is not set (default DefaultReplicationPolicy), but dr:"
-        " spec.mirrors[0].sourceConnector.config.replication.policy.class is IdentityReplicationPolicy;"
-        " east->west.replication.policy.class gets the value of dr:"
-        " spec.mirrors[0].sourceConnector.config.replication.policy.class"
-    )
 
 
 def test_dates_and_numbers_stay_as_they_are_written(entries):

@@ -291,31 +291,6 @@ def test_a_first_acl_that_would_lock_out_everybody_else_is_refused(allows):
 # --- sentences --------------------------------------------------------------------------------------------
 
 
-def test_the_sentence_names_who_gets_what():
-    promotion = plan(
-        allow("User:alice"),
-        allow("User:bob"),
-        allow("User:bob", "tx", resource=TRANSACTIONAL_ID),
-        allow("User:bob", "kafka-cluster", operation="IDEMPOTENT_WRITE", resource=CLUSTER),
-    )
-    assert promotion.sentence(NAMES) == (
-        "on west, create ACLs for User:alice, User:bob: WRITE on orders; 1 right on transactional ids; IDEMPOTENT_WRITE"
-        " on the cluster"
-    )
-
-
-def test_the_sentence_of_a_promotion_that_creates_nothing_says_why():
-    there = plan(allow("User:alice"), there=[allow("User:alice")])
-    assert there.sentence(NAMES) == (
-        "create no ACL on west: west lacks no right to write orders that can be copied from east"
-    )
-    nothing = plan_promotion((), facts(allow("User:alice")), facts(), NAMES)
-    assert (
-        nothing.sentence(NAMES)
-        == "create no ACL on west: these groups have no commit in a topic of east->west"
-    )
-
-
 def test_the_command_that_removes_a_rule_quotes_its_names():
     rule = allow("User:CN=app one", "tx-", PREFIXED, resource=TRANSACTIONAL_ID)
     assert acl_command(rule, "west-1:9092") == (
@@ -334,14 +309,6 @@ def test_a_failback_withdraws_what_was_promoted_and_still_exists():
     withdrawal = plan_withdrawal(["orders"], promoted, facts(allow("User:alice"), TX, allow("User:carol")))
     assert withdrawal == Promotion(
         is_asked_for=True, acls=tuple(sorted([allow("User:alice"), TX])), withdraws=True
-    )
-
-
-def test_the_sentence_of_a_withdrawal_names_whose_rights_end():
-    withdrawal = plan_withdrawal(["orders"], {allow("User:alice"), TX}, facts(allow("User:alice"), TX))
-    assert withdrawal.sentence(NAMES) == (
-        "on west, remove the ACLs that an earlier failover created for User:alice: WRITE on orders; 1 right on"
-        " transactional ids; without other ACLs, these producers can then no longer write there"
     )
 
 

@@ -95,11 +95,6 @@ def test_a_document_is_read_back_as_it_was_written(document):
     assert type(document).decode(document.encode()) == document
 
 
-@pytest.mark.parametrize("document", ALL, ids=lambda d: type(d).__name__)
-def test_a_key_begins_with_its_kind(document):
-    assert document.key.decode().startswith(type(document).PREFIX)
-
-
 def test_the_bytes_of_a_document_are_canonical():
     """Another language can write them: sorted keys, no spaces, CRC-32 over the object without `crc`."""
     body = b'{"epoch":2,"open":true,"owner":"me","producer_id":17,"shard":3,"v":1}'
