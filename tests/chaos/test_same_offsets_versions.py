@@ -5,7 +5,6 @@ And a group whose commits Kafka's own tool copied reads on the target what it ha
 
 from __future__ import annotations
 
-import asyncio
 import time
 
 import pytest
@@ -13,8 +12,8 @@ import pytest
 from kit.consumers import consume
 from kit.kafka_tools import consumer_groups
 from kit.lookups import groups_of
-from kit.mirror_flow import flow_of
-from kit.same_offsets import KINDS, check_growing, mirror, transactional
+from kit.mirror_flow import flow_of, mirror
+from kit.same_offsets import KINDS, check_growing, transactional
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import read_topic
@@ -52,7 +51,7 @@ def test_commits_that_kafkas_own_tool_copied_are_right(pair, tmp_path, topic_nam
     more = {"mmtool.offsets": "same", "replication.policy.class": IDENTICAL}
     flow, group = flow_of(pair, tmp_path, "source", "target", topic, **more), f"app-{time.monotonic_ns()}"
     transactional(source, topic)
-    asyncio.run(mirror(flow))
+    mirror(flow)
     commits = {TopicPartition(topic, number): Commit(100 + 31 * number) for number in range(2)}
     assert groups_of(source).alter(group, commits) == {}
     export = ("--group", group, "--topic", topic, "--reset-offsets", "--to-current", "--dry-run", "--export")

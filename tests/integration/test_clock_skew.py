@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from kit.exactness import wrong_translations
-from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 
@@ -56,6 +55,6 @@ def test_what_mm2_s_topics_do_not_take_is_said_with_the_clock_as_the_reason(mirr
 
 def test_a_host_whose_clock_is_right_sees_where_it_stands(bench, mirrored):
     properties, _ = mirrored
-    answer = run_mmtool(bench.directory / "status", "status", "-c", str(properties), "-o", "json")
+    answer = bench.ask(properties, "status")
     rows = [row for row in answer.rows if row["topic"] == TOPIC]  # another file's heartbeats may be there
     assert [(row["lag_records"], row["state"]) for row in rows] == [(0, "idle")] * 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
 from itertools import pairwise
@@ -16,7 +15,7 @@ from kit.kafka_tools import join_share_group
 from kit.lab_admin import alter_topic, delete_records, grow_topic
 from kit.leftovers import hang_transaction, join_as_worker
 from kit.lookups import groups_of
-from kit.mirror_flow import Owner
+from kit.mirror_flow import mirror
 from kit.processes import run_mmtool
 from kit.streams_app import counting_by_key
 from mmtool.doctor.checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
@@ -35,12 +34,6 @@ DAY_MS = 86_400_000
 MIRRORED = ("lost", "late", "short", "deleting", "stones", "fewer", "more", "fine")
 LONG = "ill-" + "x" * 244
 """Legal on the source; with the alias of the source before it, it has more than 249 characters."""
-
-
-async def mirror(settings):
-    owner = await Owner.take(settings)
-    await owner.catch_up()
-    await owner.close()
 
 
 def everything(bench):
@@ -84,7 +77,7 @@ def test_a_flow_that_never_ran_is_well(mmtool, fit):
 
 
 def test_a_flow_that_has_mirrored_all_is_well_and_nothing_was_written(mmtool, bench, fit):
-    asyncio.run(mirror(bench.flow(fit)))
+    mirror(bench.flow(fit))
     before = everything(bench)
     answer = mmtool("doctor", "-c", fit, "-o", "json")
     assert unwell(answer) == [], answer
@@ -144,7 +137,7 @@ class Patient:
         for name in MIRRORED:
             create_topic(self.source, f"ill-{name}", 1, **compact if name in ("deleting", "stones") else {})
             self.load(f"ill-{name}", keys="cyclic")
-        asyncio.run(mirror(self.bench.flow(self.properties)))
+        mirror(self.bench.flow(self.properties))
 
     def break_topics(self):
         self.load("ill-lost")

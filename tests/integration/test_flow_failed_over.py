@@ -21,7 +21,7 @@ from kit.wire import on_loop
 from mmtool.kafka.state.marks import write_marks
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
-from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.lab.topics import create_topic, topics_of
 from mmtool.plan.records.marks import FailedOverRecord
 
 if TYPE_CHECKING:
@@ -59,17 +59,6 @@ def marks_of(fleet, settings, *sides):
     return Marks(settings.target, flow_identity(*(fleet[side] for side in sides)))
 
 
-def ends(stage, topic):
-    return sum(end_offsets(stage.bench.fleet["target"].bootstrap, topic).values())
-
-
-def stands_still(stage, topic):
-    """Nothing comes for two seconds."""
-    before = ends(stage, topic)
-    time.sleep(HOLD_SECONDS)
-    return ends(stage, topic) == before
-
-
 def states(rows):
     return {row["topic"]: row["state"] for row in rows}
 
@@ -91,26 +80,26 @@ def test_what_has_failed_over_is_not_mirrored_until_it_is_released(bench, mmtool
         marks.topics(plain)
         asked = time.monotonic()
         process.wait_line(rf"1 topic \({plain}\) is not mirrored: failed over by ann@east")
-        wait_until(lambda: stands_still(stage, held), f"{held} to stand still", PATIENCE_SECONDS)
+        wait_until(lambda: stage.stands_still(held), f"{held} to stand still", PATIENCE_SECONDS)
         measured(
             f"a failed over topic stood still {time.monotonic() - asked - HOLD_SECONDS:.1f} s after its mark"
         )
         wait_for_new_records(target, [moving], PATIENCE_SECONDS)
         resume()
-        assert stands_still(stage, held)
+        assert stage.stands_still(held)
         seen = [row for row in status().rows if row["topic"] == plain]
         assert {(row["state"], row["reason"]) for row in seen} == {("failed_over", BY)}
 
         marks.topics(other)
-        wait_until(lambda: stands_still(stage, moving), f"{moving} to stand still", PATIENCE_SECONDS)
+        wait_until(lambda: stage.stands_still(moving), f"{moving} to stand still", PATIENCE_SECONDS)
         assert process.alive
         marks.release(other)
         wait_for_new_records(target, [moving], PATIENCE_SECONDS)
         marks.topics(other)
-        wait_until(lambda: stands_still(stage, moving), f"{moving} to stand still", PATIENCE_SECONDS)
+        wait_until(lambda: stage.stands_still(moving), f"{moving} to stand still", PATIENCE_SECONDS)
         assert process.stop().code == 143
 
-        before = [ends(stage, topic) for topic in stage.targets]
+        before = [stage.length(topic) for topic in stage.targets]
         assert states(status().rows) == {plain: "failed_over", other: "failed_over"}
         for answer in (stage.start("-o", "json").wait(), bench.catch_up(stage.properties, "-o", "json")):
             (error,) = json.loads(answer.stdout)["errors"]
@@ -125,7 +114,7 @@ def test_what_has_failed_over_is_not_mirrored_until_it_is_released(bench, mmtool
             f"3 of {len(answer.rows)} partitions have failed over, for example {plain}-0 of" in answer.stderr
         )
         assert f": {BY}" in answer.stderr
-        assert ends(stage, held) == before[0]
+        assert stage.length(held) == before[0]
 
         marks.release(plain)
         stage.stop_writing()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 
@@ -10,9 +9,8 @@ import pytest
 
 from kit.bench import Stage
 from kit.broker_watch import wait_for_new_records
-from kit.mirror_flow import Owner
+from kit.mirror_flow import mirror
 from mmtool.lab.ports import wait_until
-from mmtool.lab.topics import end_offsets
 
 pytestmark = pytest.mark.kafka
 
@@ -32,17 +30,6 @@ def flow(mmtool):
     return run
 
 
-def ends(stage, topic):
-    return sum(end_offsets(stage.bench.fleet["target"].bootstrap, topic).values())
-
-
-def stands_still(stage, topic):
-    """Nothing comes for two seconds."""
-    before = ends(stage, topic)
-    time.sleep(HOLD_SECONDS)
-    return ends(stage, topic) == before
-
-
 def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, flow, mmtool, measured):
     """Through a restart, through a run that ends when it has caught up; nothing is lost and nothing comes twice."""
     with Stage(bench, f"held-{os.getpid()}", records_per_second=100.0) as stage:
@@ -56,7 +43,7 @@ def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, fl
         assert all("disk full" in row["reason"] for row in rows)
         asked = time.monotonic()
         process.wait_line(f"{plain} is paused by .*disk full")
-        wait_until(lambda: stands_still(stage, held), f"{held} to stand still", PATIENCE_SECONDS)
+        wait_until(lambda: stage.stands_still(held), f"{held} to stand still", PATIENCE_SECONDS)
         measured(
             f"a paused topic stood still {time.monotonic() - asked - HOLD_SECONDS:.1f} s after the command"
         )
@@ -71,7 +58,7 @@ def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, fl
 
         flow(stage, "pause")
         process.wait_line("the whole flow is paused")
-        wait_until(lambda: stands_still(stage, moving), f"{moving} to stand still", PATIENCE_SECONDS)
+        wait_until(lambda: stage.stands_still(moving), f"{moving} to stand still", PATIENCE_SECONDS)
         refused = flow(stage, "resume", "--topic", other, code=3)
         assert "whole flow is paused" in refused.stderr
         flow(stage, "resume")
@@ -82,7 +69,7 @@ def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, fl
         seen = mmtool("status", "-c", stage.properties, "-o", "json").rows
         assert {row["state"] for row in seen if row["topic"] == plain} == {"paused"}
 
-        before = ends(stage, held)
+        before = stage.length(held)
         answer = bench.catch_up(stage.properties, "-o", "json")
         states = {row["topic"]: row["state"] for row in answer.rows}
         assert (answer.code, states) == (0, {plain: "paused", other: "caught_up"}), answer.stderr
@@ -90,17 +77,10 @@ def test_a_paused_topic_waits_and_the_others_go_on_until_it_is_resumed(bench, fl
             f"3 of {len(answer.rows)} partitions are paused, and replicate did not wait for them"
             in answer.stderr
         )
-        assert ends(stage, held) == before
+        assert stage.length(held) == before
 
         flow(stage, "resume")
         stage.stop_writing()
-        asyncio.run(mirrored(stage))
+        mirror(stage.flow)
         assert stage.differences() == {}
         assert stage.wrong_translations()[1][:5] == []
-
-
-async def mirrored(stage):
-    """The rest, by an owner without Spark."""
-    owner = await Owner.take(stage.flow)
-    await owner.catch_up()
-    await owner.close()

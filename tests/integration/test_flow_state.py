@@ -15,21 +15,19 @@ from confluent_kafka import Producer
 
 from kit.exactness import stored_maps, wrong_translations
 from kit.lab_admin import delete_topic
-from kit.lookups import groups_of
-from kit.mirror_flow import Owner, flow_of
+from kit.lookups import commit
+from kit.mirror_flow import flow_of, mirror
 from mmtool.errors import RefusedError
 from mmtool.kafka.state import own_log
 from mmtool.kafka.state.state_log import read_control, read_runs_log
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.plan.groups.facts import Commit
 from mmtool.replication.driver.context import connect
 from mmtool.replication.flow_state import derivation, flow_moves
 from mmtool.replication.pump import mirror as pump_mirror
 from mmtool.replication.pump import state_writer
 from mmtool.replication.recovery.state_loss import refuse_lost_runs
 from mmtool.translation.block_codec import decode_block
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,7 +89,7 @@ class Flow:
     def translated(self, topic, offset):
         """Where a commit leads: its offset on the target, or why there is none."""
         group = f"{topic}-at-{offset}"
-        assert groups_of(self.up).alter(group, {TopicPartition(topic, 0): Commit(offset)}) == {}
+        commit(self.up, group, topic, offset)
         (row,) = self.mmtool("translate-offsets", "--topic", topic, "-g", group).rows
         return row["downstream_offset"] if row["exactness"] == "exact" else row["reason"]
 
@@ -120,17 +118,6 @@ def topics(fleet, settings):
         produce(fleet[FROM].bootstrap, Load(name, RECORDS, 1, 100))
     mirror(flow)
     return names
-
-
-def mirror(flow):
-    """Everything there is, by an owner without Spark."""
-
-    async def mirrored():
-        owner = await Owner.take(flow)
-        await owner.catch_up()
-        await owner.close()
-
-    asyncio.run(mirrored())
 
 
 def test_a_time_that_no_record_has_reached_yet_means_the_end_and_is_said_to(made, topics):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import subprocess
 
@@ -13,7 +12,7 @@ from kit.consumers import consume
 from kit.java_source import java_source
 from kit.kafka_tools import join_share_group
 from kit.lookups import groups_of
-from kit.mirror_flow import Owner
+from kit.mirror_flow import mirror
 from kit.streams_app import counting_by_key
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
@@ -21,12 +20,6 @@ from mmtool.lab.topics import create_topic
 
 RECORDS = 20
 PATIENCE_SECONDS = 60
-
-
-async def mirror(settings):
-    owner = await Owner.take(settings)
-    await owner.catch_up()
-    await owner.close()
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +31,7 @@ def flow(bench):
     for group in ("fans", "words", "app"):
         consume(source, group, ["kinds"])
     properties = bench.properties("kinds")
-    asyncio.run(mirror(bench.flow(properties)))
+    mirror(bench.flow(properties))
     return properties
 
 

@@ -10,15 +10,13 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Consumer
 
-from kit.lookups import groups_of
+from kit.lookups import commit, groups_of
 from kit.names import sent
 from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
 from mmtool.plain_text import printable
-from mmtool.plan.groups.facts import Commit
-from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
 
@@ -41,9 +39,8 @@ def flow(own_bench, tmp_path_factory):
     source = own_bench.fleet["source"].bootstrap
     create_topic(source, "parcels", 2)
     produce(source, Load("parcels", 1_000, 2, 100))
-    places = {TopicPartition("parcels", n): Commit(offset) for n, offset in OFFSETS.items()}
     for group in GROUPS:
-        assert groups_of(source).alter(group, places) == {}
+        commit(source, group, "parcels", *OFFSETS.values())
     path = own_bench.properties("parcels", **{"source->target.groups": "(?s).*"})
     mirrored = own_bench.catch_up(path)
     assert mirrored.code == 0, mirrored.stderr

@@ -6,8 +6,9 @@ import json
 import time
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
+from kit.lookups import commit
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 
 pytestmark = pytest.mark.kafka
@@ -55,12 +56,6 @@ def beats(fleet):
         for cluster in fleet
         if "heartbeats" in topics_of(cluster.bootstrap)
     }
-
-
-def commit(bootstrap, group, topic, offset):
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group, "log_level": 2})
-    consumer.commit(offsets=[TopicPartition(topic, 0, offset)], asynchronous=False)
-    consumer.close()
 
 
 def rows_of(ended):

@@ -16,13 +16,11 @@ import pytest
 
 from kit.fences import guarded_cluster
 from kit.grants import Grants, is_named, user_lines, write_file
-from kit.lookups import groups_of
+from kit.lookups import commit, groups_of
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
-from mmtool.plan.groups.facts import Commit
-from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
 
@@ -109,7 +107,7 @@ class Stage:
         for topic, group in (("orders", "app"), ("bills-eu", "pay-1")):
             create_topic(self.west, topic, 2)
             produce(self.west, Load(topic, 50, 1, 100))
-            assert groups_of(self.west).alter(group, {TopicPartition(topic, 0): Commit(10)}) == {}
+            commit(self.west, group, topic, 10)
 
     def rights(self, mmtool, purpose):
         """The rights of a purpose, granted to ``mm``, who has no others."""
@@ -283,8 +281,7 @@ def test_a_running_replicate_names_the_right_to_write_offsets_that_it_lacks(stag
     ):
         process.wait_line("caught_up", 60)
         produce(stage.west, Load("orders", 400, 1, 100, first_sequence=next(stage.records)))
-        moved = {TopicPartition("orders", 0): Commit(next(stage.records))}
-        assert groups_of(stage.west).alter("app", moved) == {}
+        commit(stage.west, "app", "orders", next(stage.records))
         wait_until(lambda: is_named(right, process.stderr), f"WRITE on {name} is named", 10)
         assert process.stop().code == 143
 
@@ -303,6 +300,15 @@ def test_commands_that_read_name_the_right_that_they_lack(mirrored, mmtool):
     assert not (found := faults(mirrored, used(rows), ways, mirrored.asking(mmtool), silent=SILENT)), (
         "\n".join(found)
     )
+
+
+@pytest.mark.parametrize("count", [SAMPLED, pytest.param(None, marks=pytest.mark.chaos)], ids=["some", "all"])
+def test_doctor_finds_the_rights_of_replicate_enough_and_names_each_that_is_missing(mirrored, mmtool, count):
+    rows = [row for row in used(mirrored.rights(mmtool, "replicate")) if not row["optional"]]
+    answer = mmtool("doctor", "-c", mirrored.mm, "-o", "json")
+    assert [row for row in answer.rows if row["check"] == "right" and row["severity"] != "ok"] == []
+    some = random.Random(SEED).sample(rows, count or len(rows))
+    assert not (found := faults(mirrored, some, [("doctor",)], mirrored.asking(mmtool))), "\n".join(found)
 
 
 def test_doctor_with_the_rights_of_read_misses_only_rights_to_change(mirrored, mmtool):

@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kit.lab_admin import alter_topic, delete_records, delete_topic
-from kit.lookups import groups_of
-from kit.processes import run_mmtool
+from kit.lookups import commit
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.plan.groups.facts import Commit
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,14 +74,12 @@ class Year:
         produce(self.up, Load(self.of(name), count, 1, size, first_sequence=first, client=client, **given))
 
     def run(self, *words):
-        return run_mmtool(
-            self.folder / f"run-{time.monotonic_ns()}", *words, "-c", str(self.properties), "-o", "json"
-        )
+        return self.bench.ask(self.properties, *words)
 
     def drain(self, name):
         """A planned failover of a group that has read some of a topic."""
         group, topic = f"{self.stem}-group", self.of(name)
-        assert groups_of(self.up).alter(group, {TopicPartition(topic, 0): Commit(MORE // 2)}) == {}
+        commit(self.up, group, topic, MORE // 2)
         return self.run("failover", "planned", "-g", group, "--execute", "--yes", "--timeout", "60s")
 
     # --- what happens -------------------------------------------------------------------------------------

@@ -11,15 +11,13 @@ import time
 import pytest
 
 from kit.lab_admin import delete_topic
-from kit.lookups import groups_of
+from kit.lookups import commit
 from kit.processes import MmtoolProcess, run_mmtool
 from kit.real_mirror_maker import MirrorMaker
 from kit.scrape import fetch, scrape, values
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic
-from mmtool.plan.groups.facts import Commit
-from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
 
@@ -90,7 +88,7 @@ def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, expo
     create_topic(source, topic, 2, 1)
     create_topic(source, other, 1, 1)
     produce(source, Load(topic, RECORDS, 2, 100))
-    groups_of(source).alter(group, {TopicPartition(topic, 0): Commit(5)})
+    commit(source, group, topic, 5)
     properties = bench.properties(f"metrics-.*-{os.getpid()}")
     alone = exporter(properties)
     elsewhere = url_of(alone)
@@ -145,7 +143,7 @@ def test_a_flow_that_mm2_runs_tells_its_lag_and_its_groups(bench, exporter, tmp_
     source = bench.fleet["source"].bootstrap
     create_topic(source, topic, 1, 1)
     produce(source, Load(topic, 250, 1, 100))
-    groups_of(source).alter(group, {TopicPartition(topic, 0): Commit(240)})
+    commit(source, group, topic, 240)
     properties = bench.properties(
         topic,
         groups=group,

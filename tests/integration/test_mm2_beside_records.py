@@ -13,7 +13,7 @@ import pytest
 
 from kit.bench import Bench
 from kit.lab_admin import GUARDED
-from kit.lookups import groups_of
+from kit.lookups import commit, groups_of
 from kit.mirror_client import ask_mirror_client
 from kit.processes import run_mmtool
 from mmtool.errors import MmtoolError
@@ -22,9 +22,7 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.plan.groups.facts import Commit
 from mmtool.translation.mm2_records import Heartbeat, decode_heartbeat
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,8 +55,7 @@ class Flow:
 
     def commit(self, group, *offsets):
         """Commits on the source, partition by partition; None leaves one out."""
-        places = {TopicPartition(self.topic, n): Commit(o) for n, o in enumerate(offsets) if o is not None}
-        assert groups_of(self.fleet["source"].bootstrap).alter(group, places) == {}
+        commit(self.fleet["source"].bootstrap, group, self.topic, *offsets)
 
     def there(self, group):
         """What is committed on the target, by partition."""

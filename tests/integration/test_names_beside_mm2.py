@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kit.lookups import groups_of
+from kit.lookups import commit
 from kit.processes import run_mmtool
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import FlowSettings, load_settings
@@ -14,8 +14,6 @@ from mmtool.kafka.mm2.mirror_maker import read_positions, read_syncs
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
-from mmtool.plan.groups.facts import Commit
-from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
 
@@ -104,8 +102,7 @@ def mirrored(request, clusters, tmp_path_factory):
     for topic in topics:
         create_topic(clusters[source].bootstrap, topic)
         produce(clusters[source].bootstrap, Load(topic, RECORDS))
-    at = {TopicPartition(topics[1], 0): Commit(READ)}
-    assert groups_of(clusters[source].bootstrap).alter(f"app-{mark}", at) == {}
+    commit(clusters[source].bootstrap, f"app-{mark}", topics[1], READ)
     side = Side(flow, path, mark, topics, form)
     with MirrorMaker(path.read_text(), path.parent) as mm2:
         mm2.wait_until(lambda: side.made() == side.wanted, f"{side.wanted}", 90)

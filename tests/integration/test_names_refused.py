@@ -2,14 +2,12 @@
 
 import pytest
 
-from kit.lookups import groups_of
+from kit.lookups import commit, groups_of
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
-from mmtool.plan.groups.facts import Commit
-from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
 
@@ -71,8 +69,8 @@ def test_a_flow_whose_topics_would_get_other_names_is_refused_with_both(clusters
 
 def test_no_operation_begins_while_topics_would_get_other_names(clusters, write, tmp_path):
     fill(clusters["us.east"], "moves")
-    group, place = "movers", TopicPartition("moves", 0)
-    assert groups_of(clusters["us.east"].bootstrap).alter(group, {place: Commit(12)}) == {}
+    group = "movers"
+    commit(clusters["us.east"].bootstrap, group, "moves", 12)
     aliases, flows = {"us.east": "us.east", "hub": "hub"}, ["us.east->hub"]
     written = []
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from kit.lab_admin import GUARDED, allow, alter_topic, compare_topics, configs_of, grow_topic
-from kit.lookups import groups_of
+from kit.lookups import commit, groups_of
 from kit.mirror_client import mirror_defaults
 from kit.parity import (
     CONFIG_SECONDS,
@@ -31,7 +31,6 @@ from mmtool.kafka.admin.topics import AclAdmin
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import end_offsets
-from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
@@ -84,7 +83,7 @@ def source(tmp_path_factory):
     """Topics of all kinds, and a group."""
     with Cluster("source", tmp_path_factory.mktemp("parity"), Shape(properties=GUARDED)) as source:
         fill(source)
-        groups_of(source.bootstrap).alter(GROUP, {TopicPartition(PLAIN, 0): Commit(GROUP_AT)})
+        commit(source.bootstrap, GROUP, PLAIN, GROUP_AT)
         yield source
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from kit.exactness import wrong_translations
 from kit.lab_admin import compare_topics
-from kit.lookups import groups_of
+from kit.lookups import commit, groups_of
 from kit.mirror_client import ask_mirror_client
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.config import load_settings
@@ -18,7 +18,6 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
-from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -113,8 +112,8 @@ def test_every_offset_is_translated_exactly_both_ways(renamed):
 
 
 def test_a_group_moves_to_the_renamed_topic_and_its_commit_there_leads_back(renamed):
-    place, there = TopicPartition(TOPIC, 0), TopicPartition(f"east-{TOPIC}", 0)
-    assert groups_of(renamed.fleet["east"].bootstrap).alter(GROUP, {place: Commit(333)}) == {}
+    there = TopicPartition(f"east-{TOPIC}", 0)
+    commit(renamed.fleet["east"].bootstrap, GROUP, TOPIC, 333)
     ways = ("-s", "east", "-t", "west", "-g", GROUP, "-o", "json")
     renamed.mmtool("failover", "planned", *ways, "--fence", "none", "--execute", "--yes")
     moved = groups_of(renamed.fleet["west"].bootstrap).commits([GROUP])[GROUP]

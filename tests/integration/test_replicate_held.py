@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import Producer
 
 from kit.bench import Bench
-from kit.processes import run_mmtool
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
 
@@ -51,7 +50,7 @@ def test_who_holds_a_partition_is_said_and_taken_back_when_the_transaction_ends(
     properties = bench.properties(topic)
 
     def row():
-        rows = run_mmtool(tmp_path / "status", "status", "-c", str(properties), "-o", "json").rows
+        rows = bench.ask(properties, "status").rows
         (found,) = [row for row in rows if row["topic"] == topic]  # another file's heartbeats may be there
         return found
 

@@ -7,19 +7,12 @@ import os
 import time
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from kit.bench import Bench
 from kit.far_starts import create_far
-from mmtool.lab.cluster import Cluster, Shape
+from kit.rights import OPEN, Rights
+from mmtool.lab.cluster import Cluster
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
@@ -27,13 +20,6 @@ from mmtool.lab.topics import create_topic, end_offsets, read_topic
 
 pytestmark = pytest.mark.kafka
 
-GUARDED = Shape(
-    properties={
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",  # what has no rule is free, brokers' own talk included
-    }
-)
-ANY = AclOperation.ALL
 _NUMBERS = itertools.count()
 AWAY_SECONDS = 20  # a session has 10
 
@@ -42,40 +28,8 @@ AWAY_SECONDS = 20  # a session has 10
 def bench(fleet, tmp_path_factory):
     """The session's source, and a target of our own that asks for rights."""
     directory = tmp_path_factory.mktemp("rights")
-    with Cluster("target", directory / "target", GUARDED) as target:
+    with Cluster("target", directory / "target", OPEN) as target:
         yield Bench(Fleet([fleet["source"], target]), directory)
-
-
-def rule(kind, name, operation, permission):
-    pattern = ResourcePatternType.PREFIXED
-    return AclBinding(kind, name, pattern, "User:ANONYMOUS", "*", operation, permission)
-
-
-class Rights:
-    """``rights(kind, prefix, operation)`` takes one away from everybody, and `give_back` gives all of them back."""
-
-    def __init__(self, bootstrap):
-        self._admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-
-    def __call__(self, kind, prefix, operation):
-        rules = [
-            rule(kind, prefix, ANY, AclPermissionType.ALLOW),
-            rule(kind, prefix, operation, AclPermissionType.DENY),
-        ]
-        for done in self._admin.create_acls(rules).values():
-            done.result(20)
-
-    def give_back(self):
-        every = AclBindingFilter(
-            ResourceType.ANY,
-            None,
-            ResourcePatternType.ANY,
-            None,
-            None,
-            AclOperation.ANY,
-            AclPermissionType.ANY,
-        )
-        self._admin.delete_acls([every])[every].result(20)
 
 
 @pytest.fixture

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from confluent_kafka import Producer
 
-from kit.mirror_flow import Owner, flow_of
-from kit.same_offsets import KINDS, RECORDS, check_growing, check_same, mirror, plain, transactional
+from kit.mirror_flow import Owner, flow_of, mirror
+from kit.same_offsets import KINDS, RECORDS, check_growing, check_same, plain, transactional
 from mmtool.kafka.state.marks import KafkaMarks
 from mmtool.lab.topics import end_offsets
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
@@ -101,7 +101,7 @@ def test_a_foreign_record_between_two_owners_halts_its_partition_alone(ends, set
     flow, topic = settings
     source, target = ends
     plain(source, topic)
-    asyncio.run(mirror(flow))
+    mirror(flow)
     before = end_offsets(source, topic)
     foreign_record(target, flow.remote_topic(topic))
     plain(source, topic, RECORDS)

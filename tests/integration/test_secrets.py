@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from kit.lookups import groups_of
+from kit.lookups import commit
 from kit.processes import MmtoolProcess, run_mmtool
 from kit.secure_pairs import logins, secure_pair
 from mmtool.config import load_settings
@@ -33,9 +33,7 @@ from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.security.kinds import MMTOOL, SecurityKind
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.plan.groups.facts import Commit
 from mmtool.runtime.files import state_root
-from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -77,8 +75,7 @@ def flow(request, tmp_path_factory):
         bootstrap = pair.bench.fleet["source"].bootstrap
         create_topic(bootstrap, TOPIC, 2)
         produce(bootstrap, Load(TOPIC, 1_000, 2, 100))
-        places = {TopicPartition(TOPIC, number): Commit(20) for number in (0, 1)}
-        assert groups_of(bootstrap).alter("app", places) == {}
+        commit(bootstrap, "app", TOPIC, 20, 20)
         credentials = pair.security.credentials
         ports = PortReservation()
         ui = ports.take()

@@ -6,15 +6,13 @@ import re
 
 import pytest
 
-from kit.lookups import committed, groups_of
+from kit.lookups import commit, committed
 from kit.processes import run_mmtool
 from kit.secure_pairs import logins, secure_pair
 from mmtool.kafka.tokens.source import OauthCallback
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
-from mmtool.plan.groups.facts import Commit
-from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]
 
@@ -41,8 +39,7 @@ def pair(request, tmp_path):
         bootstrap = started.bench.fleet["source"].bootstrap
         create_topic(bootstrap, TOPIC, 2)
         produce(bootstrap, Load(TOPIC, RECORDS, 2, 100))
-        places = {TopicPartition(TOPIC, number): Commit(20) for number in (0, 1)}
-        assert groups_of(bootstrap).alter(GROUP, places) == {}
+        commit(bootstrap, GROUP, TOPIC, 20, 20)
         yield started
 
 

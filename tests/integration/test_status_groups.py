@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import re
 import time
-from itertools import count
 
 import pytest
 
 from kit.black_hole import BlackHole
-from kit.lookups import groups_of
-from kit.processes import error_of, run_mmtool
+from kit.lookups import commit
+from kit.processes import error_of
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.plan.groups.facts import Commit
-from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka]
 
@@ -36,18 +33,11 @@ def bench(own_bench):
 @pytest.fixture(scope="module")
 def look(bench):
     """``look(properties, ...)`` runs ``mmtool status -o json``."""
-    folders = count()
 
     def run(properties, *options, output="json"):
-        folder = bench.directory / f"groups-{next(folders)}"
-        return run_mmtool(folder, "status", "-c", str(properties), "-o", output, *options)
+        return bench.ask(properties, "status", *options, output=output)
 
     return run
-
-
-def committed(bootstrap, group, topic, *offsets):
-    places = {TopicPartition(topic, n): Commit(offset) for n, offset in enumerate(offsets)}
-    assert groups_of(bootstrap).alter(group, places) == {}
 
 
 def emergency(bench, mmtool, topic, group, how):
@@ -123,7 +113,7 @@ def test_what_a_failover_now_would_cost_is_what_the_emergency_s_rehearsal_says(b
     create_topic(source, topic, 2)
     produce(source, Load(topic, RECORDS, 2, record_bytes=100))
     ends = end_offsets(source, topic)
-    committed(source, app, topic, ends[0], ends[1] - 100)
+    commit(source, app, topic, ends[0], ends[1] - 100)
 
     def has_rates(answer):
         return all(row["records_per_second"] is not None for row in answer.rows)
@@ -145,7 +135,7 @@ def test_what_a_failover_now_would_cost_is_what_the_emergency_s_rehearsal_says(b
     assert all(row["state_seconds"] > 0 for row in flow.rows)
 
     produce(source, Load(topic, 300, 2, record_bytes=100))
-    committed(source, late, topic, 10, 10)
+    commit(source, late, topic, 10, 10)
     ended = look(properties, "--groups")
     assert ended.code == 0
     assert sum(row["rpo_records"] for row in ended.rows if row["group"] == app) == 300
@@ -177,7 +167,7 @@ def test_a_loss_is_unknown_once_nobody_sees_the_source(bench, look, mmtool, meas
     line = ("failover", "emergency", "-g", app, "--timeout", "5s")
     create_topic(cluster.bootstrap, topic, 2)
     produce(cluster.bootstrap, Load(topic, RECORDS, 2, record_bytes=100))
-    committed(cluster.bootstrap, app, topic, *end_offsets(cluster.bootstrap, topic).values())
+    commit(cluster.bootstrap, app, topic, *end_offsets(cluster.bootstrap, topic).values())
 
     def known():
         return [row["ready"] for row in look(properties, "-g", app).rows] == [True, True]

@@ -6,17 +6,16 @@ from itertools import permutations
 
 import pytest
 
-from kit.lookups import flow_facts, groups_of
+from kit.lookups import commit, flow_facts
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, read_topic, topics_of
-from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import answer_forward
 from mmtool.translation.answers import Exact, Reason, Refused
-from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.translation.types import UpstreamOffset
 
 pytestmark = pytest.mark.kafka
 
@@ -106,7 +105,7 @@ def test_a_chain_with_identical_names_hands_on_what_came(three, tmp_path):
     assert along_and_back(three, tmp_path, topic, 300) == ("exact", read["a"][300].value, 300)
 
 
-def along_and_back(three, directory, topic, commit):
+def along_and_back(three, directory, topic, at):
     """A group's way from a over b to c: how sure, what it reads there first, and where that leads back to."""
 
     def led(*options):
@@ -115,7 +114,7 @@ def along_and_back(three, directory, topic, commit):
         assert answer.code == 0, answer
         return answer.rows[0]
 
-    assert groups_of(three["a"].bootstrap).alter("reader", {TopicPartition(topic, 0): Commit(commit)}) == {}
+    commit(three["a"].bootstrap, "reader", topic, at)
     there = led("--execute", "--yes")
     first = next(r for r in read_topic(three["c"].bootstrap, topic) if r.offset == there["downstream_offset"])
     return there["exactness"], first.value, led("--reverse")["upstream_offset"]

@@ -12,14 +12,13 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
 
-from kit.lookups import groups_of
+from kit.lookups import commit, groups_of
 from kit.processes import run_mmtool
 from mmtool.failover.commits.group_sync import GroupSync
 from mmtool.insight.flow_now import connect
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
-from mmtool.plan.groups.facts import Commit, GroupSelection
-from mmtool.translation.types import TopicPartition
+from mmtool.plan.groups.facts import GroupSelection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,11 +28,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
 SECONDS = 30.0
-
-
-def commit(bootstrap, group, topic, *offsets):
-    places = {TopicPartition(topic, number): Commit(offset) for number, offset in enumerate(offsets)}
-    assert groups_of(bootstrap).alter(group, places) == {}
 
 
 @pytest.fixture(scope="module")

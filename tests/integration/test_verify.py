@@ -157,14 +157,8 @@ def endless_load(bootstrap, topic):
         thread.join()
 
 
-def verify(bench, properties, *options):
-    verify.runs = getattr(verify, "runs", 0) + 1
-    folder = bench.directory / f"verify-{verify.runs}"
-    return run_mmtool(folder, "verify", "-c", str(properties), "-o", "json", *options)
-
-
 def test_a_mirror_is_identical_until_it_is_damaged_and_then_each_defect_is_named(planted, mirrored, measured):
-    clean = verify(planted, mirrored)
+    clean = planted.ask(mirrored, "verify")
     assert clean.code == 0, clean.stderr
     assert {row["verdict"] for row in clean.rows} == {"identical"}
     assert {row["records_compared"] for row in clean.rows} == {COUNT}
@@ -181,7 +175,7 @@ def test_a_mirror_is_identical_until_it_is_damaged_and_then_each_defect_is_named
     stray.produce("source.planted", partition=8, **content(COUNT - 1, 8))
     stray.flush()
 
-    found = verify(planted, mirrored)
+    found = planted.ask(mirrored, "verify")
     assert found.code == 8, found.stderr
     rows = {row["partition"]: row for row in found.rows}
     for partition, (_, kind, counter) in DEFECTS.items():
@@ -206,7 +200,7 @@ def test_a_log_that_is_written_and_mirrored_meanwhile_is_identical_up_to_the_fro
     with bench.start(properties, "-o", "json") as process:
         process.wait_line("caught_up", 90)
         with endless_load(source.bootstrap, "moving"):
-            found = verify(bench, properties)
+            found = bench.ask(properties, "verify")
         process.stop()
     assert found.code == 0, found.stderr
     assert {row["verdict"] for row in found.rows} == {"identical"}
@@ -217,23 +211,17 @@ def test_the_next_run_begins_where_the_last_one_found_both_sides_the_same(bench)
     create_topic(source.bootstrap, "again", 1, 1)
     produce_known(source.bootstrap, "again", 1)
     properties = bench.properties("again", **{"emit.heartbeats.enabled": "false"})
-    mirror_all(bench, properties, 1)
-    assert verify(bench, properties).rows[0]["records_compared"] == COUNT
+    assert bench.catch_up(properties).code == 0
+    assert bench.ask(properties, "verify").rows[0]["records_compared"] == COUNT
     produce_known(source.bootstrap, "again", 1)
-    mirror_all(bench, properties, 2)
-    again = verify(bench, properties, "--since", "last")
+    assert bench.catch_up(properties).code == 0
+    again = bench.ask(properties, "verify", "--since", "last")
     assert (again.code, again.rows[0]["records_compared"]) == (0, COUNT), again.stderr
-    nothing_new = verify(bench, properties, "--since", "last")
+    nothing_new = bench.ask(properties, "verify", "--since", "last")
     assert (nothing_new.code, nothing_new.rows[0]["records_compared"]) == (0, 0), nothing_new.stderr
     of_300 = datetime.fromtimestamp((BEGAN_MS + 300) / 1000, UTC).isoformat()
-    by_time = verify(bench, properties, "--since", of_300)
+    by_time = bench.ask(properties, "verify", "--since", of_300)
     assert by_time.rows[0]["records_compared"] == 2 * COUNT - 300
-
-
-def mirror_all(bench, properties, number):
-    folder = bench.directory / f"{properties.stem}-{number}"
-    ended = run_mmtool(folder, "replicate", "-c", str(properties), "--until-caught-up")
-    assert ended.code == 0, ended.stderr
 
 
 def test_transactions_that_arrived_in_part_are_listed_with_their_offsets(bench):
@@ -251,12 +239,12 @@ def test_transactions_that_arrived_in_part_are_listed_with_their_offsets(bench):
 
     transaction(0)
     properties = bench.properties("left|right", **{"emit.heartbeats.enabled": "false"})
-    mirror_all(bench, properties, 1)
-    assert verify(bench, properties, "--transactions").rows[0]["half_mirrored"] == []
+    assert bench.catch_up(properties).code == 0
+    assert bench.ask(properties, "verify", "--transactions").rows[0]["half_mirrored"] == []
     transaction(1)
     alone = bench.properties("left", **{"emit.heartbeats.enabled": "false"})
-    mirror_all(bench, alone, 2)
-    found = verify(bench, properties, "--transactions")
+    assert bench.catch_up(alone).code == 0
+    found = bench.ask(properties, "verify", "--transactions")
     assert found.code == 0, found.stderr
     (half,) = found.rows[0]["half_mirrored"]
     assert [(at["topic"], at["first_offset"], at["arrived"]) for at in half["partitions"]] == [

@@ -5,20 +5,13 @@ from __future__ import annotations
 import signal
 
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AclOperation, ResourceType
 
 from kit.bench import Bench
 from kit.exactness import flow_identity
 from kit.processes import MmtoolProcess
+from kit.rights import OPEN, Rights
 from kit.without_spark import without_spark
-from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
@@ -27,17 +20,11 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 RECORDS, PARTITIONS = 2_400_000, 3
 SMALL = 2_000
-GUARDED = Shape(
-    properties={
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-)
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    clusters = Fleet.of(tmp_path_factory.mktemp("verify"), "source", "target", shape=GUARDED)
+    clusters = Fleet.of(tmp_path_factory.mktemp("verify"), "source", "target", shape=OPEN)
     with clusters:
         yield Bench(clusters, tmp_path_factory.mktemp("verify-runs"), {"mmtool.spark.master": "local[1]"})
     clusters.remove_data()
@@ -66,19 +53,6 @@ def verify(bench, properties, *options, **environ):
     folder = bench.directory / f"verify-{next(_runs)}"
     arguments = ("verify", "-c", str(properties), "-o", "json", *options)
     return MmtoolProcess(folder, *arguments, environ=environ)
-
-
-def deny(cluster, topic, operation):
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 2})
-    rules = [
-        AclBinding(ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:ANONYMOUS", "*", what, how)
-        for what, how in (
-            (AclOperation.ALL, AclPermissionType.ALLOW),
-            (operation, AclPermissionType.DENY),
-        )
-    ]
-    for done in admin.create_acls(rules).values():
-        done.result(20)
 
 
 @pytest.mark.spark
@@ -111,7 +85,7 @@ def test_a_topic_that_may_not_be_read_costs_its_own_row(bench):
     properties = mirrored(bench, "denied", SMALL)
     mirrored(bench, "allowed", SMALL)
     both = bench.properties("denied|allowed")
-    deny(bench.fleet["target"], "source.denied", AclOperation.READ)
+    Rights(bench.fleet["target"].bootstrap)(ResourceType.TOPIC, "source.denied", AclOperation.READ)
     with verify(bench, both) as process:
         answer = process.wait()
     rows = {row["topic"]: row for row in answer.rows}
@@ -129,7 +103,7 @@ def test_a_topic_that_may_not_be_read_costs_its_own_row(bench):
 def test_points_are_kept_in_a_file_by_a_user_who_may_not_write_the_control_topic(bench, tmp_path):
     properties = mirrored(bench, "readonly", SMALL)
     identity = flow_identity(bench.fleet["source"], bench.fleet["target"])
-    deny(bench.fleet["target"], identity.control_topic, AclOperation.WRITE)
+    Rights(bench.fleet["target"].bootstrap)(ResourceType.TOPIC, identity.control_topic, AclOperation.WRITE)
     home = {"XDG_STATE_HOME": str(tmp_path / "state")}
     with verify(bench, properties, **home) as process:
         first = process.wait()

@@ -14,7 +14,6 @@ from kit.batches import PlainRecord, batch_of
 from kit.both_ways import Pair
 from kit.lab_admin import delete_records, delete_topic
 from kit.log_cleaner import CONFIGS, CompactedTopic, compact
-from kit.processes import run_mmtool
 from kit.raw_producer import append_batches
 from mmtool.commands._connections import connected_flows
 from mmtool.commands._options import ChosenFlow
@@ -123,17 +122,9 @@ def mirror(bench, properties):
     assert answer.code == 0, answer.stderr
 
 
-_runs = iter(range(1_000))
-
-
-def verify(bench, properties, *options):
-    folder = bench.directory / f"verify-{next(_runs)}"
-    return run_mmtool(folder, "verify", "-c", str(properties), "-o", "json", *options)
-
-
 @pytest.fixture(scope="module")
 def compared(bench, shapes):
-    answer = verify(bench, shapes)
+    answer = bench.ask(shapes, "verify")
     found = defaultdict(list)
     for row in answer.rows:
         found[row["topic"].removeprefix(f"{STEM}-")].append(row)
@@ -170,7 +161,7 @@ def test_a_source_that_was_compacted_for_records_behind_the_frontier_is_identica
     mirror(bench, properties)
     log.write(here, 4)
     compact(here, log.name)
-    answer = verify(bench, properties)
+    answer = bench.ask(properties, "verify")
     assert [row for row in answer.rows if row["verdict"] != "identical"] == [], answer.stderr
     assert min(row["lag_records"] for row in answer.rows) > 0
 
@@ -185,7 +176,7 @@ def test_a_record_that_the_target_takes_in_no_batch_is_told_by_its_dead_letter(c
 def test_a_dead_letter_that_is_gone_is_a_missing_record(bench, shapes, compared):
     there = f"source.{of('wide')}.mmtool-dlq"
     delete_records(bench.fleet["target"].bootstrap, there, 1)
-    (row,) = verify(bench, shapes, "--topic", of("wide")).rows
+    (row,) = bench.ask(shapes, "verify", "--topic", of("wide")).rows
     assert (row["verdict"], row["missing"], row["first_difference"]["kind"]) == ("different", 1, "missing")
 
 
@@ -197,7 +188,7 @@ def test_records_born_on_both_sides_of_a_topic_are_no_foreign_ones(bench, tmp_pa
             pair.wait_for_growth(60)
         pair.wait_until_equal(60)
         process.stop()
-    answer = verify(bench, pair.properties)
+    answer = bench.ask(pair.properties, "verify")
     assert [row for row in answer.rows if row["verdict"] != "identical"] == [], answer.stderr
     assert {(row["source"], row["target"]) for row in answer.rows} == {
         ("source", "target"),

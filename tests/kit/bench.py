@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _numbers = count(1)
 _TERMINATED = 143  # after SIGTERM
+_STILL_SECONDS = 2.0
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,10 @@ class Bench:
         """One ``replicate --until-caught-up`` to its end."""
         arguments = ("replicate", "-c", str(properties), "--until-caught-up", *options)
         return run_mmtool(self._folder(), *arguments, environ=environ)
+
+    def ask(self, properties: Path, *words: str, output: str = "json") -> Answer:
+        """Another command to its end, with its JSON document unless another output is named."""
+        return run_mmtool(self._folder(), *words, "-c", str(properties), "-o", output)
 
     def _folder(self) -> Path:
         return self.directory / f"run-{next(_numbers)}"
@@ -153,6 +158,16 @@ class Stage:
             return all(now.get(place, 0) > before.get(place, 0) for place in places)
 
         return wait_until(moved, f"records in every partition of {', '.join(self.targets)}", timeout)
+
+    def stands_still(self, remote: str) -> bool:
+        """Whether nothing comes into a mirrored topic for two seconds."""
+        before = self.length(remote)
+        time.sleep(_STILL_SECONDS)
+        return self.length(remote) == before
+
+    def length(self, remote: str) -> int:
+        """How many offsets all partitions of a topic of the target have."""
+        return sum(end_offsets(self.bench.fleet["target"].bootstrap, remote).values())
 
     def stop_writing(self) -> None:
         """Ends the producers; everything is acknowledged then."""

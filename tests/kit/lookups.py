@@ -12,7 +12,9 @@ from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.logs.log_parts import KafkaBatches
 from mmtool.kafka.state.flow_state import KafkaFlowState, way_back_state
+from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.translation.types import TopicPartition
 
 _SECONDS = 20.0
 
@@ -28,6 +29,12 @@ _SECONDS = 20.0
 def groups_of(bootstrap: str) -> KafkaGroups:
     """The consumer groups of the cluster at an address."""
     return KafkaGroups(ClusterSettings(alias="lab", bootstrap_servers=bootstrap), _SECONDS)
+
+
+def commit(bootstrap: str, group: str, topic: str, *offsets: int | None) -> None:
+    """Commits for a group on the cluster at an address, partition by partition; None leaves one out."""
+    places = {TopicPartition(topic, n): Commit(at) for n, at in enumerate(offsets) if at is not None}
+    assert groups_of(bootstrap).alter(group, places) == {}
 
 
 def committed(bootstrap: str, group: str) -> dict[tuple[str, int], int]:

@@ -147,3 +147,14 @@ class Owner:
         """The partition's counterpart, over this owner's own connection."""
         mirrored = self.run.view.topics[topic]
         return RealLog(self.run.flow.target, mirrored.target_name, mirrored.target_id, partition)
+
+
+def mirror(settings: FlowSettings) -> None:
+    """Everything there is, by one owner from its start to a clean end."""
+
+    async def mirrored() -> None:
+        owner = await Owner.take(settings)
+        await owner.catch_up()
+        await owner.close()
+
+    asyncio.run(mirrored())

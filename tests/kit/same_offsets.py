@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from confluent_kafka import TopicPartition as LibraryPartition
 from confluent_kafka.admin import AdminClient
 
 from kit.log_cleaner import CompactedTopic, compact
-from kit.mirror_flow import Owner
+from kit.mirror_flow import mirror
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 
@@ -78,21 +77,14 @@ def check_same(
     assert end_offsets(target, mirror) == end_offsets(source, topic)
 
 
-async def mirror(settings: FlowSettings) -> None:
-    """One owner, from its start to a clean end."""
-    owner = await Owner.take(settings)
-    await owner.catch_up()
-    await owner.close()
-
-
 def check_growing(
     ends: tuple[str, str], settings: FlowSettings, topic: str, write: Callable[..., None]
 ) -> None:
     """Mirror a topic that ``write`` made, and once more when it has grown, with the check of all records each time."""
     write(ends[0], topic)
-    asyncio.run(mirror(settings))
+    mirror(settings)
     check_same(ends, settings, topic)
     before = end_offsets(ends[0], topic)
     write(ends[0], topic, RECORDS)
-    asyncio.run(mirror(settings))
+    mirror(settings)
     check_same(ends, settings, topic, before if write is compacted else None)

@@ -9,15 +9,13 @@ from http import HTTPStatus
 
 import pytest
 
-from kit.lookups import groups_of
+from kit.lookups import commit
 from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.security.token_endpoint import Failure
 from mmtool.lab.topics import create_topic, end_offsets
-from mmtool.plan.groups.facts import Commit
-from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
 
@@ -31,8 +29,7 @@ def pair(secured):
     bootstrap = started.bench.fleet["source"].bootstrap
     create_topic(bootstrap, TOPIC, 2)
     produce(bootstrap, Load(TOPIC, 1_000, 2, 100))
-    places = {TopicPartition(TOPIC, number): Commit(20) for number in (0, 1)}
-    assert groups_of(bootstrap).alter(GROUP, places) == {}
+    commit(bootstrap, GROUP, TOPIC, 20, 20)
     return started
 
 

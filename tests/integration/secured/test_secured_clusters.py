@@ -5,15 +5,13 @@ from __future__ import annotations
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from kit.lookups import groups_of
+from kit.lookups import commit
 from kit.processes import run_mmtool
 from kit.secure_pairs import logins
 from mmtool.lab.load import Load, produce
 from mmtool.lab.security.certificates import StoreFormat
 from mmtool.lab.security.kinds import ADMIN, SecurityKind
 from mmtool.lab.topics import create_topic
-from mmtool.plan.groups.facts import Commit
-from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
 
@@ -27,8 +25,7 @@ def pair(request, secured):
     bootstrap = started.bench.fleet["source"].bootstrap
     create_topic(bootstrap, TOPIC, 2)
     produce(bootstrap, Load(TOPIC, 1_000, 2, 100))
-    places = {TopicPartition(TOPIC, number): Commit(20) for number in (0, 1)}
-    assert groups_of(bootstrap).alter("app", places) == {}
+    commit(bootstrap, "app", TOPIC, 20, 20)
     return started
 
 
