@@ -7,9 +7,7 @@ from pathlib import Path
 import pytest
 
 from kit.command_tree import commands, is_group, parsed
-from kit.consoles import InProcess
 from mmtool.commands._help import examples_of
-from mmtool.commands.app import main
 
 
 def examples_in(help_):
@@ -51,28 +49,3 @@ def test_the_examples_of_the_root_are_lines_that_typer_takes(mmtool):
 def test_no_example_changes_a_cluster_without_a_rehearsal():
     source = (Path(__file__).parents[2] / "commands" / "_help.py").read_text(encoding="utf-8")
     assert "--execute" not in source
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "translate-offsets",
-        "groups audit",
-        "groups export",
-        "failover planned",
-        "failover emergency",
-        "failover drill",
-        "failover list",
-        "status",
-        "config check",
-        "config show",
-        "acls",
-    ],
-)
-def test_it_runs_on_clusters_with_names_of_their_own(path, tmp_path, monkeypatch):
-    """The shop has no group ``app``: that is refused with 3; a wrong option would be 2."""
-    monkeypatch.chdir(tmp_path)
-    console = InProcess(tmp_path, {}, main, {})
-    console.begin("shop", lambda at, value: monkeypatch.setattr(f"mmtool.{at}", value))
-    console.run(f"mmtool {examples_of(path)[0]}")
-    assert console.code in {0, 3}, console.printed

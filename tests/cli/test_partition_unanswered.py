@@ -190,14 +190,6 @@ def test_where_it_is_the_only_one_the_command_ends_with_what_the_cluster_said(ru
     assert run("translate-offsets", "-g", "b").code == 9
 
 
-def test_lines_of_an_import_about_such_a_group_are_refused_by_themselves(run, scene, tmp_path):
-    scene.target.groups.hidden["other"] = NotAuthorisedError("cluster west denies DESCRIBE on group other")
-    file = tmp_path / "offsets.csv"
-    file.write_text("app,east.orders-a,0,7\nother,east.orders-a,0,7\n")
-    answer = run("groups", "import", file)
-    assert [(row["group"], row["reason"]) for row in answer.rows] == [("app", ""), ("other", "unknown_group")]
-
-
 @pytest.mark.parametrize("away", ["east", "west"])
 def test_with_one_cluster_away_a_group_that_the_other_one_hides_has_its_row(run, scene, away):
     for group, topic in {"a": "orders-a", "b": "orders-b"}.items():

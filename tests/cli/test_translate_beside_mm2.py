@@ -148,13 +148,3 @@ def test_only_commits_of_the_source_can_be_refined(mmtool, scene):
     ended = mmtool("translate-offsets", "-c", scene.config, "--refine", "--reverse")
     assert ended.code == 2
     assert "--refine and --reverse exclude each other" in ended.stderr
-
-
-def test_records_that_cannot_be_read_are_counted_and_passed_over(mmtool, scene):
-    scene.commits("app", "orders", 150)
-    scene.mm2.unreadable["mm2-offset-syncs.west.internal"] = 3
-    ended = mmtool("translate-offsets", "-c", scene.config)
-    assert (
-        "mm2-offset-syncs.west.internal: skipped 3 records that MirrorMaker 2 cannot have written; mmtool uses the"
-        " others" in ended.stderr
-    )

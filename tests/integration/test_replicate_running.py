@@ -93,22 +93,6 @@ def test_one_process_owns_a_flow_and_hands_it_over_without_a_marker(bench, measu
         assert stage.wrong_translations()[1][:5] == []
 
 
-@pytest.mark.chaos
-def test_a_standby_that_is_told_to_stop_leaves_the_owner_alone(bench):
-    """It never held the flow, so it claims nothing and fences nobody."""
-    with Stage(bench, f"idle-{os.getpid()}") as stage:
-        owner = stage.start()
-        stage.wait_for_new_records(PATIENCE_SECONDS)
-        standby = stage.start("--standby")
-        wait_until(lambda: len(stage.members()) == 2, "the standby to join", PATIENCE_SECONDS)
-        time.sleep(1)
-        assert standby.stop(signal.SIGTERM).code == 143
-        for _ in range(3):
-            stage.wait_for_new_records(PATIENCE_SECONDS)
-        said = owner.stop(signal.SIGTERM).stderr
-        assert ("lost its claim" in said, "round failed" in said, markers(stage)) == (False, False, [])
-
-
 def test_new_topics_and_new_partitions_are_mirrored_while_it_runs(running, measured):
     """Within the refresh interval and five seconds, and what is mirrored already goes on."""
     stage, _ = running

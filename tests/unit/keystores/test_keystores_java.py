@@ -99,17 +99,13 @@ def test_a_pkcs12_key_with_a_password_of_its_own_is_opened(keytool, jks_key, tmp
         read_identity(own(path, key_password=CANARY))
 
 
-@pytest.mark.parametrize("store_type", ["JKS", "PKCS12"])
-def test_a_key_comes_with_the_chain_of_its_issuers_in_order(store_type, keytool):
-    root, middle = (
-        keytool.key(f"{name}-{store_type}", store_type, "-ext", "bc:c") for name in ("root", "middle")
-    )
-    leaf = keytool.key(f"leaf-{store_type}", store_type)
+def test_a_key_comes_with_the_chain_of_its_issuers_in_order(keytool):
+    root, middle = (keytool.key(name, "JKS", "-ext", "bc:c") for name in ("root", "middle"))
+    leaf = keytool.key("leaf", "JKS")
     chain = keytool.issue(middle, root, "-ext", "bc:c")
     keytool.issue(leaf, middle, chain=chain)
-    keytool.trust(leaf.name, keytool.certificate(root), store_type)
-    found = subjects(read_identity(own(leaf)).chain)
-    assert found == [f"CN={name}-{store_type}" for name in ("leaf", "middle", "root")]
+    keytool.trust(leaf.name, keytool.certificate(root), "JKS")
+    assert subjects(read_identity(own(leaf)).chain) == [f"CN={name}" for name in ("leaf", "middle", "root")]
 
 
 @pytest.mark.parametrize("store_type", ["JKS", "PKCS12"])

@@ -125,26 +125,6 @@ DIED = (
 """Five records went away, and three diverged."""
 
 
-def test_who_has_read_everything_goes_on_after_the_tail():
-    assert lived(*DIED, shared=False).answer(5) == Homeward(Exact(8), 3, 0)
-
-
-def test_who_was_behind_reads_the_rest_and_runs_into_the_tail():
-    assert lived(*DIED, shared=False).answer(3) == Homeward(Exact(3), 0, 3)
-
-
-def test_with_one_name_who_has_read_everything_goes_on_at_the_first_unread_record_that_was_born_away():
-    back = lived(*DIED, shared=True)
-    back.pair.born(AWAY, 4)
-    assert shipped(back).answer(7) == Homeward(Exact(10), 3, 0)
-
-
-def test_with_one_name_who_was_behind_reads_again_nothing_that_was_read_away():
-    back = lived(*DIED, shared=True)
-    back.pair.born(AWAY, 4)
-    assert shipped(back).answer(4) == Homeward(Exact(4), 0, 3)
-
-
 def test_before_the_way_back_has_brought_what_was_read_there_is_no_answer():
     back = lived(*DIED, shared=True)
     back.pair.born(AWAY, 4)

@@ -101,11 +101,6 @@ def small():
     )
 
 
-def test_one_offset_is_translated_alone(small):
-    answers = [small.translate("orders", 0, offset) for offset in (4, 11)]
-    assert answers == [Exact(104), Refused(Reason.BEYOND_SOURCE_END)]
-
-
 def test_a_masked_offset_has_no_translation_and_a_reason(small):
     column = np.ma.masked_array([4, 4], [False, True])
     answers = small.translate_many(["orders", "orders"], [0, 0], column)

@@ -24,22 +24,6 @@ def built(*batches: tuple[int, int, int]) -> list[Run]:
     return list(builder.snapshot())
 
 
-def test_batches_contiguous_on_both_sides_are_one_run():
-    assert built((0, 5, 10), (10, 15, 3)) == [run(0, 5, 13)]
-
-
-def test_a_hole_upstream_starts_a_run():
-    assert built((0, 5, 10), (11, 15, 3)) == [run(0, 5, 10), run(11, 15, 3)]
-
-
-def test_a_marker_downstream_starts_a_run():
-    assert built((0, 5, 10), (10, 16, 3)) == [run(0, 5, 10), run(10, 16, 3)]
-
-
-def test_the_very_first_batch_at_offset_zero_starts_a_run():
-    assert built((0, 0, 1)) == [run(0, 0, 1)]
-
-
 @pytest.mark.parametrize(
     ("batch", "letter"),
     [((10, 15, 0), "A"), ((10, 15, -1), "A"), ((9, 15, 1), "B"), ((10, 14, 1), "C")],

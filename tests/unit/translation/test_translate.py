@@ -38,10 +38,6 @@ def commits(mirror: ModelMirror) -> range:
     return range(mirror.start.upstream, mirror.frontier + 1)
 
 
-def test_inside_a_run_the_record_is_the_record():
-    assert forward(mirrored(RECORDS, downstream=100), 4) == Exact(104)
-
-
 def test_in_a_hole_the_next_surviving_record_is_the_answer():
     mirror = mirrored([Slot.RECORD, Slot.COMPACTED, Slot.ABORTED, Slot.RECORD])
     assert forward(mirror, 1) == Exact(1)
