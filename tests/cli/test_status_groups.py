@@ -101,13 +101,6 @@ def test_a_name_that_no_flow_knows_ends_with_3_and_has_its_row(status):
     assert json.loads(ended.stdout)["errors"][0]["code"] == "unknown_group"
 
 
-def test_a_mistyped_group_gets_the_nearest_name(status):
-    ended = status("-g", "ap", "-o", "json")
-    assert json.loads(ended.stdout)["errors"][0]["message"] == (
-        "east->west has no group named ap; did you mean app?"
-    )
-
-
 def test_with_the_source_away_the_target_s_rows_are_shown_and_the_command_ends_with_9(status, scene):
     scene.source.go_away(UnreachableError("the region is gone"))
     ended = status("--groups", "-o", "json")

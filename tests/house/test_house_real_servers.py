@@ -14,7 +14,6 @@ WITH_SPARK = {
     "test_ci_example.py": "the workflow of a page, as users run it",
     "test_demo.py": "the tour of a first quarter of an hour, as users run it",
     "test_documented.py": "the console blocks of pages, as users type them",
-    "test_offsets_in_spark.py": "Spark jobs of users",
     "test_replicate_live.py": "two tasks share a throttle",
     "test_replicate_memory.py": "memory of Spark's workers",
     "test_replicate_running.py": "a stop while the JVM starts",

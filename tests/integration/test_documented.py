@@ -197,6 +197,7 @@ def test_the_tutorial_and_the_table_of_the_readme_are_those_of_the_demo(folder, 
         console.run(".venv/bin/mmtool lab down --state-dir ~/.local/state/mmtool/demo")
 
 
+@pytest.mark.chaos
 @lab("archive")
 def test_the_class_archive_is_made_as_the_page_says(case, folder, typed):
     typed(Shell(folder, {}), case.blocks)

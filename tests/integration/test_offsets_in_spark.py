@@ -19,7 +19,7 @@ from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.translate import translate
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(400)]
 
 JOB = """
 import json, pickle, sys
@@ -90,7 +90,7 @@ def row_of(answer):
             return [None, "refused", None, reason.value]
 
 
-@pytest.mark.parametrize("mode", ["classic", pytest.param("connect", marks=pytest.mark.chaos)])
+@pytest.mark.parametrize("mode", ["classic", "connect"])
 def test_every_offset_is_translated_in_its_task_as_a_commit_is(known, mode, tmp_path):
     rows = [("orders", 0, at) for at in range(365)] + [("shared", 0, at) for at in range(130)]
     rows += [*NOTHING, ("unheard", 0, 1)]

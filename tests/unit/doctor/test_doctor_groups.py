@@ -3,7 +3,7 @@
 import pytest
 
 from mmtool.doctor.finding import Severity
-from mmtool.doctor.groups import judge_assign, judge_connect, judge_share, judge_state, judge_streams_protocol
+from mmtool.doctor.groups import judge_assign, judge_state
 from mmtool.doctor.transactions import Open, judge_transaction
 from mmtool.plan.failover.fence_plan import OpenTransaction
 from mmtool.plan.groups.applications import AppState, StateLoss, StateTopic
@@ -44,19 +44,6 @@ def test_an_application_without_its_state_is_a_problem_and_one_with_it_is_none(f
     assert (found.subject, found.severity) == ("app", Severity.PROBLEM)
     assert "app-counts-changelog (mirrored as A.app-counts-changelog)" in found.message
     assert "--without-state" in found.remedy
-
-
-def test_groups_of_other_kinds_are_warnings_with_what_to_do(flow):
-    found = [
-        judge_share(flow(), "fans"),
-        judge_streams_protocol(flow(), "words"),
-        *judge_connect(flow(), ["workers"], ["connect-sink", "app", "cg-control-orders"]),
-    ]
-    assert {one.severity for one in found} == {Severity.WARNING}
-    assert [one.subject for one in found] == ["fans", "words", "workers", "cg-control-orders", "connect-sink"]
-    assert "give it an iceberg.control.topic with a new name" in found[3].remedy
-    assert found[4].remedy.startswith("to move a sink that keeps no offsets of its own, create its connector")
-    assert "--entity-type groups --entity-name fans --add-config share.auto.offset.reset" in found[0].remedy
 
 
 # --- transactions -----------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from mmtool.doctor.topics import (
     judge_partitions,
     judge_schemas,
     judge_topics,
-    judge_unknown_mirror,
     known_aliases,
 )
 from mmtool.plan.flow.partition_rows import PartitionRow
@@ -61,12 +60,6 @@ def test_halted_partitions_are_a_problem_for_each_topic(flow):
     assert orders.message == "orders-1, and 1 more partition of orders of A->B is halted: cut"
 
 
-def test_a_name_that_is_too_long_for_the_target_is_a_problem(flow):
-    (found,) = judge_names(flow(), ["x" * 248], [])
-    assert "longer than Kafka's limit of 249" in found.message
-    assert list(judge_names(flow(), ["x" * 247], [])) == []
-
-
 def test_names_that_are_one_in_metrics_are_a_problem_only_before_the_mirror_is_there(flow):
     (found,) = judge_names(flow(), ["a.b"], ["A_a_b"])
     assert "A.a.b cannot be created on B: it collides with A_a_b" in found.message
@@ -101,14 +94,6 @@ def test_two_topics_with_one_mirror_are_a_problem_each(flow):
     found = list(judge_names(naming, ["A", "heartbeats", "orders"], []))
     assert [one.subject for one in found] == ["A", "heartbeats"]
     assert found[0].message == "topics A and heartbeats would have the same name on B, A.heartbeats"
-
-
-def test_a_topic_that_stands_in_a_mirrors_place_is_a_problem(flow):
-    never, ran = (judge_unknown_mirror(flow(), "orders", "A.orders", 1, has_run=ran) for ran in (False, True))
-    assert ran.severity is Severity.PROBLEM
-    assert "A.orders on B holds 1 offset, and no flow is known to have written to it" in ran.message
-    assert "mmtool flow rebuild -c FILE -s A -t B --topic orders --execute" in ran.remedy
-    assert never.remedy == "delete A.orders on B, or keep it and add orders to topics.exclude of A->B"
 
 
 # --- loops ------------------------------------------------------------------------------------------------
