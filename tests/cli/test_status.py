@@ -252,13 +252,6 @@ def test_a_source_topic_that_was_mirrored_to_its_end_and_deleted_does_not_close_
     ]
 
 
-def test_the_books_know_more_of_a_deleted_topic_than_the_last_word_of_its_pump(rows, scene):
-    scene.ran(21, 10)
-    scene.stands(0, 15, end=21)
-    scene.lost()
-    assert [(row["state"], row["upstream_position"]) for row in rows()] == [("idle", 21), ("idle", 10)]
-
-
 @pytest.mark.parametrize("why", ["left the filter", "forgotten"])
 def test_of_a_deleted_topic_that_nobody_means_any_more_nothing_is_told(rows, status, scene, why):
     scene.runs(15, 10)

@@ -23,23 +23,6 @@ from mmtool.plan.records.documents import CommitRatesRecord, PositionRecord, Sta
 from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.translation.types import TopicPartition
 
-KEYS = [
-    "source",
-    "target",
-    "group",
-    "topic",
-    "partition",
-    "committed",
-    "lag_records",
-    "lag_seconds",
-    "target_committed",
-    "reread_max",
-    "reread_expected",
-    "rpo_records",
-    "checkpoint_age_seconds",
-    "ready",
-    "reason",
-]
 APP = GroupSelection(("app",))
 
 
@@ -117,10 +100,6 @@ def test_a_translation_tells_of_a_halted_partition_also_where_the_offset_is_exac
     assert (
         any("orders-0 of east->west is halted: offsets_differ" in said for said in found.warnings) == is_told
     )
-
-
-def test_a_row_has_the_contract_s_keys_first():
-    assert list(GroupRow._fields[: len(KEYS)]) == KEYS
 
 
 def test_a_group_s_own_lag_and_what_an_emergency_would_cost_are_told(scene):
@@ -262,24 +241,10 @@ def test_a_partition_that_does_not_answer_costs_its_own_row(scene):
     assert bad.reason == "partition_missing: no leader"
 
 
-def test_an_unknown_name_is_a_row_of_its_own(scene):
-    row = scene.row("nobody")
-    assert (row.group, row.ready, row.reason.split(":")[0]) == ("nobody", False, "unknown_group")
-
-
 def test_one_topic_alone_says_nothing_of_groups_that_do_not_read_it(scene):
     scene.has("orders-two", 5)
     scene.commits("other", "orders-two", 2)
     assert {row.group for row in scene.found(topics=["orders"]).rows} == {"app"}
-
-
-def test_while_the_source_is_away_the_rows_are_what_the_target_alone_knows(scene):
-    scene.source.go_away(UnreachableError("the region is gone"))
-    found = scene.found()
-    (row,) = found.rows
-    assert [error.message for error in found.unasked] == ["the region is gone"]
-    assert (row.committed, row.lag_records, row.lag_seconds) == (None, None, None)
-    assert (row.ready, row.reread_max, row.rpo_records) == (True, 10, 30)
 
 
 def test_a_flow_that_never_ran_has_no_group_that_is_ready(tmp_path):
@@ -300,14 +265,6 @@ def test_a_flow_that_mm2_runs_is_told_from_its_syncs_and_checkpoints(tmp_path):
     (row,) = group_status(WatchedFlow(replace(scene.clusters, state=watch), watch, (), scene.mm2)).rows
     assert (row.committed, row.lag_records, row.reread_max, row.ready) == (55, 45, 10, True)
     assert row.checkpoint_age_seconds < 5
-
-
-def test_a_group_that_has_failed_over_says_by_which_operation(scene):
-    scene.target.groups.members["app"] = (Member("app-1", "10.0.0.7"),)
-    scene.watch.marked(MovedGroupRecord("app", True, "op-1", "ann@host-1", 1_000))
-    row = scene.row()
-    assert not row.ready
-    assert "op-1" in row.reason
 
 
 def test_a_group_that_was_synced_between_two_questions_is_asked_about_again(scene):

@@ -223,11 +223,6 @@ def test_latencies_are_summed_and_never_split_by_partition(level, expected):
     assert latencies(level, *counted) == expected
 
 
-def test_slots_of_an_owner_that_is_gone_are_not_told():
-    samples = found(*THREE, known=facts(members=(), slots=SlotsRecord("owner-2", 4, 3)))
-    assert not [key for key in samples if key[0] in {"mmtool_owner_info", "mmtool_spark_slots"}]
-
-
 FLOW = {"source": "a", "target": "b"}
 
 
@@ -273,8 +268,3 @@ def test_every_sample_has_the_labels_of_its_family_and_no_two_the_same(level):
     assert all(set(s.labels) <= set(s.family.labels) for s in samples)
     keys = [(s.family.name, tuple(s.labels.items())) for s in samples]
     assert len(keys) == len(set(keys))
-
-
-def test_the_table_has_every_family_once():
-    names = [family.name for family in families.FAMILIES]
-    assert len(names) == len(set(names)) == 18

@@ -114,11 +114,6 @@ def test_what_has_failed_over_is_shown_so_even_where_it_was_halted(state):
     assert (shown.state, shown.reason) == (State.FAILED_OVER, BY)
 
 
-def test_a_pause_does_not_hide_a_halt():
-    halted = replace(POSITION, state=State.HALTED, reason="diverged")
-    assert after([PAUSE]).shown(halted) == halted
-
-
 def test_an_operation_s_topics_are_told_of_in_one_sentence():
     words = [MARK, PAUSE, replace(MARK, topic="bills"), replace(MARK, topic="old", failed_over=False)]
     paused, marked, released = news(words)

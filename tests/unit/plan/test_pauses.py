@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State, position_key
@@ -41,32 +39,6 @@ def after(pauses, words):
     for word in words:
         pauses = pauses.with_word(word)
     return pauses
-
-
-words = st.builds(
-    PauseRecord,
-    topic_id=st.sampled_from(["id-1", "id-2", WHOLE_FLOW]),
-    topic=st.just("orders"),
-    paused=st.booleans(),
-    by=st.just("ann@east"),
-    since_ms=st.integers(0, 9),
-    reason=st.just(""),
-)
-
-
-@given(st.lists(words))
-def test_the_last_word_about_a_topic_or_the_flow_counts(spoken):
-    pauses = after(Pauses(), spoken)
-    last = {word.topic_id: word for word in spoken}
-    for topic_id in ("id-1", "id-2"):
-        held = [last[key] for key in (topic_id, WHOLE_FLOW) if key in last and last[key].paused]
-        assert (pauses.of(topic_id) is not None) == bool(held)
-
-
-@given(st.lists(words))
-def test_resuming_the_flow_lifts_every_pause(spoken):
-    pauses = after(Pauses(), spoken)
-    assert after(pauses, resume_words([], pauses, whole=True, by="bob@west", at_ms=9)) == Pauses()
 
 
 def test_topics_are_paused_by_their_ids_and_the_flow_as_a_whole():
