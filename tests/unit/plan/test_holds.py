@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State
-from mmtool.plan.records.holds import Holds, news, resume_words
+from mmtool.kafka.state.control_view import ControlView
+from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State, position_key
+from mmtool.plan.records.holds import Holds, Pauses, name_of, news, pause_words, resume_words, sentence_of
 from mmtool.plan.records.marks import FailedOverRecord
 
 NAMES = {"orders": "id-1", "bills": "id-2"}
@@ -120,3 +121,49 @@ def test_an_operation_s_topics_are_told_of_in_one_sentence():
     assert paused.startswith("orders is paused by bob@west")
     assert marked.startswith(f"2 topics (bills, orders) are not mirrored: {BY}; ")
     assert released == "1 topic (old) is mirrored again: released by ann@east (operation fo-7)"
+
+
+def said(pauses=None, *, whole=False, reason=""):
+    return pause_words(NAMES, pauses or Pauses(), whole=whole, by="bob@west", at_ms=7, reason=reason)
+
+
+def test_topics_are_paused_by_their_ids_and_the_flow_as_a_whole():
+    assert [word.topic_id for word in said()] == ["id-1", "id-2"]
+    assert [word.topic_id for word in said(whole=True)] == [WHOLE_FLOW]
+
+
+def test_what_is_paused_keeps_its_first_word():
+    pauses = after([PAUSE]).pauses
+    assert [word.topic_id for word in said(pauses=pauses, reason="again")] == ["id-2"]
+
+
+def test_a_topic_of_a_paused_flow_cannot_go_on_by_itself():
+    pauses = after(said(whole=True)).pauses
+    with pytest.raises(ValueError, match="the whole flow is paused by bob@west"):
+        resume_words(["id-1"], pauses, whole=False, by="ann@east", at_ms=9)
+
+
+def test_a_pause_says_who_since_when_and_why():
+    assert sentence_of(PAUSE) == "paused by bob@west since 2026-05-28T20:26:40Z: disk"
+    assert (name_of(PAUSE), name_of(replace(PAUSE, topic_id=WHOLE_FLOW))) == ("orders", "the whole flow")
+
+
+def test_a_paused_partition_shows_it_unless_it_is_halted():
+    pauses = after([PAUSE])
+    halted = replace(POSITION, state=State.HALTED, reason="diverged")
+    other = replace(POSITION, topic_id="id-2")
+    assert pauses.shown(POSITION).state == State.PAUSED
+    assert (pauses.shown(halted), pauses.shown(other)) == (halted, other)
+
+
+def test_the_control_topic_shows_positions_as_they_are_held_now():
+    """Read once, or followed: a pause, a resumption and a struck out position count when they come."""
+    view = ControlView()
+    view.apply(POSITION.key, POSITION.encode(), 0)
+    view.apply(PAUSE.key, PAUSE.encode(), 1)
+    paused = view.positions["id-1", 0]
+    resumed = replace(PAUSE, paused=False)
+    view.apply(resumed.key, resumed.encode(), 2)
+    running = view.positions["id-1", 0]
+    view.apply(position_key("id-1", 0), None, 3)
+    assert (paused.state, running, view.positions) == (State.PAUSED, POSITION, {})
