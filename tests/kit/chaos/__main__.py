@@ -9,57 +9,23 @@ import sys
 import tempfile
 import traceback
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kit.chaos.moves import MoveOutcome, MoveRun, move_of
+from kit.chaos.moves import MoveRun, move_of
 from kit.chaos.place import SIDES, Place
-from kit.chaos.seed import Outcome, SeedRun
+from kit.chaos.seed import SeedRun
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-REPLAY = ".venv/bin/python -m kit.chaos{kind}{brokers} --seed {seed}"
-
-
-@dataclass(frozen=True, slots=True)
-class Broken:
-    """A seed that came to no verdict.
-
-    Attributes:
-        kind: Of its log's lines: "moves" is one of operations, "same" of a target with the source's offsets.
-        why: What was raised.
-    """
-
-    seed: int
-    brokers: int
-    kind: str
-    why: str
-    passed: bool = False
-
-    def row(self) -> dict[str, Any]:
-        """For the log."""
-        of_kind: dict[str, dict[str, Any]] = {
-            "moves": {"move": str(move_of(self.seed))},
-            "same": {"same": True},
-        }
-        failures = [f"no verdict: {self.why}"]
-        return {
-            "seed": self.seed,
-            "brokers": self.brokers,
-            **of_kind.get(self.kind, {}),
-            "passed": False,
-            "failures": failures,
-        }
+    from collections.abc import Iterator
 
 
 def main(arguments: list[str]) -> int:
     """Runs the seeds that the log has not passed yet; the number of those that failed, at most 100."""
     asked = _asked(arguments)
     seeds = [asked.seed] if asked.seed is not None else range(asked.first, asked.first + asked.seeds)
-    passed = _passed(asked) if asked.log and asked.seed is None else set()
+    passed = {row["seed"] for row in _rows(asked.log) if row["passed"]} if asked.seed is None else set()
     todo = [seed for seed in seeds if seed not in passed]
     _archive_classes()
     failed = 0
@@ -68,12 +34,9 @@ def main(arguments: list[str]) -> int:
         Place(Path(folder), asked.brokers, compacts=asked.kind == "same") as place,
     ):
         for seed in todo:
-            outcome = _outcome(place, Path(folder) / f"seed-{seed}", seed, asked.kind)
-            failed += not outcome.passed
-            _tell(outcome, asked.log)
-            if isinstance(outcome, Broken):  # in the middle of a fault, perhaps
-                for side in SIDES:
-                    place.heal(side)
+            row = _run(place, Path(folder) / f"seed-{seed}", seed, asked.kind)
+            failed += not row["passed"]
+            _tell(row, asked)
     _say(f"{len(todo) - failed} of {len(todo)} seeds passed, {len(passed)} had before")
     return min(failed, 100)
 
@@ -98,59 +61,46 @@ def _asked(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--brokers", type=int, default=1, help="of each cluster")
     parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument(
-        "--log", type=Path, help="a line is added for each seed; those that passed are not run again"
+        "--log", type=Path, help="a line is added for each seed; those that passed there are not run again"
     )
     return parser.parse_args(arguments)
 
 
-def _outcome(place: Place, directory: Path, seed: int, kind: str) -> Outcome | MoveOutcome | Broken:
-    """Of one that breaks as well: the others are run, and it is told how it is run again."""
+def _run(place: Place, directory: Path, seed: int, kind: str) -> dict[str, Any]:
+    """The log's row of one seed. Where one breaks, the others are run, and it is told how it is run again."""
     try:
         if kind == "moves":
-            return MoveRun(place, directory, seed).run()
+            return MoveRun(place, directory, seed).run().row()
         return SeedRun(place, directory, seed, same=kind == "same").run()
     except Exception as error:  # noqa: BLE001  whatever it was, the seed has not passed
         traceback.print_exc()
-        return Broken(seed, place.brokers, kind, f"{type(error).__name__}: {error}")
+        for side in SIDES:  # in the middle of a fault, perhaps
+            place.heal(side)
+        why = [f"no verdict: {type(error).__name__}: {error}"]
+        row = {"seed": seed, "brokers": place.brokers, "passed": False, "failures": why}
+        return row | ({"move": str(move_of(seed))} if kind == "moves" else {})
 
 
-def _passed(asked: argparse.Namespace) -> set[int]:
-    """Of what is asked for: one log may hold seeds of both kinds, and of clusters of any size."""
-    return {
-        row["seed"]
-        for row in _rows(asked.log)
-        if row["passed"] and (_kind(row), row["brokers"]) == (asked.kind, asked.brokers)
-    }
-
-
-def _rows(log: Path) -> Iterator[dict[str, Any]]:
+def _rows(log: Path | None) -> Iterator[dict[str, Any]]:
     """Without the line that was being written when a run was killed."""
-    for line in log.read_text().splitlines() if log.exists() else ():
+    for line in log.read_text().splitlines() if log is not None and log.exists() else ():
         with suppress(ValueError):
             yield json.loads(line)
 
 
-def _tell(outcome: Outcome | MoveOutcome | Broken, log: Path | None) -> None:
-    row = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **outcome.row()}
+def _tell(row: dict[str, Any], asked: argparse.Namespace) -> None:
+    row = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **row}
+    log: Path | None = asked.log
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
         is_torn = log.exists() and not log.read_bytes().endswith(b"\n")
         with log.open("a") as file:
             file.write(("\n" if is_torn else "") + json.dumps(row) + "\n")
     _say(json.dumps(row))
-    if not outcome.passed:
-        _say(f"again: {replay(outcome)}")
-
-
-def replay(outcome: Outcome | MoveOutcome | Broken) -> str:
-    """What runs it alone."""
-    kind = _kind(outcome.row())
-    brokers = f" --brokers {outcome.brokers}" if outcome.brokers > 1 else ""
-    return REPLAY.format(seed=outcome.seed, kind=f" --{kind}" if kind else "", brokers=brokers)
-
-
-def _kind(row: Mapping[str, Any]) -> str:
-    return "moves" if "move" in row else "same" if "same" in row else ""
+    if not row["passed"]:
+        kind = f" --{asked.kind}" if asked.kind else ""
+        brokers = f" --brokers {asked.brokers}" if asked.brokers > 1 else ""
+        _say(f"again: .venv/bin/python -m kit.chaos{kind}{brokers} --seed {row['seed']}")
 
 
 def _say(line: str) -> None:

@@ -86,17 +86,13 @@ class MoveOutcome:
     done_seconds: float = 0.0
     seconds: float = 0.0
 
-    @property
-    def passed(self) -> bool:
-        return not self.failures
-
     def row(self) -> dict[str, Any]:
         """For the log."""
         return {
             "seed": self.seed,
             "brokers": self.brokers,
             "move": str(self.move),
-            "passed": self.passed,
+            "passed": not self.failures,
             "failures": self.failures,
             "faults": [str(fault) for fault in self.schedule.faults],
             "tries": self.tries,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,9 +27,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kit.chaos.group import Watcher
-    from kit.chaos.judge import Logs, Verdict
+    from kit.chaos.judge import Logs
     from kit.chaos.place import Place
-    from kit.chaos.schedule import Fault, Schedule, Side
+    from kit.chaos.schedule import Fault, Side
     from mmtool.translation.types import TopicPartition
 
 RECORDS_PER_SECOND = 150.0
@@ -56,59 +55,6 @@ _SETTINGS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a seed ended.
-
-    Attributes:
-        failures: Everything that must not be; empty where it passed.
-        missed: Faults that met nobody.
-        recovered_seconds: From the end of the last fault until both sides held the same; None when they never did.
-        stop_seconds: What a clean stop took.
-        starts: How often the command was started.
-        loads_failed: How often a writer of the source was thrown back by a fault.
-        same: Of a target that keeps the source's offsets, more for the log.
-    """
-
-    seed: int
-    brokers: int
-    schedule: Schedule
-    failures: Sequence[str]
-    missed: Sequence[Fault]
-    verdict: Verdict
-    recovered_seconds: float | None
-    stop_seconds: float
-    starts: int
-    loads_failed: int
-    seconds: float
-    same: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def passed(self) -> bool:
-        return not self.failures
-
-    def row(self) -> dict[str, Any]:
-        """For the log."""
-        return {
-            "seed": self.seed,
-            "brokers": self.brokers,
-            "passed": self.passed,
-            "failures": list(self.failures),
-            "from_the_start": self.schedule.from_the_start,
-            "faults": [str(fault) for fault in self.schedule.faults],
-            "missed": [str(fault) for fault in self.missed],
-            "records": self.verdict.records,
-            "offsets_proven": self.verdict.offsets_proven,
-            "group_glances": self.verdict.glances,
-            "recovered_seconds": self.recovered_seconds,
-            "stop_seconds": round(self.stop_seconds, 1),
-            "starts": self.starts,
-            "loads_failed": self.loads_failed,
-            "seconds": round(self.seconds, 1),
-            **self.same,
-        }
-
-
 class SeedRun:
     """Topics, writers and a group of its own for one seed, on clusters that seeds share.
 
@@ -128,8 +74,12 @@ class SeedRun:
         self._flow = LinkedFlow(place, directory, stem, topics, settings, compacted)
         self._halted: Mapping[TopicPartition, str] = {}
 
-    def run(self) -> Outcome:
-        """From the first record to the verdict; at its end everything is well again."""
+    def run(self) -> dict[str, Any]:
+        """From the first record to the verdict, the row of which is returned; at its end everything is well again.
+
+        ``recovered_seconds`` is from the end of the last fault until both sides held the same, ``loads_failed`` how
+        often a writer of the source was thrown back by a fault, ``missed`` the faults that met nobody.
+        """
         began, carried, unanswered = time.monotonic(), self._carried(), self._place.unanswered
         schedule = schedule_of(self._seed, self._place.brokers, same=self._same)
         flow = self._flow
@@ -157,31 +107,37 @@ class SeedRun:
         failures += nothing_happened(schedule.faults, doing.missed, self._carried() - carried, logs)
         logs = {place: one for place, one in logs.items() if place not in self._halted}
         verdict = judge(flow.settings, flow.source, flow.target, logs, watcher.seen, same=self._same)
-        same = {}
+        failures += verdict.failures
         if self._same:
             failures += displaced(flow, self._halted)
-            lost = self._place.unanswered - unanswered
-            same = {
-                "same": True,
-                "offsets_differ": {str(place): reason for place, reason in self._halted.items()},
-                "fills_unanswered": lost[WriteTxnMarkersRequest.API_KEY],
-                "data_unanswered": lost[ProduceRequest.API_KEY],
-                "compacted_away": compacted_away(flow),
-            }
-        return Outcome(
-            self._seed,
-            self._place.brokers,
-            schedule,
-            [*failures, *verdict.failures],
-            doing.missed,
-            verdict,
-            recovered,
-            stop_seconds,
-            keeper.starts,
-            load.failed,
-            time.monotonic() - began,
-            same,
-        )
+        return {
+            "seed": self._seed,
+            "brokers": self._place.brokers,
+            "passed": not failures,
+            "failures": failures,
+            "from_the_start": schedule.from_the_start,
+            "faults": [str(fault) for fault in schedule.faults],
+            "missed": [str(fault) for fault in doing.missed],
+            "records": verdict.records,
+            "offsets_proven": verdict.offsets_proven,
+            "group_glances": verdict.glances,
+            "recovered_seconds": recovered,
+            "stop_seconds": round(stop_seconds, 1),
+            "starts": keeper.starts,
+            "loads_failed": load.failed,
+            "seconds": round(time.monotonic() - began, 1),
+            **(self._more(self._place.unanswered - unanswered) if self._same else {}),
+        }
+
+    def _more(self, lost: Counter[int]) -> dict[str, Any]:
+        """For the row of a target that keeps the source's offsets."""
+        return {
+            "same": True,
+            "offsets_differ": {str(place): reason for place, reason in self._halted.items()},
+            "fills_unanswered": lost[WriteTxnMarkersRequest.API_KEY],
+            "data_unanswered": lost[ProduceRequest.API_KEY],
+            "compacted_away": compacted_away(self._flow),
+        }
 
     def _carried(self) -> Counter[Side]:
         return Counter({side: self._place.carried(side) for side in SIDES})

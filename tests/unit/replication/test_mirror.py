@@ -58,21 +58,6 @@ def seasoned(**changes):
 # --- reading ----------------------------------------------------------------------------------------------
 
 
-def test_a_batch_of_data_arrives_as_it_is():
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(data(0, 3, codec="zstd"), end=3), now_ms=1)
-    settle(mirror, log)
-    assert landed(log) == [b"v0", b"v1", b"v2"]
-
-
-def test_the_frontier_passes_what_holds_no_data():
-    mirror, log = mirror_of(), FakeLog()
-    aborted = data(0, 2, pid=9, transactional=True), marker(2, 9, 0)
-    mirror.offer(fetched(*aborted, end=3, aborted=[(9, 0)]), now_ms=1)
-    settle(mirror, log)
-    assert (landed(log), mirror.frontier, mirror.state) == ([], 3, State.CAUGHT_UP)
-
-
 def test_what_was_brought_here_is_passed_over_and_what_was_born_here_goes_on():
     brought = {7}
     mirror, log = mirror_of(left_out=brought), FakeLog()
@@ -101,14 +86,6 @@ def test_a_look_at_the_log_is_worth_nothing_once_a_record_of_ours_may_lie_below(
     assert mirror.take_blocks()[-1].tail.target_verified_end == 2
 
 
-def test_a_target_log_that_ends_before_what_is_booked_is_a_halt_and_says_what_is_gone():
-    mirror, _ = seasoned()
-    mirror.looked(mirror.mark, DownstreamOffset(0))
-    assert mirror.state == State.HALTED
-    assert mirror.reason.startswith("the target's log was cut at offset 0, as by an unclean leader election")
-    assert "offsets 0 to 0 of source.orders-0 are gone" in mirror.reason
-
-
 def test_under_read_uncommitted_aborted_records_are_data():
     mirror, log = mirror_of(read_committed=False), FakeLog()
     aborted = data(0, 2, pid=9, transactional=True), marker(2, 9, 0)
@@ -126,14 +103,6 @@ def test_the_end_to_reach_is_the_last_stable_offset_or_the_high_watermark_by_iso
     assert ends == [5, 9]
 
 
-def test_a_batch_that_was_fetched_already_is_not_taken_again():
-    mirror, log = mirror_of(), FakeLog()
-    for _ in range(2):
-        mirror.offer(fetched(data(0, 2), end=2), now_ms=1)
-    settle(mirror, log)
-    assert landed(log) == [b"v0", b"v1"]
-
-
 def test_a_transaction_behind_an_aborted_one_of_its_producer_is_mirrored_however_late_an_answer_comes():
     """Both were asked at 0: of one connection the aborted one alone, of the other one the next as well."""
     aborted = (data(0, 2, pid=7, transactional=True), marker(2, 7, ABORT))
@@ -143,13 +112,6 @@ def test_a_transaction_behind_an_aborted_one_of_its_producer_is_mirrored_however
     mirror.offer(fetched(*aborted, *committed, end=6, aborted=[(7, 0)]), now_ms=1)
     settle(mirror, log)
     assert (landed(log), mirror.frontier) == ([b"v3", b"v4"], 6)
-
-
-def test_reading_begins_in_the_middle_of_a_batch_when_the_frontier_is_there():
-    mirror, log = mirror_of(assigned(upstream=2)), FakeLog()
-    mirror.offer(fetched(data(0, 4), end=4), now_ms=1)
-    settle(mirror, log)
-    assert landed(log) == [b"v2", b"v3"]
 
 
 def test_the_cut_tail_of_an_answer_is_fetched_again():
@@ -184,29 +146,6 @@ def test_what_is_good_before_a_record_in_its_own_batch_still_goes():
     settle(mirror, log)
     assert (mirror.state, "source offset 2" in mirror.reason) == (State.HALTED, True)
     assert (landed(log), mirror.frontier) == ([b"v0", b"v1"], 2)
-
-
-def test_a_record_that_is_too_large_waits_for_all_before_it_and_everything_behind_waits_for_it():
-    mirror, log = mirror_of(assigned(max_batch_bytes=200), with_letters=True), FakeLog()
-    mirror.offer(fetched(mixed(2, 3), end=5), now_ms=1)
-    assert mirror.letter is None
-    settle(mirror, log)
-    assert (landed(log), mirror.letter.upstream_start, mirror.frontier) == ([b"v0", b"v1"], 2, 2)
-    post(mirror)
-    assert (mirror.letter.upstream_start, mirror.frontier, mirror.sendable) == (3, 3, False)
-    post(mirror)
-    settle(mirror, log)
-    assert (landed(log)[-1], mirror.frontier, mirror.held_bytes) == (b"v4", 5, 0)
-    assert (mirror.letter, mirror.dead_letters) == (None, 2)
-
-
-def test_a_letter_alone_carries_the_frontier_over_what_holds_no_data_behind_it():
-    mirror = mirror_of(assigned(max_batch_bytes=200), with_letters=True)
-    big = batch_of([PlainRecord(0, value=b"x" * 500)]).write()
-    mirror.offer(fetched(big, marker(1, 9, 0), end=2), now_ms=1)
-    mirror.posted(mirror.letter)
-    mirror.note_lag(2)
-    assert (mirror.frontier, mirror.state) == (2, State.CAUGHT_UP)
 
 
 def test_a_damaged_batch_that_must_be_rebuilt_halts_the_partition():
@@ -249,33 +188,7 @@ def test_a_range_that_the_source_deleted_is_passed_over_when_the_operator_says_s
     assert [(run.upstream_start, run.downstream_start, run.count) for run in block.runs] == [(7, 0, 1)]
 
 
-def test_tiny_neighbours_travel_together():
-    mirror = mirror_of()
-    mirror.offer(fetched(*(data(at) for at in range(10)), end=10), now_ms=1)
-    assert mirror.next_to_send().batch.record_count == 10
-
-
 # --- sending ----------------------------------------------------------------------------------------------
-
-
-def test_a_partition_that_remembers_nobody_gets_one_batch_until_the_first_is_acknowledged():
-    """It would take any number, so nothing may overtake the first."""
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(data(0, 20), data(20, 20), end=40), now_ms=1)
-    first = mirror.next_to_send()
-    assert not mirror.sendable
-    mirror.answered(first, log.append(bytes(first.batch.payload)))
-    assert mirror.sendable
-
-
-def test_five_batches_are_unanswered_at_the_most():
-    mirror, _ = seasoned()
-    mirror.offer(fetched(*(data(1 + 20 * at, 20) for at in range(7)), end=141), now_ms=1)
-    sent = 0
-    while mirror.sendable:
-        mirror.next_to_send()
-        sent += 1
-    assert sent == IN_FLIGHT
 
 
 def test_numbers_wrap_from_the_largest_to_zero():
@@ -286,21 +199,6 @@ def test_numbers_wrap_from_the_largest_to_zero():
     mirror.offer(fetched(data(4, 1), end=5), now_ms=1)
     settle(mirror, log)
     assert (len(log.records), mirror.writer.next_sequence) == (5, 3)
-
-
-def test_a_lost_answer_holds_everything_new_back_until_the_batch_was_sent_again():
-    mirror, log = seasoned()
-    mirror.offer(fetched(data(1, 20), data(21, 20), data(41, 20), end=61), now_ms=1)
-    first, second = mirror.next_to_send(), mirror.next_to_send()
-    log.append(bytes(first.batch.payload))
-    mirror.lost(first)
-    assert not mirror.sendable, "the second one's answer is still due"
-    mirror.answered(second, log.append(bytes(second.batch.payload)))
-    assert mirror.next_to_send() is first
-    settle_one = log.append(bytes(first.batch.payload))
-    mirror.answered(first, settle_one)
-    settle(mirror, log)
-    assert landed(log) == [b"v%d" % at for at in range(61)]
 
 
 @pytest.mark.parametrize("code", [Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED])
@@ -330,6 +228,21 @@ def test_the_oldest_batch_out_of_order_is_in_doubt():
         mirror.answered(sent, produced(Code.OUT_OF_ORDER_SEQUENCE_NUMBER))
 
 
+def test_a_lost_answer_holds_everything_new_back_until_the_batch_was_sent_again():
+    mirror, log = seasoned()
+    mirror.offer(fetched(data(1, 20), data(21, 20), data(41, 20), end=61), now_ms=1)
+    first, second = mirror.next_to_send(), mirror.next_to_send()
+    log.append(bytes(first.batch.payload))
+    mirror.lost(first)
+    assert not mirror.sendable, "the second one's answer is still due"
+    mirror.answered(second, log.append(bytes(second.batch.payload)))
+    assert mirror.next_to_send() is first
+    settle_one = log.append(bytes(first.batch.payload))
+    mirror.answered(first, settle_one)
+    settle(mirror, log)
+    assert landed(log) == [b"v%d" % at for at in range(61)]
+
+
 def test_a_batch_behind_a_missing_one_is_out_of_order_for_a_moment_only():
     mirror, log = seasoned()
     mirror.offer(fetched(data(1, 20), data(21, 20), end=41), now_ms=1)
@@ -338,15 +251,6 @@ def test_a_batch_behind_a_missing_one_is_out_of_order_for_a_moment_only():
     mirror.answered(second, log.append(bytes(second.batch.payload)))
     settle(mirror, log)
     assert landed(log) == [b"v%d" % at for at in range(41)]
-
-
-def test_a_batch_larger_than_the_target_now_takes_goes_in_pieces():
-    mirror, log = seasoned()
-    log.limit = 300
-    mirror.offer(fetched(data(1, 30), data(31, 1), end=32), now_ms=1)
-    settle(mirror, log)
-    assert landed(log) == [b"v%d" % at for at in range(32)]
-    assert (mirror.held_bytes, mirror.frontier) == (0, 32)
 
 
 def test_two_batches_that_are_both_too_large_for_the_target_both_go_in_pieces():
@@ -383,23 +287,6 @@ def test_a_single_record_larger_than_the_target_takes_halts_the_partition():
     assert (mirror.state, mirror.frontier, "source offset 1" in mirror.reason) == (State.HALTED, 1, True)
 
 
-def test_a_record_that_turns_out_to_be_too_large_is_a_letter_and_what_was_sent_behind_it_goes_again():
-    mirror, log = mirror_of(with_letters=True), FakeLog()
-    mirror.offer(fetched(data(0), end=1), now_ms=1)
-    settle(mirror, log)
-    log.limit = 150
-    big = batch_of([PlainRecord(1, value=b"x" * 200)]).write()
-    mirror.offer(fetched(big, end=3), now_ms=1)
-    mirror.offer(fetched(data(2), end=3), now_ms=1)
-    sent = [mirror.next_to_send(), mirror.next_to_send()]
-    for one in sent:
-        mirror.answered(one, log.append(bytes(one.batch.payload)))
-    assert (mirror.letter.upstream_start, mirror.sendable) == (1, False)
-    post(mirror)
-    settle(mirror, log)
-    assert (landed(log), mirror.frontier, mirror.held_bytes) == ([b"v0", b"v2"], 3, 0)
-
-
 def too_large_with_one_behind_it(large, *behind, with_letters=True):
     """A batch that is too large by now, and the one behind it, which is still under way under the numbers after it."""
     mirror, log = mirror_of(with_letters=with_letters), FakeLog()
@@ -429,26 +316,10 @@ def test_what_a_letter_gives_another_number_waits_for_the_answer_to_its_old_one(
     assert (landed(log), mirror.frontier, mirror.settled) == ([b"v0", b"v2"], 3, True)
 
 
-def test_a_number_that_goes_to_other_records_is_in_doubt_where_nobody_answers_for_it():
-    mirror, _, behind, _ = letter_among_what_was_sent()
-    with pytest.raises(InDoubtError):
-        mirror.lost(behind)
-
-
 def too_large_in_a_piece_of_what_was_sent(*, with_letters=True):
     """Two records, of which the second is too large by now, and two batches behind them."""
     both = batch_of([PlainRecord(1, value=b"v1"), PlainRecord(2, value=b"x" * 200)]).write()
     return too_large_with_one_behind_it(both, data(3), data(4), with_letters=with_letters)
-
-
-def test_nor_does_a_letter_go_that_is_found_in_a_piece_before_what_is_behind_it_is_answered():
-    mirror, log, behind, under_way = too_large_in_a_piece_of_what_was_sent()
-    settle(mirror, log)
-    assert (landed(log), mirror.letter, mirror.settled) == ([b"v0", b"v1"], None, False)
-    mirror.answered(behind, log.append(under_way))
-    post(mirror)
-    settle(mirror, log)
-    assert (landed(log), mirror.frontier, mirror.settled) == ([b"v0", b"v1", b"v3", b"v4"], 5, True)
 
 
 @pytest.mark.parametrize("with_letters", [True, False])
@@ -534,16 +405,6 @@ def test_nothing_is_stored_again_while_nothing_changes():
     assert mirror.take_blocks() == []
 
 
-def test_a_hole_on_the_source_begins_a_new_run():
-    mirror, log = mirror_of(), FakeLog()
-    holes = replace(batch_of([PlainRecord(0, value=b"0"), PlainRecord(5, value=b"5")]), last_offset=7)
-    mirror.offer(fetched(holes.write(), end=8), now_ms=1)
-    settle(mirror, log)
-    (block,) = mirror.take_blocks()
-    runs = [(run.upstream_start, run.downstream_start, run.count) for run in block.runs]
-    assert (runs, block.tail.upstream_frontier) == ([(0, 0, 1), (5, 1, 1)], 8)
-
-
 def test_offset_syncs_are_told_of_every_acknowledged_record():
     syncs = SyncEmitter(TopicPartition("orders", 0), offset_lag_max=0)
     mirror, log = mirror_of(syncs=syncs), FakeLog()
@@ -611,8 +472,3 @@ def test_a_partition_that_was_halted_before_the_round_stays_so():
     mirror = mirror_of(assigned(halted="diverged: look"))
     mirror.note_lag(1)
     assert (mirror.state, mirror.reason, mirror.sendable) == (State.HALTED, "diverged: look", False)
-
-
-def test_the_target_s_end_is_behind_the_last_booked_record():
-    mirror, _ = seasoned(downstream=0)
-    assert mirror.downstream_end == DownstreamOffset(1)

@@ -9,7 +9,6 @@ from kit.chaos.moves import Move, MoveOutcome
 from kit.chaos.schedule import Schedule
 
 NO_FAULTS = Schedule(False, ())
-PASSED = {"seed": 1, "brokers": 1, "passed": True}
 
 
 class Place:
@@ -104,12 +103,3 @@ def test_a_line_that_was_being_written_counts_for_nothing_and_spoils_no_other(ru
     log.write_text(log.read_text()[:-20])
     assert run("--seeds", 2, "--log", log)[1] == [2]
     assert run("--seeds", 2, "--log", log)[1] == []
-
-
-@pytest.mark.parametrize(
-    "other", [PASSED, PASSED | {"same": True}, PASSED | {"move": "groups sync", "brokers": 3}]
-)
-def test_what_passed_as_something_else_has_not_passed(run, log, other):
-    log.parent.mkdir()
-    log.write_text(json.dumps(other) + "\n")
-    assert run("--seeds", 1, "--log", log)[1] == [1]
