@@ -471,18 +471,3 @@ def test_a_transactional_producer_behind_a_fence_can_begin_nothing_new(broker, t
     with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
         broker.begin("carol", topic, f"tx-{topic}")()
     lower_fence(broker.fences, created)
-
-
-@pytest.mark.kafka
-def test_how_long_a_rule_takes(broker, topic_name, measured):
-    topic = topic_name("orders")
-    broker.create(topic)
-    broker.allow("bob", topic)
-    plan = plan_fence(broker.fences, [topic])
-    began = time.monotonic()
-    broker.fences.create(plan.denies)
-    seconds = time.monotonic() - began
-    assert broker.producer("bob", idempotent=False).send(topic) == "TOPIC_AUTHORIZATION_FAILED"
-    lower_fence(broker.fences, plan.denies)
-    measured(f"{1000 * seconds:.0f} ms until a fence stood on its broker")
-    assert seconds < 5

@@ -191,13 +191,6 @@ def test_when_groups_committed_is_told(broker, group, topic_name):
     assert all(began - 1 <= ms <= time.time() * 1000 for of in times.values() for ms in of.values())
 
 
-def test_a_group_made_by_a_commit_is_listed_and_empty(side, topic, group):
-    groups = side.cluster.groups
-    assert groups.alter(group, {at(topic): Commit(1)}) == {}
-    assert groups.listing().consumers[group] == "Empty"
-    assert groups.describe([group])[group].idle
-
-
 def test_a_later_commit_replaces_only_the_partitions_that_it_names(side, topic, group):
     groups = side.cluster.groups
     assert groups.alter(group, {at(topic, 0): Commit(1), at(topic, 1): Commit(1)}) == {}
@@ -274,17 +267,6 @@ def test_a_commit_that_a_member_may_need_is_not_deleted(side, topic, group):
     consumer.close()
     assert [problem.name for problem in problems.values()] == ["GROUP_SUBSCRIBED_TO_TOPIC"]
     assert at(topic) in groups.commits([group])[group]
-
-
-def test_many_groups_are_read_together(side, topic, topic_name):
-    names = [topic_name("many") for _ in range(250)]
-    groups = side.cluster.groups
-    for number, name in enumerate(names):
-        groups.alter(name, {at(topic): Commit(number)})
-    read = groups.commits(names)
-    assert read == {name: {at(topic): Commit(number)} for number, name in enumerate(names)}
-    assert set(groups.listing().consumers) >= set(names)
-    assert all(standing.idle for standing in groups.describe(names).values())
 
 
 def test_a_topic_of_a_name_that_no_cluster_takes_costs_no_other_its_bounds(side, topic):

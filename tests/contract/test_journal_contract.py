@@ -417,13 +417,6 @@ def seconds_to_have_the_lock(broker):
     return took
 
 
-def test_a_holder_that_was_killed_makes_room_within_the_time_that_a_newcomer_waits(broker, measured):
-    kill_member(broker, when="held\n")
-    took = seconds_to_have_the_lock(broker)
-    assert took < WAITS_SECONDS
-    measured(f"the lock of an operator who was killed was had after {took:.1f} s")
-
-
 def test_members_that_were_killed_while_they_joined_are_waited_for_and_not_taken_for_alive(broker, measured):
     """The group counts them, and may give the lock to one after the other, until their sessions end."""
     kill_member(broker, when="held\n")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import socket
 from dataclasses import replace
 from pathlib import Path
@@ -32,24 +31,10 @@ def test_internal_topics_have_as_many_replicas_as_there_are_brokers(brokers, rep
     assert (told, settings["min.insync.replicas"]) == ({replicas}, in_sync)
 
 
-def test_every_broker_of_a_cluster_votes():
-    settings = server_properties(NODES[1], NODES, Path("data"), {})
-    assert settings["controller.quorum.voters"] == "0@127.0.0.1:30000,1@127.0.0.1:30001,2@127.0.0.1:30002"
-
-
-def test_own_server_properties_win():
-    settings = server_properties(NODES[0], NODES[:1], Path("data"), {"num.io.threads": "1"})
-    assert settings["num.io.threads"] == "1"
-
-
 def test_a_mirror_maker_file_enables_its_flows_and_fits_the_smallest_cluster(tmp_path):
     fleet = Fleet([Cluster("a", tmp_path, Shape(brokers=3)), Cluster("b", tmp_path, Shape(brokers=2))])
     lines = fleet.properties([("b", "a")], **{"b->a.topics": "orders"}).splitlines()
     assert {"clusters=a, b", "b->a.enabled=true", "b->a.topics=orders", "replication.factor=2"} <= set(lines)
-
-
-def test_without_named_flows_the_first_cluster_flows_to_the_second(tmp_path):
-    assert "x->y.enabled=true" in Fleet.of(tmp_path, "x", "y", "z").properties().splitlines()
 
 
 def test_a_lab_of_one_cluster_or_of_equal_names_is_refused():
@@ -128,7 +113,3 @@ def test_a_load_is_dealt_out_evenly_and_goes_on_where_it_is_told():
 def test_every_nth_transaction_is_aborted():
     assert [n for n in range(1, 10) if Transactions("t", abort_every=3).aborts(n)] == [3, 6, 9]
     assert not any(Transactions("t").aborts(n) for n in range(1, 10))
-
-
-def test_a_load_is_unthrottled_unless_told_otherwise():
-    assert Load("t", count=1).records_per_second == math.inf

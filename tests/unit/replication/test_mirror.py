@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,7 +22,6 @@ from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
-from mmtool.replication.pump.mirror import IN_FLIGHT
 from mmtool.translation.recorder import SyncEmitter
 from mmtool.translation.runs import Run
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset

@@ -22,12 +22,6 @@ def rounds():
     with_two_slots.stop()
 
 
-def test_each_item_has_a_process_of_its_own_and_results_are_in_order(rounds):
-    results = rounds.each([f"({number}, __import__('os').getpid())" for number in range(5)], eval)
-    assert [result for result, _ in results] == [0, 1, 2, 3, 4]
-    assert len({pid for _, pid in results} | {os.getpid()}) == 6
-
-
 def test_a_worker_that_dies_is_replaced(rounds, tmp_path):
     """The first two die; the third returns how many files the others left."""
     left = f"len(list(__import__('pathlib').Path({str(tmp_path)!r}).iterdir()))"

@@ -21,11 +21,6 @@ SEEDS = st.integers(0, 1 << 32)
 
 
 @given(SEEDS)
-def test_a_seed_draws_the_same_faults_again(seed):
-    assert schedule_of(seed) == schedule_of(seed)
-
-
-@given(SEEDS)
 def test_faults_begin_in_order_and_end_in_the_window(seed):
     faults = schedule_of(seed).faults
     assert faults
@@ -38,12 +33,6 @@ def test_faults_of_one_side_follow_each_other(seed):
     for side in Side:
         mine = [fault for fault in schedule_of(seed).faults if fault.side is side]
         assert all(one.ends_at_seconds < other.at_seconds for one, other in pairwise(mine))
-
-
-@given(SEEDS)
-def test_a_cluster_has_faults_of_clusters_and_the_command_has_its_own(seed):
-    for fault in schedule_of(seed).faults:
-        assert (fault.what in OF_COMMAND) == (fault.side is Side.COMMAND)
 
 
 @given(SEEDS, st.integers(1, 3))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from kit.batches import (
     DELETE_HORIZON,
-    LOG_APPEND_TIME,
     TRANSACTIONAL,
     PlainRecord,
     batch_of,
@@ -135,23 +134,11 @@ def test_a_batch_above_the_limit_is_rebuilt():
     assert reason(data(0), limit=len(data(0)) - 1) is RebuildReason.TOO_LARGE
 
 
-def test_a_batch_that_starts_before_the_position_is_rebuilt():
-    assert reason(data(10, 5), position=12) is RebuildReason.STARTS_BEFORE_POSITION
-
-
 def test_a_compacted_batch_is_rebuilt():
     holed = batch_of([PlainRecord(0), PlainRecord(2)])
     tail = replace(batch_of([PlainRecord(0)]), last_offset=1)
 
     assert [reason(holed.write()), reason(tail.write())] == [RebuildReason.HOLES, RebuildReason.HOLES]
-
-
-def test_a_batch_with_append_times_is_rebuilt():
-    assert reason(batch_of([PlainRecord(0)], flags=LOG_APPEND_TIME).write()) is RebuildReason.LOG_APPEND_TIME
-
-
-def test_a_batch_with_a_delete_horizon_is_rebuilt():
-    assert reason(batch_of([PlainRecord(0)], flags=DELETE_HORIZON).write()) is RebuildReason.DELETE_HORIZON
 
 
 @given(plain_batches(base_offset=100), st.integers(90, 120))

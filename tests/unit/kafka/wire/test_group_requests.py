@@ -6,23 +6,18 @@ import pytest
 
 from kit.protocol import raw, read
 from mmtool.kafka.wire.groups import (
-    ConsumerGroupDescribeRequest,
     Coordinated,
     Coordinator,
-    DeletedOffsets,
     DescribedGroup,
     DescribeGroupsRequest,
     FetchedOffset,
     FetchedOffsets,
     FindCoordinatorRequest,
-    FindCoordinatorsRequest,
     GroupMember,
     ListedGroup,
     ListedGroups,
     ListGroupsRequest,
     OffsetCommitRequest,
-    OffsetDeleteRequest,
-    OffsetFetchOfGroupsRequest,
     OffsetFetchRequest,
 )
 from mmtool.translation.types import TopicPartition
@@ -37,17 +32,6 @@ def test_find_coordinator_of_a_transactional_id_and_of_a_group(version, kind, nu
     assert request.body(version) == raw("0002 7478", number)
     answer = "00000000 000f 0001 6d 00000001 0001 68 00002384"
     assert read(request, version, answer) == (Coordinator(15, 1, "h", 9092), 0)
-
-
-def test_the_coordinators_of_many_groups():
-    request = FindCoordinatorsRequest(["g", "h"], Coordinated.GROUP)
-    assert request.body(4) == raw("00 03 02 67 02 68 00")
-    there = "02 67 00000001 02 78 00002384 0000 00 00"
-    gone = "02 68 ffffffff 01 ffffffff 000f 02 6d 00"
-    assert read(request, 4, "00000000 03", there, gone, "00") == (
-        {"g": Coordinator(0, 1, "x", 9092), "h": Coordinator(15, -1, "", -1)},
-        0,
-    )
 
 
 @pytest.mark.parametrize(
@@ -75,16 +59,6 @@ def test_groups_of_any_protocol_type_are_described(version, instance, body, rest
 )
 def test_who_of_a_consumer_group_holds_partitions(assignment, holds):
     assert GroupMember("c", "/h", raw(assignment)).holds_partitions is holds
-
-
-def test_a_group_of_the_new_protocol():
-    request = ConsumerGroupDescribeRequest(["g"])
-    assert request.body(0) == raw("02 02 67 00 00")
-    assigned = "02" + "00" * 15 + "01" + "02 61 02 00000000 00" + "00"
-    member = "02 6d 00 00 00000007 02 63 03 2f68 02 02 61 00" + assigned + "01 00" + "00"
-    head = "00000000 02 0000 00 02 67 07 537461626c65 00000003 00000003 03 7261 02"
-    described = DescribedGroup("g", 0, "Stable", "consumer", (GroupMember("c", "/h", b""),))
-    assert read(request, 0, head + member + "80000000 00" + "00")[0] == {"g": described}
 
 
 @pytest.mark.parametrize(
@@ -136,17 +110,6 @@ def test_all_that_a_group_has_committed(version, body, answer):
     assert read(request, version, answer)[0] == FetchedOffsets(0, found)
 
 
-def test_all_that_many_groups_have_committed():
-    request = OffsetFetchOfGroupsRequest(["g", "h"], stable=True)
-    assert request.body(8) == raw("03 02 67 00 00 02 68 00 00 01 00")
-    commits = "02 02 61 02 00000000 0000000000000005 ffffffff 02 6d 0000 00 00"
-    answer = "00000000 03 02 67" + commits + "0000 00 02 68 01 001e 00 00"
-    assert read(request, 8, answer) == (
-        {"g": FetchedOffsets(0, {A0: FetchedOffset(5, "m", 0)}), "h": FetchedOffsets(30, {})},
-        0,
-    )
-
-
 @pytest.mark.parametrize(("version", "instance", "epoch"), [(5, "", ""), (7, "ffff", "ffffffff")])
 def test_a_commit_without_a_member_a_generation_or_an_epoch(version, instance, epoch):
     request = OffsetCommitRequest("g", {B0: (7, ""), A0: (5, "m")})
@@ -155,11 +118,3 @@ def test_a_commit_without_a_member_a_generation_or_an_epoch(version, instance, e
     assert request.body(version) == raw("0001 67 ffffffff 0000", instance, "00000002", a, b)
     answer = "00000000 00000002 0001 61 00000001 00000000 0000 0001 62 00000001 00000000 0019"
     assert read(request, version, answer) == ({A0: 0, B0: 25}, 0)
-
-
-def test_a_deletion_of_commits():
-    request = OffsetDeleteRequest("g", [B0, A0, A1])
-    a, b = "0001 61 00000002 00000000 00000001", "0001 62 00000001 00000000"
-    assert request.body(0) == raw("0001 67 00000002", a, b)
-    answer = "0000 00000000 00000001 0001 61 00000002 00000000 0000 00000001 0056"
-    assert read(request, 0, answer) == (DeletedOffsets(0, {A0: 0, A1: 86}), 0)

@@ -22,17 +22,10 @@ from mmtool.kafka.wire.metadata import (
 from mmtool.kafka.wire.produce import ProducedPartition, ProducePartition, ProduceRequest
 from mmtool.kafka.wire.transactions import (
     AddPartitionsToTxnRequest,
-    DescribedProducers,
-    DescribedTransaction,
     DescribeProducersRequest,
-    DescribeTransactionsRequest,
     EndTxnRequest,
     InitProducerIdRequest,
-    ListedTransaction,
-    ListedTransactions,
-    ListTransactionsRequest,
     ProducerIdentity,
-    ProducerState,
 )
 from mmtool.translation.types import TopicPartition
 
@@ -59,19 +52,13 @@ def test_produce_by_name(version):
     assert PRODUCE.body(version) == raw(head, parts)
 
 
-def test_produce_by_id():
-    head = "00" + "ffff" + "00003a98" + "02" + ID_RAW + "03"
-    parts = "00000000 03 aabb 00" + "00000002 02 cc 00"
-    assert PRODUCE.body(13) == raw(head, parts, "00", "00")
+_OFFSETS = "0000000000000007" + "ffffffffffffffff" + "0000000000000003"
 
 
 def test_produce_groups_neighbours_of_one_topic():
     two = ProduceRequest([ProducePartition(t, ID, 0, b"\xaa") for t in ("a", "b")], 1)
     topics = "0001 61 00000001 00000000 00000001 aa" + "0001 62 00000001 00000000 00000001 aa"
     assert two.body(8) == raw("ffff ffff 00000001 00000002", topics)
-
-
-_OFFSETS = "0000000000000007" + "ffffffffffffffff" + "0000000000000003"
 
 
 def test_a_produce_answer_of_version_7():
@@ -116,34 +103,6 @@ def test_fetch_by_name(version, rack):
     assert FETCH.body(version) == expected
 
 
-def test_fetch_by_id():
-    head = "ffffffff 000001f4 00000001 00800000" + "01" + "00000000 ffffffff"
-    partition = (
-        "00000001" + NO_LEADER_EPOCH + "000000000000002a" + "ffffffff" + "ffffffffffffffff" + "00100000 00"
-    )
-    assert FETCH.body(13) == raw(head, "02", ID_RAW, "02", partition, "00", "01", "01", "00")
-
-
-_IN_SESSION = replace(FETCH, session_id=7, session_epoch=3, forgotten=[FetchPartition("a", ID, 9, 0, 0)])
-
-
-def test_fetch_in_a_session_names_it_and_what_is_forgotten():
-    head = "ffffffff 000001f4 00000001 00800000 01 00000007 00000003"
-    assert _IN_SESSION.body(13).startswith(raw(head))
-    assert _IN_SESSION.body(13).endswith(raw("02", ID_RAW, "02 00000009 00", "01", "00"))
-    assert _IN_SESSION.body(10).endswith(raw("00000001 0001 61 00000001 00000009"))
-
-
-def test_a_fetch_answer_names_its_session():
-    got, _ = read(FETCH, 13, "00000000 0000 00000007", "01", "00")
-    assert got.session_id == 7
-
-
-def test_fetch_says_when_uncommitted_records_are_wanted():
-    uncommitted = FetchRequest(FETCH.partitions, 500, 1, 8 << 20, read_committed=False)
-    assert [request.body(13)[16] for request in (FETCH, uncommitted)] == [1, 0]
-
-
 _BOUNDS = "0000000000000009" + "0000000000000008" + "0000000000000002"
 _ABORTED = "0000000000000011" + "0000000000000003"
 
@@ -154,6 +113,14 @@ def test_a_fetch_answer_by_name(version, replica):
     got, left = read(FETCH, version, "00000005 0000 00000000", "00000001 0001 61 00000001", *parts)
     partition = FetchedPartition("a", "", 1, 0, 9, 8, 2, [(17, 3)], memoryview(b"\xab\xcd"))
     assert (got, left) == (FetchAnswer(5, 0, [partition]), 0)
+
+
+def test_fetch_in_a_session_names_it_and_what_is_forgotten():
+    session = replace(FETCH, session_id=7, session_epoch=3, forgotten=[FetchPartition("a", ID, 9, 0, 0)])
+    head = "ffffffff 000001f4 00000001 00800000 01 00000007 00000003"
+    assert session.body(13).startswith(raw(head))
+    assert session.body(13).endswith(raw("02", ID_RAW, "02 00000009 00", "01", "00"))
+    assert session.body(10).endswith(raw("00000001 0001 61 00000001 00000009"))
 
 
 def test_a_fetch_by_id_names_the_leader_epoch_of_what_was_read():
@@ -175,13 +142,6 @@ def test_a_fetch_answer_by_id_passes_over_tags():
     got, left = read(FETCH, 13, "00000005 0000 00000000", "02", ID_RAW, "02", *parts, "00", "00")
     partition = FetchedPartition("", ID, 1, 0, 9, 8, 2, [(17, 3)], memoryview(b"\xab\xcd"))
     assert (got, left) == (FetchAnswer(5, 0, [partition]), 1)
-
-
-def test_a_fetch_answer_without_records():
-    parts = "00000001 0064", _BOUNDS, "00", "ffffffff", "00", "00"
-    got, _ = read(FETCH, 13, "00000000 0000 00000000", "02", ID_RAW, "02", *parts, "00", "00")
-    (partition,) = got.partitions
-    assert (partition.error_code, partition.aborted, bytes(partition.records)) == (100, [], b"")
 
 
 @pytest.mark.parametrize(
@@ -259,34 +219,8 @@ def test_end_txn(version, commit, flag):
     assert read(request, version, "00000000 0033") == (51, 0)
 
 
-def test_describe_producers():
-    places = [TopicPartition("a", 0), TopicPartition("a", 1)]
-    request = DescribeProducersRequest(places)
-    assert request.body(0) == raw("02 02 61 03 00000000 00000001 00 00")
-    producer = "0000000000000011 00000003 00000029" + "0000000000000001 ffffffff 0000000000000007 00"
-    first, second = "00000000 0000 00 02" + producer + "00", "00000001 0003 02 78 01 00"
-    answer = "00000000 02 02 61 03" + first + second + "00 00"
-    states = (DescribedProducers(0, [ProducerState(17, 3, 41, 1, -1, 7)]), DescribedProducers(3, []))
-    assert read(request, 0, answer) == (dict(zip(places, states, strict=True)), 0)
-
-
 def test_describe_producers_of_several_topics():
     request = DescribeProducersRequest(
         [TopicPartition("b", 2), TopicPartition("a", 0), TopicPartition("b", 1)]
     )
     assert request.body(0) == raw("03 0261 02 00000000 00" + "0262 03 00000001 00000002 00 00")
-
-
-def test_list_transactions():
-    request = ListTransactionsRequest([17])
-    assert request.body(0) == raw("01 02 0000000000000011 00")
-    answer = "00000000 0000 01 02" + "03 7478 0000000000000011 08" + b"Ongoing".hex() + "00 00"
-    assert read(request, 0, answer) == (ListedTransactions(0, [ListedTransaction("tx", 17, "Ongoing")]), 0)
-
-
-def test_describe_transactions():
-    request = DescribeTransactionsRequest(["tx"])
-    assert request.body(0) == raw("02 03 7478 00")
-    head = "00000000 02" + "0000 03 7478 08" + b"Ongoing".hex() + "0000ea60 0000000000000005"
-    answer = head + "0000000000000011 0003" + "02 0261 02 00000000 00" + "00 00"
-    assert read(request, 0, answer) == ({"tx": DescribedTransaction(0, 17, 60_000, 5)}, 0)
