@@ -33,39 +33,22 @@ def warned(*names, refreshes=True, others=("payments",)):
 @pytest.mark.parametrize(
     ("names", "refreshes", "said"),
     [
-        (
-            ("orders",),
-            True,
-            (
-                "east->west: topic orders does not exist on cluster east, or READ on it is denied, so mmtool does not"
-                " mirror it; correct the name in `topics`, or grant mmtool's principal READ on it: mirroring then"
-                " starts by itself"
-            ),
-        ),
+        (("orders",), True, "topic orders does not exist on cluster east, or READ on it is denied"),
         (
             ("audit", "orders"),
             False,
-            (
-                "east->west: topics audit, orders do not exist on cluster east, or READ on them is denied, so mmtool"
-                " does not mirror them; correct the names in `topics`, or grant mmtool's principal READ on them. Then"
-                " stop and start `mmtool replicate`: with refresh.topics.enabled = false it looks for topics only at"
-                " its start"
-            ),
+            "topics audit, orders do not exist on cluster east, or READ on them is denied",
         ),
     ],
-    ids=["one", "several, no refresh"],
 )
 def test_hidden_topics_are_named_with_both_causes(names, refreshes, said):
-    assert warned(*names, refreshes=refreshes) == [said]
+    (warning,) = warned(*names, refreshes=refreshes)
+    assert warning.startswith(f"east->west: {said}, so mmtool does not mirror ")
+    assert ("stop and start `mmtool replicate`" in warning) is not refreshes
 
 
 def test_a_flow_of_hidden_topics_alone_is_refused():
-    with pytest.raises(NotAuthorisedError) as refused:
+    with pytest.raises(
+        NotAuthorisedError, match="topic orders does not exist on cluster east, or READ on it"
+    ):
         warned("orders", others=())
-    assert (
-        refused.value.message
-        == "east->west: topic orders does not exist on cluster east, or READ on it is denied"
-    )
-    assert refused.value.remedy.startswith(
-        "correct the name in `topics`, or grant mmtool's principal READ on it: `mm"
-    )

@@ -238,84 +238,48 @@ def test_a_new_topic_with_fewer_replicas_than_are_to_be_in_sync_is_said_with_bot
     assert ([sentence in notice for notice in first.notices], second.notices) == ([True] * said, [])
 
 
-@pytest.mark.parametrize(
-    ("reason", "helps"),
-    [
-        (
-            "TOPIC_EXCEPTION: Topic name is too long",
-            "add orders to topics.exclude; mmtool.topic.rename.format can give topics shorter",
-        ),
-        (
-            "TOPIC_EXCEPTION: Topic 'a.orders' collides with existing topic: a_orders",
-            "add orders to topics.exclude; mmtool.topic.rename.format can give topics other names",
-        ),
-        ("INVALID_REPLICATION_FACTOR: 3 replicas, 1 broker", "set replication.factor to no more than"),
-        ("TOPIC_AUTHORIZATION_FAILED: denied", "grant CREATE and ALTER on the topic to mmtool's principal"),
-        ("POLICY_VIOLATION: no", "let the target's create.topic.policy.class.name accept it, or add orders"),
-        (
-            "INVALID_REQUEST: no",
-            "create it with 1 partition on the target by hand, or add orders to topics.exclude",
-        ),
-        ("_TIMED_OUT: slow", "mmtool tries again"),
-    ],
-)
-def test_the_reason_of_a_topic_that_cannot_be_made_says_what_helps(settings, reason, helps):
-    target = Admin()
-    target.create_adjusted = lambda steps: TrialResult({step.name: reason for step in steps})
-    flow = FlowContext(settings, None, Answers(LISTED), Answers([]))
-    view = asyncio.run(MirrorTopics(flow, Admin(), target).refresh({}))
-    assert view.refused["orders"].startswith(f"target topic a.orders cannot be created: {reason}; {helps}")
+REFUSALS = {
+    "TOPIC_EXCEPTION: Topic name is too long": ("rename.format can give topics shorter", None),
+    "TOPIC_EXCEPTION: Topic 'a.orders' collides with existing topic: a_orders": ("topics other names", None),
+    "INVALID_REPLICATION_FACTOR: 3 replicas, 1 broker": ("set replication.factor", "start as many brokers"),
+    "TOPIC_AUTHORIZATION_FAILED: denied": ("grant CREATE and ALTER", "grant ALTER on topic a.orders"),
+    "POLICY_VIOLATION: no": ("create.topic.policy.class.name", "policy allow 3 partitions"),
+    "INVALID_REQUEST: no": ("with 1 partition on the target by hand", "kafka-topics.sh --alter"),
+    "_TIMED_OUT: slow": ("mmtool tries again", "mmtool tries again"),
+}
+"""A broker's reason, and what helps where the topic cannot be made, and where it cannot grow."""
 
 
-@pytest.mark.parametrize(
-    ("reason", "helps"),
-    [
-        (
-            "INVALID_REPLICATION_FACTOR: 3 replicas, 1 broker",
-            "start as many brokers on the target as a.orders has",
-        ),
-        ("TOPIC_AUTHORIZATION_FAILED: denied", "grant ALTER on topic a.orders to mmtool's principal"),
-        (
-            "POLICY_VIOLATION: no",
-            "let the target's policy allow 3 partitions, or add orders to topics.exclude",
-        ),
-        (
-            "INVALID_REQUEST: no",
-            "add partitions to a.orders on the target by hand (kafka-topics.sh --alter --topic a.orders",
-        ),
-        ("_TIMED_OUT: slow", "mmtool tries again"),
-    ],
-)
-def test_a_topic_with_too_few_partitions_is_to_get_more_and_not_to_be_created(settings, reason, helps):
+def refused_for(settings, reason, source=LISTED, target=()):
+    """Why ``orders`` is not mirrored where the target answers like that to whatever it is asked to make."""
+    admin = Admin()
+    admin.create_adjusted = lambda steps: TrialResult(admin.grow(steps))
+    admin.grow = lambda steps: {step.name: reason for step in steps}
+    flow = FlowContext(settings, None, Answers(source), Answers(target))
+    return asyncio.run(MirrorTopics(flow, Admin(), admin, settle_seconds=0).refresh({})).refused["orders"]
+
+
+@pytest.mark.parametrize("reason", REFUSALS)
+def test_the_reason_of_a_topic_that_cannot_be_made_says_what_helps(settings, reason):
+    said = refused_for(settings, reason)
+    assert said.startswith(f"target topic a.orders cannot be created: {reason}; ")
+    assert REFUSALS[reason][0] in said
+
+
+@pytest.mark.parametrize("reason", [reason for reason, (_, helps) in REFUSALS.items() if helps])
+def test_a_topic_with_too_few_partitions_is_to_get_more_and_not_to_be_created(settings, reason):
     wide = TopicMetadata("orders", UPSTREAM, 0, [object()] * 3)
-    target = Admin()
-    target.grow = lambda steps: {step.name: reason for step in steps}
-    flow = FlowContext(settings, None, Answers([wide]), Answers([THERE]))
-    view = asyncio.run(MirrorTopics(flow, Admin(), target).refresh({}))
-    said = f"target topic a.orders has 1 partition, 3 are needed: {reason}; {helps}"
-    assert view.refused["orders"].startswith(said)
+    said = refused_for(settings, reason, [wide], [THERE])
+    assert said.startswith(f"target topic a.orders has 1 partition, 3 are needed: {reason}; ")
+    assert REFUSALS[reason][1] in said
 
 
 @pytest.mark.parametrize(
-    ("reason", "helps"),
-    [
-        ("INVALID_REQUEST: no", "or add orders to topics.exclude; then stop and start `mmtool replicate`"),
-        ("_TIMED_OUT: slow", "slow; stop and start `mmtool replicate` to try again"),
-    ],
+    ("reason", "target"),
+    [("INVALID_REQUEST: no", ()), ("_TIMED_OUT: slow", ()), ("denied", [topic("a.orders", TopicId(""), 29)])],
 )
-def test_without_a_refresh_of_topics_no_second_try_is_promised(settings, reason, helps):
+def test_without_a_refresh_of_topics_no_second_try_is_promised(settings, reason, target):
     once = settings.model_copy(update={"refresh_topics": False})
-    target = Admin()
-    target.create_adjusted = lambda steps: TrialResult({step.name: reason for step in steps})
-    flow = FlowContext(once, None, Answers(LISTED), Answers([]))
-    said = asyncio.run(MirrorTopics(flow, Admin(), target).refresh({})).refused["orders"]
-    assert said.endswith(f"{helps} (refresh.topics.enabled = false)")
-
-
-def test_a_denied_target_topic_asks_for_a_restart_where_topics_are_not_refreshed(settings):
-    once = settings.model_copy(update={"refresh_topics": False})
-    flow = FlowContext(once, None, Answers(LISTED), Answers([topic("a.orders", TopicId(""), 29)]))
-    view = asyncio.run(MirrorTopics(flow, Admin(), Admin(), settle_seconds=0).refresh({}))
-    assert view.refused["orders"].endswith(
-        "then stop and start `mmtool replicate` (refresh.topics.enabled = false)"
-    )
+    said = refused_for(once, reason, target=target)
+    assert "stop and start `mmtool replicate`" in said
+    assert said.endswith("(refresh.topics.enabled = false)")
