@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kit.clusters import FakeFlowWatch
 from kit.doc_blocks import files_of
+from kit.maps import position_of
 from kit.operations import KilledError
 from kit.scene import Scene
 from kit.smoke import SmokeScene
@@ -21,7 +22,7 @@ from mmtool.errors import UnreachableError
 from mmtool.plan.flow.position_trails import PositionTrails
 from mmtool.plan.flow.status import FlowMember
 from mmtool.plan.groups.facts import Member
-from mmtool.plan.records.documents import CommitRatesRecord, FlowRecord, OwnerRecord, PositionRecord, State
+from mmtool.plan.records.documents import CommitRatesRecord, FlowRecord, OwnerRecord, State
 from mmtool.translation.types import ClusterId, TopicPartition
 
 if TYPE_CHECKING:
@@ -240,19 +241,12 @@ def _report(scene: Shop, partition: int, position: int, seconds_ago: float) -> N
     """A worker has told so long ago where the partition stood, 100 records a second before ``position``."""
     end = scene.source.logs[TopicPartition("orders", partition)].log_end
     then, at_ms = max(0, position - int(20 * seconds_ago)), _ago_ms(seconds_ago)
-    told = PositionRecord(
+    state = State.CAUGHT_UP if position == end else State.RUNNING
+    told = replace(
+        position_of(TopicPartition("orders", partition), scene.source.ids["orders"], then, end, state),
         owner="me",
-        topic="orders",
-        topic_id=scene.source.ids["orders"],
-        partition=partition,
-        target_topic="east.orders",
-        upstream_position=then,
-        downstream_position=then,
-        source_end=end,
-        source_log_start=0,
         records=then,
         mirrored_bytes=1_000 * then,
-        state=State.CAUGHT_UP if position == end else State.RUNNING,
         reason="",
         observed_ms=at_ms,
         behind_since_ms=0 if position == end else _ago_ms(1),

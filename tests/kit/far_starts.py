@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
+from typing import TYPE_CHECKING
 
 from kit.lab_admin import alter_topic
-from mmtool.kafka.wire.cluster import WireCluster
+from kit.raw_producer import asked
 from mmtool.kafka.wire.metadata import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.kafka.wire.transactions import InitProducerIdRequest
@@ -14,21 +14,19 @@ from mmtool.plan.records.documents import OffsetWritersRecord
 from mmtool.replication.same_offsets.log_fill import LogFill
 from mmtool.translation.types import TopicPartition
 
+if TYPE_CHECKING:
+    from mmtool.kafka.wire.cluster import WireCluster
+
 _MAX_BYTES = 1 << 20
 
 
-async def fill_up_to(bootstrap: str, topic: str, ends: dict[int, int]) -> None:
+async def _fill_up_to(wire: WireCluster, topic: str, ends: dict[int, int]) -> None:
     """Move the ends of a topic's empty logs, and their starts with them."""
-    wire = WireCluster({"bootstrap_servers": bootstrap.split(",")}, alias="lab", client_id="far-starts")
-    await wire.start()
-    try:
-        writer = OffsetWritersRecord((await wire.ask_any(InitProducerIdRequest(None, 0))).producer_id, 0)
-        topic_id = (await wire.refresh([topic]))[topic].topic_id
-        for number, end in ends.items():
-            place = TopicPartition(topic, number)
-            await LogFill(wire, place, topic_id, end, writer, _at_once, _MAX_BYTES).run("fill")
-    finally:
-        await wire.close()
+    writer = OffsetWritersRecord((await wire.ask_any(InitProducerIdRequest(None, 0))).producer_id, 0)
+    topic_id = (await wire.refresh([topic]))[topic].topic_id
+    for number, end in ends.items():
+        place = TopicPartition(topic, number)
+        await LogFill(wire, place, topic_id, end, writer, _at_once, _MAX_BYTES).run("fill")
 
 
 async def _at_once(_: int) -> None:
@@ -38,21 +36,13 @@ async def _at_once(_: int) -> None:
 def create_far(bootstrap: str, topic: str, ends: dict[int, int], policy: str = "delete") -> None:
     """A new topic with such logs; its policy is set last."""
     create_topic(bootstrap, topic, len(ends))
-    asyncio.run(fill_up_to(bootstrap, topic, ends))
+    asked(bootstrap, lambda wire: _fill_up_to(wire, topic, ends))
     alter_topic(bootstrap, topic, cleanup_policy=policy)
 
 
 def bounds_of(bootstrap: str, topic: str) -> dict[int, tuple[int, int]]:
     """The start and the end of each partition's log."""
-
-    async def starts() -> dict[TopicPartition, int]:
-        wire = WireCluster({"bootstrap_servers": bootstrap.split(",")}, alias="lab", client_id="far-starts")
-        await wire.start()
-        try:
-            places = {TopicPartition(topic, number): EARLIEST for number in ends}
-            return await list_offsets(wire, places, read_committed=False)
-        finally:
-            await wire.close()
-
     ends = end_offsets(bootstrap, topic)
-    return {place.partition: (start, ends[place.partition]) for place, start in asyncio.run(starts()).items()}
+    places = {TopicPartition(topic, number): EARLIEST for number in ends}
+    starts = asked(bootstrap, lambda wire: list_offsets(wire, places, read_committed=False))
+    return {place.partition: (start, ends[place.partition]) for place, start in starts.items()}

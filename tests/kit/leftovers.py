@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from kit.batches import TRANSACTIONAL, PlainRecord, batch_of
 from kit.lab_admin import alter_broker
+from kit.raw_producer import asked
 from mmtool.kafka.state.claims import claim
-from mmtool.kafka.wire.cluster import WireCluster, retrying
+from mmtool.kafka.wire.cluster import retrying
 from mmtool.kafka.wire.codec import Cursor, array, int16, int32, string
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import Coordinated
@@ -18,9 +19,8 @@ from mmtool.kafka.wire.produce import ACKS_ALL, ProducePartition, ProduceRequest
 from mmtool.kafka.wire.request import WireRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from mmtool.kafka.wire.cluster import WireCluster
 
-T = TypeVar("T")
 _TIMEOUT_MS = 10_000
 _SESSION_MS = 300_000
 _HOUR_MS = 3_600_000
@@ -40,7 +40,7 @@ def hang_transaction(bootstrap: str, topic: str, partition: int = 0) -> int:
     """
     alter_broker(bootstrap, 0, transaction_partition_verification_enable="false")
     try:
-        return _asked(bootstrap, lambda wire: _hang(wire, topic, partition))
+        return asked(bootstrap, lambda wire: _hang(wire, topic, partition))
     finally:
         alter_broker(bootstrap, 0, transaction_partition_verification_enable=None)
 
@@ -92,7 +92,7 @@ def join_as_worker(bootstrap: str, group: str) -> None:
     Raises:
         AssertionError: The coordinator refused it.
     """
-    _asked(bootstrap, lambda wire: _join(wire, group))
+    asked(bootstrap, lambda wire: _join(wire, group))
 
 
 async def _join(wire: WireCluster, group: str) -> None:
@@ -125,16 +125,3 @@ class JoinGroupRequest(WireRequest[int]):
     def answer(self, version: int, cursor: Cursor) -> int:
         cursor.int32()
         return cursor.int16()
-
-
-def _asked(bootstrap: str, question: Callable[[WireCluster], Awaitable[T]]) -> T:
-    return asyncio.run(_with_wire(bootstrap, question))
-
-
-async def _with_wire(bootstrap: str, question: Callable[[WireCluster], Awaitable[T]]) -> T:
-    wire = WireCluster({"bootstrap_servers": bootstrap.split(",")}, alias="lab", client_id="mmtool-lab-raw")
-    await wire.start()
-    try:
-        return await question(wire)
-    finally:
-        await wire.close()

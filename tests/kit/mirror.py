@@ -123,6 +123,13 @@ class FakeLog:
         self.end += 1
 
 
+def settle(mirror: PartitionMirror, log: FakeLog) -> None:
+    """Sends and answers until there is nothing left to send."""
+    while mirror.sendable:
+        sent = mirror.next_to_send()
+        mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+
+
 def produced(code: int, base_offset: int = -1, message: str = "") -> ProducedPartition:
     """One partition's answer."""
     return ProducedPartition("", TARGET_ID, 0, code, base_offset, 0, message)

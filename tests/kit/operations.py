@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from kit.clusters import FakeFlowState
     from mmtool.errors import MmtoolError
-    from mmtool.failover.operation.operation import Operation
     from mmtool.failover.report.report import NextStep
-    from mmtool.plan.failover.steps import Step
     from mmtool.plan.records.documents import Document
     from mmtool.translation.types import TopicPartition
 
@@ -137,31 +135,9 @@ class Killing:
 
     number: int
 
-    def _word(self) -> None:
+    def _word(self, *_: object) -> None:
         self.number -= 1
         if self.number == 0:
             raise KilledError
 
-    def began(self, operation: Operation) -> None:
-        del operation
-        self._word()
-
-    def intended(self, operation: Operation, step: Step) -> None:
-        del operation, step
-        self._word()
-
-    def done(self, operation: Operation, step: Step) -> None:
-        del operation, step
-        self._word()
-
-    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
-        del operation, step, error
-        self._word()
-
-    def undone(self, operation: Operation, step: Step) -> None:
-        del operation, step
-        self._word()
-
-    def ended(self, operation: Operation) -> None:
-        del operation
-        self._word()
+    began = intended = done = failed = undone = ended = _word

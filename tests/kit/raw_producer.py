@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.kafka.wire.cluster import WireCluster, retrying
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from kit.batches import PlainBatch
 
+T = TypeVar("T")
 _TIMEOUT_MS = 10_000
 
 
@@ -23,21 +24,28 @@ def append_batches(bootstrap: str, topic: str, partition: int, batches: Iterable
     Raises:
         AssertionError: The broker refused one; the message holds its error code.
     """
-    asyncio.run(_append(bootstrap, topic, partition, batches))
+    asked(bootstrap, lambda wire: _append(wire, topic, partition, batches))
 
 
-async def _append(bootstrap: str, topic: str, partition: int, batches: Iterable[PlainBatch]) -> None:
-    cluster = WireCluster(
-        {"bootstrap_servers": bootstrap.split(",")}, alias="lab", client_id="mmtool-lab-raw"
-    )
-    await cluster.start()
+def asked(bootstrap: str, question: Callable[[WireCluster], Awaitable[T]]) -> T:
+    """What a question to a cluster finds, on connections of its own."""
+    return asyncio.run(_with_wire(bootstrap, question))
+
+
+async def _with_wire(bootstrap: str, question: Callable[[WireCluster], Awaitable[T]]) -> T:
+    wire = WireCluster({"bootstrap_servers": bootstrap.split(",")}, alias="lab", client_id="mmtool-lab-raw")
+    await wire.start()
     try:
-        for batch in batches:
-            attempt = partial(_attempt, cluster, topic, partition, batch.write())
-            code, message = await retrying(attempt, what=topic, alias=cluster.alias)
-            assert code == 0, f"{topic}-{partition}: error {code} {message}"
+        return await question(wire)
     finally:
-        await cluster.close()
+        await wire.close()
+
+
+async def _append(wire: WireCluster, topic: str, partition: int, batches: Iterable[PlainBatch]) -> None:
+    for batch in batches:
+        attempt = partial(_attempt, wire, topic, partition, batch.write())
+        code, message = await retrying(attempt, what=topic, alias=wire.alias)
+        assert code == 0, f"{topic}-{partition}: error {code} {message}"
 
 
 async def _attempt(cluster: WireCluster, topic: str, partition: int, batch: bytes) -> tuple[int, str]:

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kit.clusters import FakeFlowWatch
+from kit.maps import position_of
 from kit.scene import Scene
 from mmtool.insight.smoke_flow import Deadline, SmokeFlow
 from mmtool.plan.flow.status import FlowMember
-from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecord, State
+from mmtool.plan.records.documents import FlowRecord, OwnerRecord, State
 from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.translation.types import TopicPartition
 
@@ -93,22 +94,12 @@ class SmokeScene(Scene):
 
     def stands(self, topic: str, state: State = State.CAUGHT_UP, reason: str = "") -> None:
         """The owner's pumps have told of the topic's first partition."""
-        position = PositionRecord(
-            owner="me",
-            topic=topic,
-            topic_id=self.source.ids[topic],
-            partition=0,
+        position = replace(
+            position_of(TopicPartition(topic, 0), self.source.ids[topic], 0, 0, state),
             target_topic=self.settings.remote_topic(topic),
-            upstream_position=0,
-            downstream_position=0,
-            source_end=0,
-            source_log_start=0,
-            records=0,
-            mirrored_bytes=0,
-            state=state,
+            owner="me",
             reason=reason,
             observed_ms=1_000,
-            behind_since_ms=0,
         )
         self.watch.view.apply(position.key, position.encode(), 0)
 

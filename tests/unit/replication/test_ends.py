@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from kit.batches import data
-from kit.mirror import TARGET_ID, FakeLog, fetched, mirror_of
+from kit.mirror import TARGET_ID, FakeLog, fetched, mirror_of, settle
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import ListedOffset
@@ -46,11 +46,9 @@ class Leaders:
 
 
 def at_rest(records=3):
-    mirror, log = mirror_of(), FakeLog()
+    mirror = mirror_of()
     mirror.offer(fetched(data(0, records), end=records), now_ms=1)
-    while mirror.sendable:
-        sent = mirror.next_to_send()
-        mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+    settle(mirror, FakeLog())
     return mirror
 
 

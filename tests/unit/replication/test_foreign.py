@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.batches import PlainRecord, batch_of, data
-from kit.mirror import FakeLog, assigned, fetched, mirror_of
+from kit.mirror import FakeLog, assigned, fetched, mirror_of, settle
 from mmtool.replication.control.control_follower import booked_position, tally_of_all
 from mmtool.replication.pump.gaps import Foreign
 from mmtool.replication.spark.assignment import NOTHING_YET, Tally
@@ -31,12 +31,6 @@ def test_a_every_offset_is_ours_or_foreign_or_not_seen_yet(steps, start):
             last = len(theirs)
     assert foreign.count == last
     assert foreign.end == (theirs[last - 1] + 1 if last else 0)
-
-
-def settle(mirror, log):
-    while mirror.sendable:
-        sent = mirror.next_to_send()
-        mirror.answered(sent, log.append(bytes(sent.batch.payload)))
 
 
 def stranger(log, value=b"theirs"):

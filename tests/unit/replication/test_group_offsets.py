@@ -11,6 +11,7 @@ import pytest
 
 from kit.clusters import FakeCluster
 from kit.scene import half_read
+from kit.tasks import under_way
 from mmtool.config.names import NameFilter
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.insight.translation import look
@@ -274,10 +275,8 @@ class Slow:
 
 async def cut_off(turn, slow, meanwhile):
     """A run that has caught up ends its duties in the middle of a turn, and performs the last one at once."""
-    first = asyncio.create_task(turn())
-    assert await in_thread(slow.begun.wait, 10)
-    first.cancel()
-    await asyncio.gather(first, return_exceptions=True)
+    async with under_way(turn()):
+        assert await in_thread(slow.begun.wait, 10)
     meanwhile()
     last = asyncio.create_task(turn())
     await asyncio.wait({last}, timeout=0.2)

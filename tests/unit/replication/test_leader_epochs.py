@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.batches import PlainRecord, batch_of, data, marker
-from kit.mirror import FakeLog, assigned, fetched, mirror_of
+from kit.mirror import FakeLog, assigned, fetched, mirror_of, settle
 from mmtool.kafka.wire.fetch import Diverging
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.truncation import LeaderEpochs
@@ -32,12 +32,6 @@ def test_a_the_epoch_of_a_position_is_that_of_the_batch_right_below_it(batches, 
     assert epochs.last == below[at]
     for position in sorted(drawn.draw(st.sets(st.sampled_from(sorted(below))))):
         assert epochs.at(UpstreamOffset(position)) == below[position]
-
-
-def settle(mirror, log):
-    while mirror.sendable:
-        sent = mirror.next_to_send()
-        mirror.answered(sent, log.append(bytes(sent.batch.payload)))
 
 
 def stored(mirror):

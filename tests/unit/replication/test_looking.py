@@ -10,6 +10,7 @@ import pytest
 
 from kit.flow_runs import run_of
 from kit.mirror import SOURCE_ID, TARGET_ID, assigned
+from kit.tasks import under_way
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.metadata import EARLIEST
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
@@ -225,11 +226,9 @@ def test_a_look_that_was_cut_off_is_due_again():
         flow = Flow(refresh_topics=False)
         topics = TopicRefresher([flow], lambda _: None)
         topics.soon()
-        look = asyncio.create_task(topics.look())
-        await asyncio.sleep(0)
-        before = topics.is_due
-        look.cancel()
-        await asyncio.gather(look, return_exceptions=True)
+        async with under_way(topics.look()):
+            await asyncio.sleep(0)
+            before = topics.is_due
         after = topics.is_due
         flow.gate.set()
         return before, after, await topics.look(), flow.looks

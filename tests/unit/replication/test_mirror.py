@@ -18,20 +18,13 @@ from kit.batches import (
     data,
     marker,
 )
-from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
+from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced, settle
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.translation.recorder import SyncEmitter
 from mmtool.translation.runs import Run
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
-
-
-def settle(mirror, log):
-    """Sends and answers until there is nothing left to send."""
-    while mirror.sendable:
-        sent = mirror.next_to_send()
-        mirror.answered(sent, log.append(bytes(sent.batch.payload)))
 
 
 def post(mirror):

@@ -10,6 +10,7 @@ import pytest
 
 from kit.batches import data
 from kit.mirror import SOURCE_ID, assigned, fetched, mirror_of
+from kit.tasks import cut_off_after
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import TopicMetadata
@@ -73,10 +74,7 @@ def read(pace, seconds):
             continue_on_loss=False,
         )
         began = time.monotonic()
-        task = asyncio.create_task(reader.run())
-        await asyncio.sleep(seconds)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cut_off_after(seconds, reader.run())
         return time.monotonic() - began
 
     elapsed = asyncio.run(scene())

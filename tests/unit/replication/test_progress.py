@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from kit.maps import position_of
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.partition_rows import PartitionRow
-from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecord, ShardRecord, State
+from mmtool.plan.records.documents import FlowRecord, OwnerRecord, ShardRecord, State
 from mmtool.replication.driver import progress
 from mmtool.replication.driver.progress import RateMeter
 from mmtool.replication.ownership.claim_and_recover import doubtful
+from mmtool.translation.types import TopicPartition
 
 
 def position(partition=0, *, at=5, end=9, since=0, records=0, state=State.RUNNING, observed=1):
-    return PositionRecord(
+    return replace(
+        position_of(TopicPartition("orders", partition), "id", at, end, state),
         owner="me",
-        topic="orders",
-        topic_id="id",
-        partition=partition,
-        target_topic="A.orders",
-        upstream_position=at,
-        downstream_position=at,
-        source_end=end,
-        source_log_start=0,
         records=records,
         mirrored_bytes=records * 100,
-        state=state,
         reason="",
         observed_ms=observed,
         behind_since_ms=since,

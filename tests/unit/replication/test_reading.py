@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from kit.batches import data
-from kit.mirror import FakeLog, OneBroker, assigned, fetched, mirror_of
+from kit.mirror import FakeLog, OneBroker, assigned, fetched, mirror_of, settle
+from kit.tasks import cut_off_after, under_way
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -186,19 +187,17 @@ def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
     async def scene():
         source = Source()
         reader = reading(source)
-        task = asyncio.create_task(reader.run())
-        await asyncio.sleep(0.1)
-        now_ms = int(time.time() * 1000)
-        now = time.monotonic()
-        assert reader.heard_ms(now_ms, now) == now_ms
-        setattr(source, how, True)
-        await asyncio.sleep(0.3)
-        heard_ms = reader.heard_ms(now_ms + LATER_MS, now + LATER_MS / 1000)
-        setattr(source, how, False)
-        await asyncio.sleep(0.3)
-        again_ms = reader.heard_ms(now_ms + 1000, now + 1)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with under_way(reader.run()):
+            await asyncio.sleep(0.1)
+            now_ms = int(time.time() * 1000)
+            now = time.monotonic()
+            assert reader.heard_ms(now_ms, now) == now_ms
+            setattr(source, how, True)
+            await asyncio.sleep(0.3)
+            heard_ms = reader.heard_ms(now_ms + LATER_MS, now + LATER_MS / 1000)
+            setattr(source, how, False)
+            await asyncio.sleep(0.3)
+            again_ms = reader.heard_ms(now_ms + 1000, now + 1)
         return heard_ms - now_ms, again_ms - now_ms
 
     silent, again = asyncio.run(scene())
@@ -215,14 +214,12 @@ def test_a_leader_is_named_that_has_not_answered_for_long(how, monkeypatch):
         source = Source()
         reader = reading(source)
         (mirror,) = reader._mirrors
-        task = asyncio.create_task(reader.run())
-        await asyncio.sleep(0.1)
-        named = [reader.kept_waiting().get(mirror)]
-        setattr(source, how, True)
-        await asyncio.sleep(0.5)
-        named.append(reader.kept_waiting().get(mirror))
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with under_way(reader.run()):
+            await asyncio.sleep(0.1)
+            named = [reader.kept_waiting().get(mirror)]
+            setattr(source, how, True)
+            await asyncio.sleep(0.5)
+            named.append(reader.kept_waiting().get(mirror))
         return named
 
     assert asyncio.run(scene()) == [None, 1]
@@ -271,16 +268,12 @@ def test_what_was_read_before_the_source_had_no_more_of_it_is_mirrored_and_only_
     """
 
     async def scene(mirror, log):
-        task = asyncio.create_task(reading(source, mirror).run())
-        for _ in range(2000):
-            if mirror.then_halt or mirror.state == State.HALTED:
-                break
-            await asyncio.sleep(0.01)
-        while mirror.sendable:
-            sent = mirror.next_to_send()
-            mirror.answered(sent, log.append(bytes(sent.batch.payload)))
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with under_way(reading(source, mirror).run()):
+            for _ in range(2000):
+                if mirror.then_halt or mirror.state == State.HALTED:
+                    break
+                await asyncio.sleep(0.01)
+            settle(mirror, log)
 
     mirror, log = mirror_of(assigned(stored=True)), FakeLog()
     asyncio.run(scene(mirror, log))
@@ -293,12 +286,10 @@ def test_a_partition_that_nobody_leads_is_asked_about_alone_until_somebody_does(
 
     async def scene():
         source, bills = HalfLed(), mirror_of(assigned(topic="bills", partition=1))
-        task = asyncio.create_task(reading(source, mirror_of(), bills).run())
-        await asyncio.sleep(0.5)
-        source.is_led = True
-        await asyncio.sleep(0.3)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with under_way(reading(source, mirror_of(), bills).run()):
+            await asyncio.sleep(0.5)
+            source.is_led = True
+            await asyncio.sleep(0.3)
         return source.asked, bills.fetch_position
 
     (first, *others), position = asyncio.run(scene())
@@ -312,10 +303,7 @@ def test_a_partition_whose_disk_its_broker_lost_is_read_from_who_leads_it_now():
 
     async def scene():
         mirror = mirror_of()
-        task = asyncio.create_task(reading(DiskGone(), mirror).run())
-        await asyncio.sleep(0.6)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cut_off_after(0.6, reading(DiskGone(), mirror).run())
         return mirror.fetch_position
 
     assert asyncio.run(scene()) == 2
@@ -324,10 +312,7 @@ def test_a_partition_whose_disk_its_broker_lost_is_read_from_who_leads_it_now():
 def test_a_source_that_does_not_tell_where_its_log_begins_is_asked_again_with_pauses():
     async def scene():
         source = BoundsAway()
-        task = asyncio.create_task(reading(source).run())
-        await asyncio.sleep(0.5)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cut_off_after(0.5, reading(source).run())
         return source.asked
 
     assert 2 <= asyncio.run(scene()) <= 6
@@ -335,10 +320,7 @@ def test_a_source_that_does_not_tell_where_its_log_begins_is_asked_again_with_pa
 
 def land(mirror):
     """All that it holds is on the target."""
-    log = FakeLog()
-    while mirror.sendable:
-        sent = mirror.next_to_send()
-        mirror.answered(sent, log.append(bytes(sent.batch.payload)))
+    settle(mirror, FakeLog())
 
 
 def gap_after(*steps):
@@ -346,14 +328,12 @@ def gap_after(*steps):
 
     async def scene():
         mirror = mirror_of(assigned(stored=True))
-        task = asyncio.create_task(reading(Deleting(), mirror, continue_on_loss=True).run())
-        seen = []
-        for step in (lambda _: None, *steps):
-            step(mirror)
-            await asyncio.sleep(0.4)
-            seen.append((mirror.gaps.count, mirror.gaps.end, mirror.frontier))
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with under_way(reading(Deleting(), mirror, continue_on_loss=True).run()):
+            seen = []
+            for step in (lambda _: None, *steps):
+                step(mirror)
+                await asyncio.sleep(0.4)
+                seen.append((mirror.gaps.count, mirror.gaps.end, mirror.frontier))
         return seen, mirror.dirty
 
     return asyncio.run(scene())
@@ -380,10 +360,7 @@ def test_a_gap_of_one_partition_is_told_however_long_another_waits_for_its_targe
 
     async def scene():
         waits, other = mirror_of(assigned(stored=True)), mirror_of(assigned(partition=1, stored=True))
-        task = asyncio.create_task(reading(DeletingAll(), waits, other, continue_on_loss=True).run())
-        await asyncio.sleep(0.4)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await cut_off_after(0.4, reading(DeletingAll(), waits, other, continue_on_loss=True).run())
         return [(mirror.gaps.count, mirror.gaps.end) for mirror in (waits, other)]
 
     assert asyncio.run(scene()) == [(0, 0), (9, 9)]
@@ -412,11 +389,9 @@ def test_a_partition_whose_records_origin_cannot_be_told_waits_for_that_and_no_o
 
     async def scene():
         brought, own = mirror_of(), mirror_of(assigned(partition=1))
-        task = asyncio.create_task(reading(Two(), brought, own, origins=Hidden(error)).run())
-        await asyncio.sleep(0.3)
-        failed = task.done()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with under_way(reading(Two(), brought, own, origins=Hidden(error)).run()) as task:
+            await asyncio.sleep(0.3)
+            failed = task.done()
         return failed, brought, own
 
     failed, brought, own = asyncio.run(scene())

@@ -10,6 +10,7 @@ import pytest
 
 from kit.batches import PlainRecord, batch_of
 from kit.mirror import SOURCE_ID, OneBroker, assigned, mirror_of
+from kit.tasks import under_way
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
 from mmtool.kafka.wire.produce import ProducedPartition
@@ -69,12 +70,10 @@ def test_what_the_target_does_not_take_leaves_room_for_the_others(partitions, st
             Source(), mirrors, Budget(LIMIT).account(), pace, target.fetched,
             read_committed=True, continue_on_loss=False,
         )  # fmt: skip
-        task = asyncio.create_task(target.reader.run())
-        await asyncio.sleep(0.6)
-        before = +target.taken
-        await asyncio.sleep(0.6)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        async with under_way(target.reader.run()):
+            await asyncio.sleep(0.6)
+            before = +target.taken
+            await asyncio.sleep(0.6)
         held = sum(mirror.held_bytes for mirror in mirrors)
         return [n for n in range(stuck, partitions) if target.taken[n] <= before[n]], held
 
