@@ -1,4 +1,4 @@
-"""A group that is not listed is not there; one that nobody can list at the moment is."""
+"""A group that is not listed is not there, one that nobody can list now is; and in which partition it is stored."""
 
 from __future__ import annotations
 
@@ -80,3 +80,18 @@ def test_who_may_not_ask_about_any_group_gets_the_list_all_the_same(code):
 @pytest.mark.parametrize("count", [1, 7, 50])
 def test_there_is_a_name_for_each_partition(count):
     assert [partition_of(name, count) for name in names_by_partition(count)] == list(range(count))
+
+
+@pytest.mark.parametrize(
+    ("group", "java_hash"),
+    [
+        ("a", 97),
+        ("hello world", 1_794_106_052),
+        ("The quick brown fox jumps over the lazy dog", -609_428_141),
+        ("polygenelubricants", -(1 << 31)),  # whose absolute value is no int of Java's: 0 stands for it
+        ("", 0),
+    ],
+)
+def test_a_group_is_where_kafka_s_rule_has_it(group, java_hash):
+    expected = 0 if java_hash == -(1 << 31) else abs(java_hash)
+    assert partition_of(group, 50) == expected % 50

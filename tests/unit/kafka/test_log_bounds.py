@@ -1,18 +1,24 @@
-"""A partition that cannot be asked for its offsets costs no other partition its answer, and little time."""
+"""Of partitions that cannot be asked, or whose source dies: none costs another its answer, and little time."""
+
+from __future__ import annotations
 
 import asyncio
 import time
 
 import pytest
 
+from kit.batches import PlainRecord, batch_of
+from kit.mirror import SOURCE_ID, fetched
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka import patience
 from mmtool.kafka.errors import CLOSED
-from mmtool.kafka.logs.log_bounds import Patience, read_bounds
-from mmtool.kafka.ports import Bounds
+from mmtool.kafka.logs import log_bounds
+from mmtool.kafka.logs.log_bounds import Patience, first_missing_times, read_bounds
+from mmtool.kafka.ports import Bounds, FirstMissing
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset, PartitionLeader, TopicMetadata
 from mmtool.translation.types import TopicId, TopicPartition
 
@@ -214,3 +220,65 @@ def test_one_that_is_not_there_costs_a_few_seconds_and_not_all_the_patience(brok
 def test_the_cause_of_a_lost_answer_gives_the_remedy(brokers):
     brokers.down[2], brokers.cause = "broker 2 closed the connection", CLOSED
     assert "west.security.protocol" in asked(brokers).failed[OTHER].remedy
+
+
+EAST = ClusterSettings(alias="east", bootstrap_servers="nowhere:1")
+
+
+class Dying:
+    """A cluster that introduces itself, and whose brokers do not answer."""
+
+    async def start(self):
+        pass
+
+    async def close(self):
+        pass
+
+    async def refresh(self, _):
+        raise ConnectionLostError("connection refused")
+
+    def leader(self, *_):
+        return None
+
+
+class Telling(Dying):
+    """One whose partition begins with a record of this time."""
+
+    def __init__(self, timestamp):
+        self.timestamp = timestamp
+
+    async def refresh(self, _):
+        return {}
+
+    def leader(self, *_):
+        return 1
+
+    async def send(self, *_, **__):
+        batch = batch_of([PlainRecord(5, self.timestamp), PlainRecord(6, 9_000)]).write()
+        return FetchAnswer(0, Code.NONE, [fetched(batch, end=7)])
+
+
+@pytest.mark.parametrize(("timestamp", "told"), [(7_000, [7_000]), (-1, [])])
+def test_a_record_that_carries_no_time_tells_none(timestamp, told, monkeypatch):
+    """Else it had waited since 1970, and the source would be about to delete it at any moment."""
+    monkeypatch.setattr(log_bounds, "wire_cluster", lambda *_, **__: Telling(timestamp))
+    times = first_missing_times(EAST, [FirstMissing("orders", SOURCE_ID, 0, 5)], 1.0, read_committed=True)
+    assert list(times.values()) == told
+
+
+def test_of_a_source_whose_brokers_are_gone_by_now_nothing_is_told(monkeypatch):
+    monkeypatch.setattr(log_bounds, "wire_cluster", lambda *_, **__: Dying())
+    places = [FirstMissing("orders", TopicId("id"), 0, 5)]
+    assert first_missing_times(EAST, places, 1.0, read_committed=True) == {}
+
+
+def test_a_broker_that_does_not_answer_is_waited_for_no_longer_than_the_look_may_take(monkeypatch):
+    class Hanging(Telling):
+        async def send(self, *_, **__):
+            await asyncio.sleep(60)
+
+    monkeypatch.setattr(log_bounds, "wire_cluster", lambda *_, **__: Hanging(0))
+    began = time.monotonic()
+    places = [FirstMissing("orders", TopicId("id"), 0, 5)]
+    assert first_missing_times(EAST, places, 0.3, read_committed=True) == {}
+    assert time.monotonic() - began < 20

@@ -1,8 +1,10 @@
-"""Generated records are numbered, exact in size, and compress as real ones do."""
+"""Threads of the lab that are asked to end, and the records that it generates."""
 
 from __future__ import annotations
 
 import json
+import threading
+import time
 
 import cramjam
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.errors import UsageError
-from mmtool.lab.load import SMALLEST_RECORD, RecordMaker, numbered
+from mmtool.lab.load import SMALLEST_RECORD, RecordMaker, Worker, end_together, numbered
 
 _MAKERS = {size: RecordMaker(size) for size in (SMALLEST_RECORD, 100, 449, 450, 451, 1000, 20_000)}
 _BATCH_BYTES = 262_144
@@ -45,3 +47,48 @@ def test_a_foreign_record_is_not_mistaken_for_one_of_ours():
 def test_a_size_that_holds_no_number_is_refused():
     with pytest.raises(UsageError, match="64"):
         RecordMaker(63)
+
+
+def test_all_are_asked_before_any_is_waited_for():
+    asked = threading.Barrier(3)
+
+    def body(worker):
+        worker().stopping.wait(5)
+        asked.wait(5)  # only when the others have been asked too
+
+    workers = [Worker(f"w{i}", lambda i=i: body(lambda: workers[i])) for i in range(3)]
+    for worker in workers:
+        worker.start()
+    end_together(workers)
+    assert [worker.ended(0) for worker in workers] == [True] * 3
+    for worker in workers:
+        worker.check()
+
+
+def test_clients_have_closed_when_it_returns_however_they_ended():
+    closed = []
+
+    def fails():
+        try:
+            worker.stopping.wait(5)
+            time.sleep(0.1)
+            raise OSError("gone")
+        finally:
+            closed.append("client")
+
+    worker = Worker("failing", fails).start()
+    end_together([worker])
+    assert closed == ["client"]
+
+
+def test_one_that_never_began_is_not_waited_for():
+    end_together([Worker("never", lambda: None)])
+
+
+def test_one_that_does_not_end_is_left_behind_in_time():
+    release = threading.Event()
+    workers = [Worker(f"stuck-{i}", release.wait).start() for i in range(2)]
+    began = time.monotonic()
+    end_together(workers, seconds=0.2)
+    assert 0.2 <= time.monotonic() - began < 2
+    release.set()

@@ -1,23 +1,26 @@
-"""Offset runs reach the target whole and in order, or the pump stops."""
+"""Offset runs reach the target whole and in order, or the pump stops; MirrorMaker 2's offset syncs never stop it."""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
 from types import SimpleNamespace
+from uuid import UUID
 
 import pytest
 
 from kit.mirror import assigned, fetched, mirror_of
+from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import PositionRecord
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.driver.stop_signal import to_its_end
 from mmtool.replication.ownership.owned_state import OwnedState
+from mmtool.replication.pump import state_writer
 from mmtool.replication.pump import state_writer as books
 from mmtool.replication.pump.in_flight import InDoubtError
-from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter, store_owned
+from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter, SyncBook, store_owned
 from mmtool.replication.spark.log import executor_name
 
 REQUEST_SECONDS = 30.0
@@ -155,3 +158,39 @@ def test_what_an_owner_stores_after_another_write_has_the_number_that_follows():
 
     asyncio.run(scene())
     assert standing.shards[shard.shard].runs_sequence == shard.runs_sequence + 2
+
+
+class Cluster:
+    """Its connections end with this error."""
+
+    alias = "east"
+
+    def __init__(self, error):
+        self.error = error
+
+    def topic_id(self, _):
+        return UUID(int=1)
+
+    async def send_to_leader(self, *_, **__):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    "error", [ConnectionLostError("east refuses the credentials"), UnreachableError("no answer")]
+)
+def test_a_cluster_that_refuses_a_session_is_told_and_ends_no_task(monkeypatch, error):
+    monkeypatch.setattr(state_writer, "syncs_place", lambda _: ("east", "mm2-offset-syncs.west.internal"))
+    mirror = mirror_of(assigned())
+    mirror.syncs = SimpleNamespace(
+        on_tick=lambda: None, due=lambda: SimpleNamespace(key=lambda: b"k", value=lambda: b"v")
+    )
+
+    async def written():
+        heard = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
+        book = SyncBook(Cluster(error), SimpleNamespace(settings=None), [mirror])
+        await book.close()
+        assert book._writing.exception() is None
+        return book.failure, heard
+
+    assert asyncio.run(written()) == (str(error), [])

@@ -1,4 +1,4 @@
-"""A partition whose committed end stands still says who holds it, once that has taken long, and takes it back."""
+"""What a partition is held by, and what replicate, and a drain, make of topics that have failed over."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ import asyncio
 import pytest
 
 from kit.mirror import fetched, mirror_of
+from mmtool.errors import RefusedError
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import DescribedProducers, ProducerState
+from mmtool.plan.records.documents import PauseRecord, State
+from mmtool.plan.records.marks import FailedOverRecord
+from mmtool.replication.driver.drain import _refuse_held
+from mmtool.replication.driver.service import Outcome
+from mmtool.replication.ownership.checks import all_failed_over
 from mmtool.replication.pump.open_transactions import LONG_MS, OpenTransactionWatch
+from mmtool.replication.topics.mirror_topics import TopicsView
 from mmtool.translation.types import TopicPartition
 
 NOW_MS = 1_790_000_000_000
@@ -109,3 +117,112 @@ def test_the_reason_of_a_halt_outlives_what_was_held():
     mirror.halt("denied")
     held.saw(mirror, fetched(end=9, high_watermark=9), NOW_MS)
     assert mirror.reason == "denied"
+
+
+def mark(topic, since_ms=1_780_000_000_000, operation="fo-7"):
+    return FailedOverRecord(topic, failed_over=True, operation_id=operation, by="ann@east", since_ms=since_ms)
+
+
+def marks(*topics):
+    return {topic: mark(topic) for topic in topics}
+
+
+def test_a_flow_is_refused_when_every_topic_that_it_means_has_failed_over():
+    refusal = all_failed_over("east->west", ["bills", "orders"], marks("orders", "bills", "others"))
+    assert refusal.message.endswith(" by ann@east since 2026-05-28T20:26:40Z (operation fo-7)")
+    assert (refusal.code, refusal.exit_code) == ("failed_over", 3)
+    assert all(way in refusal.remedy for way in ("failover failback", "failover release"))
+
+
+def test_of_several_operations_the_last_one_is_named():
+    known = {"orders": mark("orders"), "bills": mark("bills", 1_790_000_000_000, "fo-9")}
+    assert "operation fo-9" in all_failed_over("east->west", ["bills", "orders"], known).message
+
+
+@pytest.mark.parametrize("topics", [[], ["orders", "bills"], ["bills"]])
+def test_a_flow_with_a_topic_that_has_not_failed_over_is_mirrored_and_one_without_topics_waits(topics):
+    assert all_failed_over("east->west", topics, marks("orders")) is None
+
+
+def rows(*states):
+    flow = {"source": "east", "target": "west", "topic": "orders"}
+    return [
+        flow | {"partition": n, "state": state, "reason": f"why {state}"} for n, state in enumerate(states)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("states", "code", "word"),
+    [
+        ([State.CAUGHT_UP, State.FAILED_OVER], 6, "failed_over"),
+        ([State.FAILED_OVER, State.FAILED_OVER], 3, "failed_over"),
+        ([State.CAUGHT_UP, State.HALTED, State.FAILED_OVER], 6, "partly_applied"),
+        ([State.HALTED, State.FAILED_OVER], 3, "refused"),
+        ([State.CAUGHT_UP, State.HALTED], 6, "partly_applied"),
+    ],
+)
+def test_some_of_a_flow_failed_over_ends_with_what_remains_and_all_of_it_is_a_refusal(states, code, word):
+    error = Outcome(rows(*states)).error
+    assert (error.exit_code, error.code) == (code, word)
+    remaining = set(states) - {State.CAUGHT_UP}
+    assert all(f"orders-{states.index(state)} of east->west" in error.message for state in remaining)
+
+
+@pytest.mark.parametrize(
+    ("states", "changes", "message"),
+    [
+        ([State.HALTED], {}, "orders-0 of east->west is halted: why halted"),
+        ([State.HALTED], {"partition": None}, "orders of east->west is halted: why halted"),
+        ([State.FAILED_OVER], {"partition": None, "topic": None}, "why failed_over"),
+        (
+            [State.HALTED] * 2 + [State.FAILED_OVER],
+            {},
+            "2 of 3 partitions are halted, for example orders-0 of",
+        ),
+        (
+            [State.HALTED] * 2,
+            {"partition": None},
+            "2 of 2 partitions or topics are halted, for example orders of",
+        ),
+    ],
+)
+def test_the_message_names_the_only_partition_or_an_example(states, changes, message):
+    found = rows(*states)
+    found[0].update(changes)
+    said = Outcome(found).error.message
+    assert said.startswith(message)
+    assert all(f"why {state}" in said for state in states)
+
+
+def test_every_flow_whose_topics_have_all_failed_over_is_named():
+    found = rows(State.FAILED_OVER, State.FAILED_OVER)
+    for row, flow in zip(found, ("a->b", "c->b"), strict=True):
+        row.update({"topic": None, "partition": None, "reason": f"{flow}: all topics failed over"})
+    assert Outcome(found).error.message == "a->b: all topics failed over; c->b: all topics failed over"
+
+
+@pytest.mark.parametrize("states", [[], [State.CAUGHT_UP, State.PAUSED]])
+def test_what_is_paused_is_no_failure(states):
+    assert Outcome(rows(*states)).error is None
+
+
+def test_a_topic_that_cannot_be_mirrored_is_not_called_halted_once_it_has_failed_over():
+    view = TopicsView(refused={"orders": "its target topic was deleted", "bills": "likewise"})
+    view.set_aside(marks("orders"))
+    assert (view.refused, view.set_apart) == ({"bills": "likewise"}, ["orders"])
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        (mark("orders"), "failed_over"),
+        (PauseRecord("id-1", "orders", paused=True, by="bob@west", since_ms=1, reason=""), "paused"),
+    ],
+)
+def test_a_drain_does_not_wait_for_what_nobody_mirrors(word, code):
+    control = ControlView()
+    control.apply(word.key, word.encode(), 0)
+    _refuse_held(control, {("id-2", 0): 5}, {"id-2": "bills"})
+    with pytest.raises(RefusedError, match="the remaining records of orders cannot be mirrored: ") as raised:
+        _refuse_held(control, {("id-1", 0): 5}, {"id-1": "orders"})
+    assert raised.value.code == code

@@ -1,4 +1,4 @@
-"""Which topics are mirrored now: what a broker says of a counterpart is believed when it says so for a while."""
+"""What may be mirrored into which topics: hidden ones, the limits of target topics, and what is refused."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.config.names import NameFilter
-from mmtool.errors import UnreachableError
+from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.admin.topics import TrialResult
 from mmtool.kafka.wire.cluster import WireCluster
+from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC
-from mmtool.plan.topics.configs import ConfigEntry, Origin
+from mmtool.plan.topics.configs import ConfigEntry, Origin, SetConfig
 from mmtool.plan.words import GRANT_IT
 from mmtool.replication.driver.context import FlowContext
+from mmtool.replication.ownership.checks import _check_shown
 from mmtool.replication.topics.mirror_topics import MirrorTopics
+from mmtool.replication.topics.target_limits import FOR_EVER, TargetLimits
 from mmtool.translation.blocks import MirroredPartition
 from mmtool.translation.types import ClusterId, TopicId
 
@@ -283,3 +286,93 @@ def test_without_a_refresh_of_topics_no_second_try_is_promised(settings, reason,
     said = refused_for(once, reason, target=target)
     assert "stop and start `mmtool replicate`" in said
     assert said.endswith("(refresh.topics.enabled = false)")
+
+
+def warned(*names, refreshes=True, others=("payments",)):
+    """The warnings about a flow that names topics which the source hides, beside others that it shows."""
+
+    async def refresh(asked):
+        codes = {name: Code.TOPIC_AUTHORIZATION_FAILED if name in names else Code.NONE for name in asked}
+        return {name: SimpleNamespace(error_code=code) for name, code in codes.items()}
+
+    literal = frozenset((*names, *others))
+    flow = SimpleNamespace(
+        identity=SimpleNamespace(name="east->west"),
+        source=SimpleNamespace(alias="east", refresh=refresh),
+        settings=SimpleNamespace(
+            literal_topics=literal, topics=SimpleNamespace(include=tuple(literal)), refresh_topics=refreshes
+        ),
+    )
+    warnings = []
+    asyncio.run(_check_shown(flow, warnings))
+    return warnings
+
+
+@pytest.mark.parametrize(
+    ("names", "refreshes", "said"),
+    [
+        (("orders",), True, "topic orders does not exist on cluster east, or READ on it is denied"),
+        (
+            ("audit", "orders"),
+            False,
+            "topics audit, orders do not exist on cluster east, or READ on them is denied",
+        ),
+    ],
+)
+def test_hidden_topics_are_named_with_both_causes(names, refreshes, said):
+    (warning,) = warned(*names, refreshes=refreshes)
+    assert warning.startswith(f"east->west: {said}, so mmtool does not mirror ")
+    assert ("stop and start `mmtool replicate`" in warning) is not refreshes
+
+
+def test_a_flow_of_hidden_topics_alone_is_refused():
+    with pytest.raises(
+        NotAuthorisedError, match="topic orders does not exist on cluster east, or READ on it"
+    ):
+        warned("orders", others=())
+
+
+def limits(**values):
+    return TargetLimits.of(
+        {
+            name.replace("_", "."): ConfigEntry(value, Origin.OVERRIDE, on_topic=True)
+            for name, value in values.items()
+        }
+    )
+
+
+def test_limits_are_those_of_the_topic():
+    told = limits(
+        max_message_bytes="2000", message_timestamp_before_max_ms="5", message_timestamp_after_max_ms="7"
+    )
+    assert told == TargetLimits(2000, 5, 7)
+
+
+@pytest.mark.parametrize("told", [{}, {"max_message_bytes": None}], ids=["nothing", "no value"])
+def test_what_is_not_told_is_no_limit_but_for_the_size_that_brokers_take_by_default(told):
+    assert limits(**told) == TargetLimits(1 << 20, FOR_EVER, FOR_EVER)
+
+
+def test_a_topic_that_sets_its_own_times_refuses_none():
+    told = limits(message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="7")
+    assert told == TargetLimits()
+
+
+@pytest.mark.parametrize(
+    ("told", "bounds"),
+    [
+        ({}, (60, 60)),
+        ({"message_timestamp_before_max_ms": str(FOR_EVER), "message_timestamp_after_max_ms": "7"}, (60, 7)),
+    ],
+    ids=["before 3.6", "3.6 to 3.9"],
+)
+def test_the_one_bound_that_brokers_before_4_0_know_holds_where_no_other_is_set(told, bounds):
+    limit = limits(message_timestamp_difference_max_ms="60", **told)
+    assert (limit.before[1], limit.after[1]) == bounds
+
+
+def test_all_that_a_broker_knows_of_bounds_is_lifted_for_a_topic_that_is_to_take_every_timestamp():
+    old = limits(message_timestamp_difference_max_ms="60")
+    assert old.any_time == [SetConfig("message.timestamp.difference.max.ms", str(FOR_EVER))]
+    new = limits(message_timestamp_before_max_ms="5")
+    assert new.any_time == [SetConfig("message.timestamp.before.max.ms", str(FOR_EVER))]

@@ -1,16 +1,20 @@
-"""Who asks about some topics of a flow is answered though a partition of another topic has no leader."""
+"""What commands that move a flow do beside its owner: what they ask about, let go, and say in the end."""
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
 
 from kit.scene import Scene
-from mmtool.errors import UnreachableError, UsageError
+from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError, UsageError
 from mmtool.insight.flow_progress import copied_by_mm2, short_of
+from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError
 from mmtool.replication.flow_state import flow_moves
+from mmtool.replication.flow_state.borrowed_flow import borrowed, joined
 from mmtool.replication.flow_state.flow_moves import rehearse_forget, rehearse_seek
+from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 ORDERS = TopicPartition("orders", 0)
@@ -83,3 +87,66 @@ def noted(ask, asked):
         return ask(places, committed=committed)
 
     return bounds_each
+
+
+STOP_FIRST = "stop the process that owns the flow"
+
+
+@pytest.fixture
+def ended():
+    """What a command ends with whose work raises this, and how often it let the flow go."""
+
+    def of(error):
+        closed = []
+
+        async def close():
+            closed.append(1)
+
+        async def work():
+            raise error
+
+        async def command():
+            async with borrowed("a->b", close, "run it again"):
+                await joined(work())
+
+        with pytest.raises(MmtoolError) as caught:
+            asyncio.run(command())
+        return caught.value, len(closed)
+
+    return of
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (FencedError("newer epoch"), (10, "another process took ownership of flow a->b", STOP_FIRST)),
+        (InDoubtError("no answer"), (9, "flow a->b: no answer", "run it again")),
+        (ConnectionLostError("closed"), (9, "flow a->b: closed", "run it again")),
+        (UnreadableLogError("batch 7"), (9, "flow a->b: batch 7", "make another replica the leader")),
+        (OwnedElsewhereError("flow a->b is run by c", remedy="x"), (10, "flow a->b is run by c", STOP_FIRST)),
+        (UnreachableError("cluster b is away", remedy="wait"), (9, "cluster b is away", "wait")),
+    ],
+    ids=["fenced", "in doubt", "cut off", "damaged log", "owned", "unreachable"],
+)
+def test_a_command_ends_with_what_comes_first_and_the_flow_is_let_go(ended, error, said):
+    found, closed = ended(error)
+    code, message, remedy = said
+    assert (found.exit_code, closed) == (code, 1)
+    assert found.message.startswith(message)
+    assert found.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("cut off"), asyncio.CancelledError()])
+def test_whatever_ends_the_work_the_flow_is_let_go(error):
+    closed = []
+
+    async def close():
+        closed.append(1)
+
+    async def command():
+        async with borrowed("a->b", close, ""):
+            raise error
+
+    with pytest.raises(type(error)):
+        asyncio.run(command())
+    assert closed == [1]

@@ -1,17 +1,33 @@
-"""What an operator reads to do about a halted partition, a refused move, and an error that mmtool retries."""
+"""What an operator reads to do about halted and refused partitions, and how often halted ones are tried again."""
 
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from mmtool.errors import UnreachableError
+from kit.maps import ORDERS, blocks_of
+from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.batches import BatchError
 from mmtool.kafka.batches.errors import CorruptBatchError, LargeBatchError
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.moves import Action
+from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
+from mmtool.plan.records.identity import FlowIdentity
+from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason, source_made_again
+from mmtool.replication.driver.halt_retry import FIRST_SECONDS, GRANT_IT, HaltRetry
 from mmtool.replication.driver.notices import retried
-from mmtool.replication.flow_state.flow_moves import refusal_of
+from mmtool.replication.flow_state.flow_moves import _refuse_other, refusal_of
+from mmtool.replication.ownership import internal_topics
+from mmtool.replication.ownership.internal_topics import Refusals
+from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.batch_prep import why
-from mmtool.translation.types import TopicPartition
+from mmtool.replication.pump.truncation import target_cut
+from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition
 
 FLOW = "-c FILE -s east -t west"
 PARTITION = SimpleNamespace(place=TopicPartition("orders", 3), target_topic="east.orders", flow_options=FLOW)
@@ -84,3 +100,162 @@ def test_a_refused_move_says_what_its_reason_means():
 def test_what_mmtool_retries_by_itself_asks_for_no_second_run(remedy, said):
     assert retried(UnreachableError("east is gone", remedy=remedy)) == said
     assert retried(KeyError()) == "KeyError"
+
+
+PLACE = (ORDERS.topic_id, 0)
+IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
+PLAIN = "a batch of the target is of another producer"
+
+
+def refused_over(standing):
+    move = SimpleNamespace(action=Action.SKIP, facts=SimpleNamespace(source=TopicPartition("orders", 0)))
+    run = SimpleNamespace(standing=standing, flow=SimpleNamespace(identity=IDENTITY))
+    with pytest.raises(RefusedError) as caught:
+        _refuse_other({PLACE: move}, {PLACE: move}, run)
+    return caught.value
+
+
+def halted(reason):
+    standing = OwnedState({}, {PLACE: blocks_of(ORDERS, [], 0)[-1]})
+    standing.halt(PLACE, reason)
+    return standing
+
+
+REASONS = {
+    "its own cure": (HaltReason("target topic west.orders was deleted", BEGIN_AGAIN), BEGIN_AGAIN),
+    "target cut": (
+        target_cut(ORDERS, DownstreamOffset(3), DownstreamOffset(9), IDENTITY.options),
+        "flow rebuild",
+    ),
+    "source recreated": (source_made_again("orders"), "mmtool.on.topic.recreated = restart"),
+    "no cure": (PLAIN, "mmtool flow rebuild -c FILE -s east -t west --topic orders.payments --execute"),
+}
+
+
+@pytest.mark.parametrize("kind", REASONS)
+def test_it_was_refused_for_the_halt_and_the_remedy_is_the_halts(kind):
+    reason, cure = REASONS[kind]
+    error = refused_over(halted(reason))
+    cause = getattr(reason, "cause", reason)
+    assert error.message == f"orders-0 was not moved: it is halted: {cause}"
+    assert cure in error.remedy
+    assert ("flow rebuild" in error.remedy) == ("rebuild" in cure)
+    assert error.code == "halted"
+
+
+def test_a_partition_whose_source_has_no_leader_is_moved_when_it_has_one():
+    standing = halted("orders-0 has no leader")
+    standing.later.add(PLACE)
+    assert refused_over(standing).remedy == "run the same command again when the source partition can be read"
+
+
+def test_a_reason_reads_as_one_sentence_and_keeps_cause_and_cure():
+    reason = HaltReason("it was deleted", "create it")
+    assert (reason, reason.cause, reason.cure) == ("it was deleted: create it", "it was deleted", "create it")
+    assert HaltReason("it was deleted") == "it was deleted"
+
+
+DENIED, REFUSED = f"WRITE on target topic a {GRANT_IT}", "the target refuses the batch at source offset 7"
+
+
+def tries(reasons, seconds):
+    """When it was tried in that time, by a clock that ticks each second."""
+    again = HaltRetry()
+    return [now for now in range(seconds) if again.due(frozenset(reasons), float(now))]
+
+
+def test_a_missing_right_is_tried_every_fifteen_seconds_for_as_long_as_it_takes():
+    assert tries([DENIED], 100) == [15, 30, 45, 60, 75, 90]
+
+
+def test_anything_else_is_tried_less_and_less_often():
+    assert tries([REFUSED], 300) == [15, 45, 105, 225]
+
+
+def test_a_missing_right_is_not_kept_waiting_by_anything_else():
+    assert tries([DENIED, REFUSED], 70) == [15, 30, 45, 60]
+
+
+def test_nothing_is_tried_where_nothing_is_halted():
+    assert tries([], 1000) == []
+
+
+def test_what_is_new_is_tried_soon_and_what_is_halted_again_is_not_new():
+    again = HaltRetry()
+    assert not again.due({REFUSED}, 0)
+    assert again.due({REFUSED}, 15)
+    assert not again.due(set(), 16)
+    assert not again.due({REFUSED}, 20)
+    assert not again.due({REFUSED, DENIED}, 21)
+    assert again.due({REFUSED, DENIED}, 36)
+
+
+def test_a_right_that_is_missing_again_is_tried_as_soon_as_the_first_time():
+    again = HaltRetry()
+    for now in range(700):
+        again.due({REFUSED, DENIED} if now < 30 else {REFUSED}, now)
+    due = [now for now in range(700, 800) if again.due({REFUSED, DENIED}, now)]
+    assert due[0] - 700 <= FIRST_SECONDS
+    assert [later - earlier for earlier, later in pairwise(due)] == [15] * (len(due) - 1)
+
+
+@given(st.lists(st.sets(st.sampled_from([DENIED, REFUSED, "gone"])), max_size=200))
+def test_tries_are_never_closer_than_fifteen_seconds(halted):
+    again = HaltRetry()
+    due = [now for now, reasons in enumerate(halted) if again.due(frozenset(reasons), float(now))]
+    assert all(later - earlier >= FIRST_SECONDS for earlier, later in pairwise(due))
+
+
+DENIED_TOPICS = {"orders": "CREATE is denied", "bills": "CREATE is denied"}
+
+
+@pytest.fixture
+def target(monkeypatch):
+    """A control topic that owner ``me`` has taken after ``before``; ``writes`` counts who came there to write."""
+    view = ControlView()
+    for word in (RefusedRecord("before", "orders", "it could not be created"), OwnerRecord("me", "h", 1, 1)):
+        view.apply(word.key, word.encode(), view.end)
+    made = SimpleNamespace(view=view, writes=0, away=False)
+
+    async def write(_flow, _topic, documents, *, tombstones):
+        made.writes += 1
+        if made.away:
+            raise UnreachableError("west does not answer")
+        records = [(word.key, word.encode()) for word in documents] + [(key, None) for key in tombstones]
+        for key, value in records:
+            view.apply(key, value, view.end)
+
+    monkeypatch.setattr(internal_topics, "write_documents", write)
+    made.words = Refusals(SimpleNamespace(identity=SimpleNamespace(control_topic="control")), "me")
+    made.words.start(view)
+    return made
+
+
+def tell(target, reasons):
+    asyncio.run(target.words.tell(reasons))
+    return target.view.refused
+
+
+def test_what_is_refused_is_on_record_until_it_is_not_any_more(target):
+    assert tell(target, DENIED_TOPICS) == DENIED_TOPICS
+    assert tell(target, {"bills": "CREATE is denied"}) == {"bills": "CREATE is denied"}
+    assert (tell(target, {}), target.view.refusals) == ({}, {})
+
+
+def test_of_what_the_source_has_no_more_the_word_says_so_until_it_is_refused_for_something_else(target):
+    asyncio.run(target.words.tell(DENIED_TOPICS, {"bills"}))
+    assert target.view.refused_beside({"orders", "bills"}) == {"orders": "CREATE is denied"}
+    assert tell(target, DENIED_TOPICS) == target.view.refused_beside({"orders", "bills"}) == DENIED_TOPICS
+
+
+def test_what_is_on_record_is_not_written_again(target):
+    for _ in range(3):
+        tell(target, DENIED_TOPICS)
+    assert target.writes == 1
+
+
+def test_a_target_that_is_away_is_told_at_the_next_look_and_keeps_nothing_waiting(target):
+    target.away = True
+    assert tell(target, DENIED_TOPICS) == {}
+    target.away = False
+    assert tell(target, DENIED_TOPICS) == DENIED_TOPICS

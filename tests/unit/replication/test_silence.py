@@ -1,14 +1,17 @@
-"""A broker that keeps partitions waiting is named: once, whatever it leads, and until nothing waits for it."""
+"""A broker that keeps partitions waiting is named once; and the longer the way to it, the larger the batches."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from kit.maps import position_of
 from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.replication.control.control_follower import ControlFollower
-from mmtool.replication.pump.round_trips import PendingReplies
+from mmtool.replication.pump.round_trips import PendingReplies, RoundTrips
 from mmtool.translation.types import TopicPartition
 
 BROKER, OTHER = "broker 2 of west", "broker 1 of east"
@@ -74,3 +77,37 @@ def test_status_says_it_of_each_partition_while_its_pump_runs():
     _, position = waiting(0, BROKER)
     assert PartitionRow.of("east", "west", position, 5).reason == f"waits for {BROKER}, which does not answer"
     assert position.notes == ""
+
+
+def told(*answers, partitions=8):
+    trips = RoundTrips()
+    for now, seconds in answers:
+        trips.note(seconds, set(range(partitions)), now)
+    return trips
+
+
+def test_a_long_link_is_filled_by_five_batches_of_each_partition():
+    trips = told((0, 0.160))
+    assert trips.goal_bytes * 5 * 8 / 0.160 >= 100e6
+
+
+def test_near_by_batches_are_left_as_they_are():
+    assert told((0, 0.009)).goal_bytes == 0
+
+
+def test_an_answer_that_waited_does_not_make_the_way_longer():
+    assert told((0, 0.002), (1, 0.5), (2, 0.9)).goal_bytes == told((0, 0.002)).goal_bytes
+
+
+def test_a_way_that_has_become_longer_is_noticed_within_a_minute():
+    later = [(31.0 * n, 0.160) for n in range(1, 4)]
+    assert told((0, 0.002), *later).goal_bytes == told((0, 0.160)).goal_bytes
+
+
+def test_fewer_partitions_need_larger_batches():
+    assert told((0, 0.040), partitions=1).goal_bytes > told((0, 0.040), partitions=8).goal_bytes
+
+
+@given(st.lists(st.tuples(st.floats(0, 60), st.floats(0, 10)), min_size=1))
+def test_a_batch_is_never_larger_than_a_broker_takes_by_default(answers):
+    assert told(*sorted(answers)).goal_bytes <= 1 << 20

@@ -1,17 +1,39 @@
-"""What Spark may be told, and what not."""
+"""What Spark may be told, what it says, and the processes that Python workers are forked from."""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import socket
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
-from mmtool.errors import UsageError
-from mmtool.replication.spark.log import drop_old_logs, drop_spark_log, keep_talk_aside, log_sink, spark_log
+from kit.mirror import assigned
+from mmtool.errors import MmtoolError, UnreachableError, UsageError
+from mmtool.plan.records.documents import PositionRecord, State, decode, encode
+from mmtool.replication.control.control_follower import booked_position
+from mmtool.replication.driver.round import round_ended
+from mmtool.replication.pump.report import AWAY, ReportRow
+from mmtool.replication.pyspark.daemon import zips_last
+from mmtool.replication.spark import connect_rounds, log
+from mmtool.replication.spark.assignment import NOTHING_YET
+from mmtool.replication.spark.log import (
+    GivenUpError,
+    HungError,
+    drop_old_logs,
+    drop_spark_log,
+    ended_by,
+    keep_talk_aside,
+    log_sink,
+    reason_of,
+    spark_log,
+)
 from mmtool.replication.spark.rounds import open_rounds
 
 
@@ -112,3 +134,142 @@ def test_the_log_of_a_run_that_crashed_is_kept_for_a_week(monkeypatch, tmp_path,
     os.utime(log, (then, then))
     drop_old_logs()
     assert log.exists() == kept
+
+
+def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch):
+    monkeypatch.setattr(
+        connect_rounds, "find_spec", lambda name: None if name in {"grpc", "pandas"} else find_spec(name)
+    )
+    with pytest.raises(UsageError) as caught:
+        open_rounds("sc://127.0.0.1:15002", {})
+    assert str(caught.value) == (
+        "mmtool.spark.master = sc://127.0.0.1:15002: Spark Connect needs grpc, pandas, which this host lacks"
+    )
+    assert caught.value.remedy == (
+        "install mmtool with its extra `connect`: `pipx install --force '.[connect]'` in the clone, or"
+        " `pip install 'mmtool[connect]'` in the environment that has mmtool"
+    )
+
+
+def test_a_report_crosses_spark_connect_as_it_is():
+    about = ("flow", 1, "id", "orders", 2, "running", "", False, 7, 0, 5, 3, b"block")
+    row = ReportRow(*about, 10, 1000, 0, 0, 0, 0, 0, [1, *[0] * 12], 40, "")
+    batch = connect_rounds._report([row, row._replace(latency=())])
+    assert batch.schema.names == list(ReportRow._fields)
+    first, second = (ReportRow(**one) for one in batch.to_pylist())
+    assert first == row
+    assert second.tally.latency == ()
+
+
+HOST = socket.gethostname()
+LOG_URL = "http://w1:8081/logPage/?appId=app-1&executorId=7&logType=stderr"
+
+
+@pytest.mark.parametrize(
+    ("environ", "name"),
+    [
+        ({}, f"{HOST}:{os.getpid()}"),
+        ({"SPARK_EXECUTOR_ID": "3"}, f"{HOST}/3"),
+        ({"SPARK_LOG_URL_STDERR": LOG_URL}, f"{HOST}/7"),
+    ],
+    ids=["local", "kubernetes", "standalone"],
+)
+def test_a_worker_is_named_by_its_host_and_by_spark_s_executor_where_that_is_known(
+    monkeypatch, environ, name
+):
+    for variable in ("SPARK_EXECUTOR_ID", "SPARK_LOG_URL_STDERR"):
+        monkeypatch.delenv(variable, raising=False)
+    for variable, value in environ.items():
+        monkeypatch.setenv(variable, value)
+    log._name.cache_clear()
+    assert log.executor_name() == name
+    log._name.cache_clear()
+
+
+def test_a_position_that_an_older_mmtool_wrote_has_no_executor():
+    position = booked_position(assigned(), "me")
+    body = decode(position.encode())
+    del body["executor"], body["round"]
+    assert PositionRecord.decode(encode(body)) == position
+
+
+def row(executor_, state=State.RUNNING, partition=0, told=""):
+    return ReportRow(
+        "f", 0, "id", "t", partition, state, "", False, 1, 1, 0, 0, b"", *NOTHING_YET, told, executor_
+    )
+
+
+def test_each_worker_s_part_of_a_round_is_told_and_then_the_round():
+    rows = [row("h:1"), row("h:2", State.HALTED), row("h:2"), row("h:2", partition=-1, told=AWAY)]
+    told = [
+        (n.event, n.fields.get("executor"), n.fields["partitions"], n.fields["halted"])
+        for n in round_ended(4, rows, 9.0)
+    ]
+    assert told == [
+        ("worker_ended", "h:1", 1, 0),
+        ("worker_ended", "h:2", 2, 1),
+        ("round_ended", None, 3, 1),
+    ]
+
+
+_LOADED = """
+import json, os, sys
+from mmtool.replication.pyspark.daemon import load
+load()
+modules = ["pyspark.worker", "mmtool.replication.pump.pump", "confluent_kafka", "pandas", "pyarrow"]
+print(json.dumps([len(os.listdir("/proc/self/task")), [name for name in modules if name in sys.modules]]))
+"""
+
+
+def test_what_spark_has_zipped_is_looked_for_after_what_is_installed():
+    spark = ["/spark/python/lib/pyspark.zip", "/spark/python/lib/py4j-0.10.9.9-src.zip"]
+    rest = ["/usr/lib/python311.zip", "/usr/lib/python3.11", "/venv/site-packages", "/a/pyspark.zip.d"]
+    assert zips_last([*spark, *rest]) == [*rest, *spark]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the threads of a process in /proc")
+def test_it_loads_the_pump_and_starts_no_thread_that_a_fork_would_lose():
+    ran = subprocess.run([sys.executable, "-c", _LOADED], capture_output=True, text=True, check=True)
+    threads, loaded = json.loads(ran.stdout)
+    assert (threads, {"pandas", "pyarrow"} & set(loaded)) == (1, set())
+    assert {"pyspark.worker", "mmtool.replication.pump.pump"} <= set(loaded)
+
+
+CALLED = "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
+CANCELLED = "[SPARK_JOB_CANCELLED] Job 3 cancelled as part of cancellation of all jobs"
+STACK = "\n\tat org.apache.spark.scheduler.DAGScheduler.handle(DAGScheduler.scala:1)"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (f"{CALLED}: org.apache.spark.SparkException: {CANCELLED}{STACK}", CANCELLED),
+        (
+            f"{CALLED}: org.apache.spark.SparkException: Job aborted\nmmtool.errors.MmtoolError: no room\n",
+            "mmtool.errors.MmtoolError: no room",
+        ),
+        (f"{CALLED}: it is gone{STACK}", "it is gone"),
+        ("the worker ended\nwith a word", "the worker ended"),
+        ("", "ValueError"),
+    ],
+    ids=["cancelled", "of a task", "without a class", "not of Py4J", "nothing"],
+)
+def test_the_line_that_says_what_happened_is_found(said, reason):
+    assert reason_of(ValueError(said)) == reason
+
+
+@pytest.mark.parametrize(
+    ("error", "stopped", "kind", "said"),
+    [
+        (GivenUpError("no answer"), True, UnreachableError, "stopped, but not cleanly: no answer"),
+        (HungError("no answer"), True, UnreachableError, "stopped, but not cleanly: no answer"),
+        (UnreachableError("east is away"), True, UnreachableError, "stopped, but not cleanly: east is away"),
+        (ValueError("a bug"), True, MmtoolError, "Spark job failed: a bug"),
+        (GivenUpError("no answer"), False, MmtoolError, "Spark job failed: no answer"),
+    ],
+    ids=["pumps that hang", "a JVM that hangs", "a cluster away", "anything else", "five times in a row"],
+)
+def test_who_stops_while_a_cluster_is_away_is_told_so_and_not_of_spark(error, stopped, kind, said):
+    ended = ended_by(error, stopped=stopped, log=Path("spark.log"))
+    assert (type(ended), ended.message) == (kind, said)
+    assert ("spark.log" in ended.remedy) == (kind is MmtoolError)

@@ -1,4 +1,6 @@
-"""One token serves all threads, is renewed in time, and an endpoint that is away is not stormed."""
+"""One token serves all threads and is renewed in time; refused ones, and endpoints that are away, are told in words."""
+
+from __future__ import annotations
 
 import threading
 import time
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 from mmtool.config.credentials import TokenFileLogin, TokenPace
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.events import Event
+from mmtool.kafka.errors import cause_of_refusal, readable_refusal, remedy_of
 from mmtool.kafka.tokens.source import OauthCallback, TokenSource, report_trouble_to
 from mmtool.kafka.tokens.token import Token, claims_of, life_seconds
 from mmtool.lab.ports import wait_until
@@ -213,3 +216,34 @@ def test_any_claims_have_a_life_or_none(issued, expires, expires_in):
 )
 def test_a_life_does_not_depend_on_the_hosts_clock_where_it_need_not(claims, expires_in, life):
     assert life_seconds(claims, expires_in, 1000.0) == life
+
+
+TOLD = "the brokers do not accept the token (invalid_token)"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('[Error 58] SaslAuthenticationFailed: {"status":"invalid_token"}', TOLD),
+        ('a:1: SASL authentication error: {"status":"invalid_token"} (after 3ms in state AUTH_REQ)', TOLD),
+        ('{"status":"insufficient_scope","scope":"kafka"}', None),
+        ("wrong password", "wrong password"),
+        ('{"error":1}', '{"error":1}'),
+    ],
+)
+def test_the_reason_is_told(said, told):
+    expected = told or "the brokers do not accept the token (insufficient_scope); they expect the scope kafka"
+    assert readable_refusal(said) == expected
+
+
+@given(st.text().map(lambda text: f'x {{"{text}'))
+def test_any_text_is_told(said):
+    assert isinstance(readable_refusal(said), str)
+
+
+def test_a_token_that_brokers_refuse_is_no_wrong_password():
+    cause = cause_of_refusal(
+        "SASL_AUTHENTICATION_FAILED", 'SASL authentication error: {"status":"invalid_token"}'
+    )
+    assert remedy_of(cause, "west").startswith("compare audience, issuer and scope of the token")
+    assert cause_of_refusal("SASL_AUTHENTICATION_FAILED", "wrong password") == "SASL_AUTHENTICATION_FAILED"

@@ -7,11 +7,48 @@ from dataclasses import replace
 import pytest
 
 from kit.protocol import raw, read
+from mmtool.kafka.wire.acls import (
+    ClusterRights,
+    DeleteAclsRequest,
+    DescribeAclsRequest,
+    DescribeClusterRequest,
+    ListedBindings,
+    Rights,
+)
+from mmtool.kafka.wire.api_versions import (
+    HeartbeatTrial,
+    SpokenApis,
+    api_versions_frame,
+    claim_trial,
+    read_api_versions,
+)
 from mmtool.kafka.wire.fetch import Diverging, FetchAnswer, FetchedPartition, FetchPartition, FetchRequest
+from mmtool.kafka.wire.groups import (
+    Coordinated,
+    Coordinator,
+    DescribedGroup,
+    DescribeGroupsRequest,
+    FetchedOffset,
+    FetchedOffsets,
+    FindCoordinatorRequest,
+    GroupMember,
+    ListedGroup,
+    ListedGroups,
+    ListGroupsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
 from mmtool.kafka.wire.metadata import (
     EARLIEST,
     LATEST,
     BrokerAddress,
+    DescribeBrokerConfigRequest,
+    DescribedConfig,
+    DescribedEntry,
+    DescribedLogDir,
+    DescribedLogDirs,
+    DescribeLogDirsRequest,
+    DescribeTopicConfigsRequest,
     ListedOffset,
     ListOffsetsRequest,
     MetadataAnswer,
@@ -27,7 +64,8 @@ from mmtool.kafka.wire.transactions import (
     InitProducerIdRequest,
     ProducerIdentity,
 )
-from mmtool.translation.types import TopicPartition
+from mmtool.plan.failover.acl_rules import Binding
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 ID = "AAECAwQFBgcICQoLDA0ODw"
 ID_RAW = "000102030405060708090a0b0c0d0e0f"
@@ -224,3 +262,204 @@ def test_describe_producers_of_several_topics():
         [TopicPartition("b", 2), TopicPartition("a", 0), TopicPartition("b", 1)]
     )
     assert request.body(0) == raw("03 0261 02 00000000 00" + "0262 03 00000001 00000002 00 00")
+
+
+DENY = Binding("a", "LITERAL", "User:b", "*", "WRITE", "DENY")
+GIVE = Binding("o", "PREFIXED", "User:c", "*", "ALL", "ALLOW")
+USER_B, USER_C = "0006" + b"User:b".hex(), "0006" + b"User:c".hex()
+
+
+def test_describe_acls_answers_by_resource():
+    first = "02 0001 61 03 00000001" + USER_B + "0001 2a 04 02"
+    second = "02 0001 6f 04 00000002" + USER_C + "0001 2a 02 03" + USER_B + "0001 2a 63 03"
+    answer = "00000000 0000 ffff 00000002" + first + second
+    newer = GIVE._replace(principal="User:b", operation="99")  # an operation of a later Kafka
+    assert read(DescribeAclsRequest(), 1, answer) == (ListedBindings(0, {DENY, GIVE, newer}), 0)
+
+
+def test_delete_acls_answers_a_code_for_each_and_those_of_what_it_found():
+    failed = "001f ffff 02 0001 6f 04" + USER_C + "0001 2a 02 03"
+    answer = (
+        "00000000 00000003" + "0000 ffff 00000000" + "001f ffff 00000000" + f"0000 ffff 00000001 {failed}"
+    )
+    assert read(DeleteAclsRequest([DENY] * 3), 1, answer) == ([0, 31, 31], 0)
+
+
+def test_describe_cluster_tells_our_rights():
+    assert DescribeClusterRequest().body(0) == raw("01 00")
+    broker = "00000001 02 68 00002384 00 00"
+    answer = "00000000 0000 00 02 69 00000001 02" + broker + "00000180 00"
+    seen, left = read(DescribeClusterRequest(), 0, answer)
+    assert (seen, left) == (ClusterRights(0, Rights(0x180)), 0)
+    assert (seen.rights.may_alter, seen.rights.may_write) == (True, False)
+
+
+def test_describe_configs_leaves_out_what_is_not_set_and_keeps_what_is_hidden():
+    request = DescribeBrokerConfigRequest(1, ["a", "b", "c"])
+    assert request.body(1) == raw("00000001 04 0001 31 00000003 0001 61 0001 62 0001 63 00")
+    shown = "0001 61 0001 78 00 04 00 00000001 0001 61 0001 78 04"
+    hidden = "0001 62 ffff 00 04 01 00000000"
+    answer = "00000000 00000001 0000 ffff 04 0001 31 00000002" + shown + hidden
+    config, left = read(request, 1, answer)
+    assert (config.error_code, config.values, left) == (0, {"a": "x", "b": None}, 0)
+
+
+BROKER_PLAIN = "00000001 00000007 0001 61 00002384 ffff"
+
+
+def test_the_first_request_of_a_connection_is_asked_with_features_and_without():
+    assert api_versions_frame("me", with_features=False) == raw("0000000c 0012 0000 00000000 0002 6d65")
+    assert api_versions_frame("me", with_features=True) == raw(
+        "00000017 0012 0003 00000000 0002 6d65 00 07 6d6d746f6f6c 02 30 00"
+    )
+
+
+def test_what_a_broker_speaks_is_read_with_the_features_of_its_release():
+    told = raw("00000000 0000 02 0001 0004 0012 00 00000000 01 00 08 02 02 66 0001 0021 00")
+    assert read_api_versions(told, with_features=True) == SpokenApis({1: (4, 18)}, {"f": 33})
+
+
+def test_a_broker_before_2_4_asks_for_the_older_version():
+    assert read_api_versions(raw("00000000 0023 00000000"), with_features=True) is None
+    told = raw("00000000 0000 00000001 0001 0004 000a")
+    assert read_api_versions(told, with_features=False) == SpokenApis({1: (4, 10)}, {})
+
+
+def test_replicas_of_a_broker_before_2_8_are_read_without_rights():
+    partition = "0000 00000000 00000007 00000003 00000001 00000007 00000001 00000007 00000000"
+    topic = f"0000 0001 74 00 00000001 {partition}"
+    answer = f"00000000 {BROKER_PLAIN} 0001 63 00000007 00000001 {topic}"
+    found, left = read(MetadataRequest(None), 7, answer)
+    assert (found.topics, left) == (
+        [TopicMetadata("t", "t", 0, [PartitionLeader(0, 0, 7, 3, (7,), (7,))])],
+        0,
+    )
+
+
+def test_some_properties_of_a_topic_are_read_with_where_they_come_from():
+    entry = "0001 61 0001 37 00 01 00 00000001 0001 61 0001 38 05"
+    answer = f"00000000 00000001 0000 ffff 02 0001 74 00000001 {entry}"
+    told = {"t": DescribedConfig(0, {"a": DescribedEntry("7", 1, False, False)})}
+    assert read(DescribeTopicConfigsRequest(["t"], ["a"]), 1, answer) == (told, 0)
+    assert DescribeTopicConfigsRequest(["t"], ["a"]).body(1) == raw("00000001 02 0001 74 00000001 0001 61 00")
+
+
+def test_log_directories_of_a_broker_before_3_3_have_no_volume():
+    replica = "00000002 0000000000000064 0000000000000000 00"
+    answer = f"00000000 00000001 0000 0002 2f64 00000001 0001 74 00000001 {replica}"
+    sizes = {TopicPartition("t", 2): 100}
+    told = DescribedLogDirs(0, [DescribedLogDir(0, "/d", sizes, UNKNOWN, UNKNOWN)])
+    assert read(DescribeLogDirsRequest({"t": 3}), 1, answer) == (told, 0)
+    assert DescribeLogDirsRequest({"t": 2}).body(1) == raw("00000001 0001 74 00000002 00000000 00000001")
+
+
+def test_a_replica_that_is_moved_between_directories_is_counted_once():
+    future = "00000002 0000000000000064 0000000000000000 01"
+    answer = f"00000000 00000001 0000 0002 2f64 00000001 0001 74 00000001 {future}"
+    told, _ = read(DescribeLogDirsRequest({"t": 3}), 1, answer)
+    (directory,) = told.directories
+    assert directory.sizes == {}
+
+
+def test_trials_ask_for_what_no_broker_takes():
+    assert claim_trial("t").body(0) == raw("0001 74 00000000")
+    assert HeartbeatTrial("g").body(1) == raw("0001 67 ffffffff 0000")
+    assert read(HeartbeatTrial("g"), 1, "00000000 001e") == (30, 0)
+
+
+A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize(("kind", "number"), [(Coordinated.TRANSACTION, "01"), (Coordinated.GROUP, "00")])
+def test_find_coordinator_of_a_transactional_id_and_of_a_group(version, kind, number):
+    request = FindCoordinatorRequest("tx", kind)
+    assert request.body(version) == raw("0002 7478", number)
+    answer = "00000000 000f 0001 6d 00000001 0001 68 00002384"
+    assert read(request, version, answer) == (Coordinator(15, 1, "h", 9092), 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "instance", "body", "rest"),
+    [(2, "", "", ""), (4, "ffff", "00", "80000000")],
+    ids=["without instances and rights", "with both"],
+)
+def test_groups_of_any_protocol_type_are_described(version, instance, body, rest):
+    request = DescribeGroupsRequest(["a-mm2"])
+    assert request.body(version) == raw("00000001 0005 612d6d6d32", body)
+    member = "0001 6d" + instance + "0001 63 0002 2f68 00000002 0102 00000001 03"
+    head = "00000000 00000001 0000 0005 612d6d6d32 0006 537461626c65 0007 636f6e6e656374 0001 70 00000001"
+    described = DescribedGroup("a-mm2", 0, "Stable", "connect", (GroupMember("c", "/h", b"\x03"),))
+    assert read(request, version, head, member, rest) == ({"a-mm2": described}, 0)
+
+
+@pytest.mark.parametrize(
+    ("assignment", "holds"),
+    [
+        ("", False),
+        ("0001", False),
+        ("0001 00000000 ffffffff", False),
+        ("0001 00000001 0001 61 00000001", True),
+    ],
+)
+def test_who_of_a_consumer_group_holds_partitions(assignment, holds):
+    assert GroupMember("c", "/h", raw(assignment)).holds_partitions is holds
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "answer", "state"),
+    [
+        (2, "", "00000000 0000 00000001 0001 67 0008 636f6e73756d6572", ""),
+        (4, "01 00", "00000000 0000 02 02 67 09 636f6e73756d6572 06 456d707479 00 00", "Empty"),
+        (
+            5,
+            "01 01 00",
+            "00000000 0000 02 02 67 09 636f6e73756d6572 06 456d707479 08 636c6173736963 00 00",
+            "Empty",
+        ),
+    ],
+)
+def test_groups_are_listed_with_their_states_where_the_broker_tells_them(version, body, answer, state):
+    request = ListGroupsRequest()
+    assert request.body(version) == raw(body)
+    assert read(request, version, answer)[0] == ListedGroups(0, (ListedGroup("g", "consumer", state),))
+
+
+@pytest.mark.parametrize(
+    ("version", "body", "answer"),
+    [
+        (
+            5,
+            "0001 67 ffffffff",
+            (
+                "00000000 00000001 0001 61 00000002"
+                "00000000 0000000000000005 ffffffff 0001 6d 0000"
+                "00000001 ffffffffffffffff ffffffff ffff 0058 0000"
+            ),
+        ),
+        (
+            7,
+            "02 67 00 01 00",
+            (
+                "00000000 02 02 61 03"
+                "00000000 0000000000000005 ffffffff 02 6d 0000 00"
+                "00000001 ffffffffffffffff ffffffff 00 0058 00 00 0000 00"
+            ),
+        ),
+    ],
+)
+def test_all_that_a_group_has_committed(version, body, answer):
+    request = OffsetFetchRequest("g", stable=True)
+    assert request.body(version) == raw(body)
+    found = {A0: FetchedOffset(5, "m", 0), A1: FetchedOffset(-1, "", 88)}
+    assert read(request, version, answer)[0] == FetchedOffsets(0, found)
+
+
+@pytest.mark.parametrize(("version", "instance", "epoch"), [(5, "", ""), (7, "ffff", "ffffffff")])
+def test_a_commit_without_a_member_a_generation_or_an_epoch(version, instance, epoch):
+    request = OffsetCommitRequest("g", {B0: (7, ""), A0: (5, "m")})
+    a = "0001 61 00000001 00000000 0000000000000005" + epoch + "0001 6d"
+    b = "0001 62 00000001 00000000 0000000000000007" + epoch + "0000"
+    assert request.body(version) == raw("0001 67 ffffffff 0000", instance, "00000002", a, b)
+    answer = "00000000 00000002 0001 61 00000001 00000000 0000 0001 62 00000001 00000000 0019"
+    assert read(request, version, answer) == ({A0: 0, B0: 25}, 0)
