@@ -69,11 +69,7 @@ class Waits:
             15,
             "east->west is running: host-2-pid-7 on 10.0.0.8",
         ),
-        (
-            None,
-            60,
-            "mmtool joined consumer group mmtool.failover.east on west and was assigned no partition within 60 s",
-        ),
+        (None, 60, "mmtool.failover.east on west and was assigned no partition within 60 s"),
     ],
     ids=["of somebody", "of nobody"],
 )

@@ -70,16 +70,13 @@ def test_a_topic_that_is_not_there_is_named():
     [
         (
             "mmtool-offset-runs.a.internal",
-            "which restores them; then start `mmtool replicate`, which creates the topic if it does not exist",
+            "which restores them; then start `mmtool replicate`, which creates",
         ),
         (
             "mmtool-control.a.internal",
-            "which restores all of them but failed-over marks and pauses: these are lost; then start",
+            "restores all of them but failed-over marks and pauses: these are lost",
         ),
-        (
-            "mmtool-journal.internal",
-            "they are lost with the topic, and no command can restore them: first end open operations",
-        ),
+        ("mmtool-journal.internal", "no command can restore them: first end open operations"),
     ],
 )
 def test_a_topic_with_other_partitions_says_what_can_be_restored(name, remedy):

@@ -98,10 +98,8 @@ def test_a_proof_that_fails_ends_the_tour_with_7_and_names_the_group(tmp_path):
     tour = Tour(tmp_path, [prove("fine", log(), *halves()), prove("broken", log(), before, {})], 3.1, 41.0)
     error = tour.error
     assert isinstance(error, CheckFailedError)
-    assert (error.exit_code, error.message) == (
-        7,
-        "1 of 2 groups did not read every record exactly once; broken: 9 skipped",
-    )
+    assert error.exit_code == 7
+    assert error.message.endswith("; broken: 9 skipped")
     assert str(tmp_path) in error.remedy
 
 

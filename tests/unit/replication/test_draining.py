@@ -120,25 +120,17 @@ def test_a_drain_does_not_wait_for_a_topic_that_was_made_again(watched):
     """Its owner may not have looked yet."""
     with pytest.raises(RefusedError) as refused:
         watched(OLD)
-    assert (
-        refused.value.message
-        == f"the remaining records of orders cannot be mirrored: {source_made_again('orders')}"
-    )
+    assert refused.value.message.endswith(f"orders cannot be mirrored: {source_made_again('orders')}")
 
 
 def test_a_drain_does_not_wait_for_a_topic_that_its_owner_refuses(watched):
-    with pytest.raises(
-        RefusedError, match="the remaining records of orders cannot be mirrored: it cannot be created"
-    ):
+    with pytest.raises(RefusedError, match="orders cannot be mirrored: it cannot be created"):
         watched(RefusedRecord("me", "orders", "it cannot be created"))
 
 
 def test_a_drain_does_not_wait_for_a_topic_that_was_deleted_meanwhile(watched):
     mirrored = position_of(TopicPartition("orders", 0), "new-id", 4, 4, State.CAUGHT_UP)
-    with pytest.raises(
-        RefusedError,
-        match="the remaining records of orders cannot be mirrored: source topic orders was deleted",
-    ):
+    with pytest.raises(RefusedError, match="orders cannot be mirrored: source topic orders was deleted"):
         watched(mirrored, DELETED, extra=BEGINS_AGAIN)
 
 
@@ -164,9 +156,6 @@ def test_an_owner_that_does_not_mirror_what_is_waited_for_is_told_of(owner, watc
     told = replace(position_of(TopicPartition("orders", 0), "new-id", 4, 4, State.CAUGHT_UP), owner=owner)
     with pytest.raises(TimeoutError):
         watched(told)
-    sentence = (
-        "east->west: the running `mmtool replicate` does not mirror orders yet: `mmtool status -c FILE` shows whether"
-        " its Spark lacks slots; if not, check `topics`, topics.exclude and refresh.topics.* in the properties file"
-        " of that `mmtool replicate`\n"
-    )
-    assert capsys.readouterr().out == ("" if owner == "me" else sentence)
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == (owner != "me")
+    assert all("the running `mmtool replicate` does not mirror orders yet" in line for line in said)

@@ -107,10 +107,7 @@ def test_a_seek_forgets_the_epoch():
         (
             1,
             "offsets 1 to 1 were mirrored and are gone from the source;",
-            (
-                "write the line `orders,0,1` to a file offsets.csv, run `mmtool flow seek -c FILE --csv offsets.csv"
-                " --execute`, then start `mmtool replicate` again"
-            ),
+            "`mmtool flow seek -c FILE --csv offsets.csv --execute`, then start `mmtool replicate` again",
         ),
         (2, "no mirrored record is gone from the source,", "continues by itself from offset 2"),
         (4, "no mirrored record is gone from the source,", "continues by itself from offset 2"),

@@ -54,9 +54,7 @@ def test_a_ring_that_keeps_names_is_refused_by_its_way_around(flows):
 
 def test_two_ways_to_one_cluster_are_both_named(flows):
     more = "clusters = a, b, c\nc.bootstrap.servers = localhost:3\nb->c.enabled = true\na->c.enabled = true\n"
-    with pytest.raises(
-        UsageError, match=r"a record of a would reach c twice, through a->\S+ and through a->\S+$"
-    ):
+    with pytest.raises(UsageError, match=r"would reach c twice, through a->\S+ and through a->\S+$"):
         refuse_repetition(flows(more + _IDENTITY))
 
 
@@ -69,12 +67,7 @@ def test_two_ways_to_one_cluster_are_both_named(flows):
         _IDENTITY
         + "a->b.topics = one, mmtool-canary\nb->c.topics = mmtool-canary\nc->a.topics = mmtool-canary\n",
     ],
-    ids=[
-        "prefixed names",
-        "local origins",
-        "topics that have no way around",
-        "the canary, which goes one hop",
-    ],
+    ids=["prefixed names", "local origins", "topics without a way around", "the canary"],
 )
 def test_a_ring_in_which_nothing_comes_around_is_fine(flows, more):
     refuse_repetition(flows(_RING + more))
@@ -110,10 +103,7 @@ _SAME = "mmtool.offsets = same\n"
     [
         (_IDENTITY + _SAME, "a->b and c->b would both mirror each topic to one topic of b"),
         (_IDENTITY + "c->b." + _SAME, "each topic to one topic"),
-        (
-            _IDENTITY + "c.mmtool.offsets = same\ntopics = one, two\nc->b.topics = two, x.*\n",
-            "mirror topic two to",
-        ),
+        (_IDENTITY + "c." + _SAME + "topics = one, two\nc->b.topics = two, x.*\n", "mirror topic two to"),
         ("c.alias = a\ntopics = one\nb." + _SAME, "mirror topic one to one topic"),
     ],
     ids=["all topics", "of one flow", "a topic of both lists", "prefixed names"],
@@ -143,9 +133,7 @@ def test_sources_of_different_topics_are_fine_with_the_sources_offsets(flows, mo
 
 def test_heartbeats_under_identical_names_are_refused_where_a_flow_keeps_the_sources_offsets(flows):
     more = _SAME + "replication.policy.separator =\nsource.cluster.alias =\ntarget.cluster.alias = other\n"
-    with pytest.raises(
-        UsageError, match="to topic heartbeats of b, where other heartbeats are written"
-    ) as caught:
+    with pytest.raises(UsageError, match="to topic heartbeats of b, where other heartbeats") as caught:
         refuse_conflicts(flows(more))
     assert "a->b.heartbeats.replication.enabled = false" in caught.value.remedy
     refuse_conflicts(flows(f"{more}heartbeats.replication.enabled = false\ntopics.exclude = heartbeats\n"))
@@ -172,25 +160,14 @@ dc-us->dc-eu.enabled = true
         (
             "replication.policy.separator = -\n",
             "alias dc-us contains the separator '-'",
-            (
-                "set dc-us.alias = dc_us and dc-eu.alias = dc_eu (aliases are part of topic names; a flow that has"
-                " mirrored topics refuses other names)"
-            ),
+            "set dc-us.alias = dc_us and dc-eu.alias = dc_eu (aliases are part of topic names",
         ),
         ("dc-us.alias = us.west\n", "alias us.west contains the separator '.'", "dc-us.alias = us_west"),
-        (
-            "replication.policy.separator =\n",
-            "alias dc-us cannot be separated from the topic's name with a blank separator",
-            "another replication.policy.separator",
-        ),
-        (
-            "source.cluster.alias = site\n",
-            "topic -> site.topic -> site.site.topic",
-            "target.cluster.alias = site",
-        ),
+        ("replication.policy.separator =\n", "cannot be separated", "another replication.policy.separator"),
+        ("source.cluster.alias = site\n", "-> site.site.topic", "target.cluster.alias = site"),
         (
             "dc-us->dc-eu.replication.policy.separator = _\n",
-            "topic -> dc-us_topic -> dc-eu.dc-us_topic",
+            "-> dc-us_topic -> dc-eu.dc-us_topic",
             "separator",
         ),
         ("dc-us->dc-eu." + _IDENTITY, "topic -> topic -> dc-eu.topic", "policy"),
@@ -234,7 +211,7 @@ def test_flows_whose_topics_come_to_a_rest_are_fine(more, load_text):
     [
         (
             "source.cluster.alias = site\n",
-            "a->b and b->c and c->a: topic names would grow without end (topic -> site.topic -> site.site.topic",
+            "a->b and b->c and c->a: topic",
             "a.alias = a, b.alias = b, c.alias = c",
         ),
         (
@@ -266,13 +243,7 @@ def test_a_ring_that_does_not_recognise_its_own_topics_is_refused(more, says, re
         "a.alias = one.a\n",
         _IDENTITY + "mmtool.origins = local\n",
     ],
-    ids=[
-        "aliases of the file",
-        "one target named otherwise",
-        "each its own alias",
-        "an alias of two parts",
-        "identical",
-    ],
+    ids=["aliases of the file", "another target", "each its own", "an alias of two parts", "identical"],
 )
 def test_a_ring_whose_topics_come_to_a_rest_is_fine(more, flows):
     refuse_growth(flows(_RING + more))

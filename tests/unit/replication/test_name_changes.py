@@ -34,10 +34,7 @@ def test_the_message_has_both_names_and_the_line_that_keeps_the_old_ones(flow):
         refuse_changed_names(blank, on_record(orders="Aorders"), ())
     assert "orders is mirrored to Aorders and would now be called orders" in str(caught.value)
     assert "A->B.source.cluster.alias = A" in caught.value.remedy
-    assert caught.value.remedy.endswith(
-        "; or, to mirror orders again under its new name: restore the former name, stop `mmtool replicate`, run `mmtool"
-        " flow forget -c FILE -s A -t B --topic orders --execute`, then set the new name and start `mmtool replicate`"
-    )
+    assert "`mmtool flow forget -c FILE -s A -t B --topic orders --execute`, then set" in caught.value.remedy
     kept = flow("replication.policy.separator =\nsource.cluster.alias =\nA->B.source.cluster.alias = A\n")
     refuse_changed_names(kept, on_record(orders="Aorders"), ())
 
@@ -47,9 +44,7 @@ def test_several_changed_names_are_set_apart(flow):
     with pytest.raises(RefusedError) as caught:
         refuse_changed_names(flow("source.cluster.alias = site\n"), on_record(**names), ())
     said = "; ".join(f"{n} is mirrored to A.{n} and would now be called site.{n}" for n in ("a", "b", "c"))
-    assert caught.value.message == (
-        f"A->B: topics on B would change their names: {said}; and 2 more topics; nothing was copied"
-    )
+    assert f"{said}; and 2 more topics" in caught.value.message
 
 
 def test_another_separator_is_refused_without_a_line_that_would_not_help(flow):

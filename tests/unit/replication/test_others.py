@@ -80,13 +80,9 @@ def test_it_is_added_to_what_the_last_owner_s_pumps_told(monkeypatch):
 def test_of_a_partition_of_which_no_pump_told_anything_the_books_do(monkeypatch):
     control = Control(monkeypatch)
     control.find(range(2))
-    assert (control.told.topic, control.told.foreign_said) == (
-        "orders",
-        (
-            "another producer wrote into source.orders-0 on the target: 2 offsets, the last one 1; stop it, unless the"
-            " topic's producers have moved to the target"
-        ),
-    )
+    said = "another producer wrote into source.orders-0 on the target: 2 offsets, the last one 1; stop it"
+    assert control.told.topic == "orders"
+    assert control.told.foreign_said.startswith(said)
 
 
 def test_a_pause_that_the_position_is_shown_with_is_not_written_into_it(monkeypatch):

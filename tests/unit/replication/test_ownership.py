@@ -178,27 +178,16 @@ def newcomer(monkeypatch, holders):
 
 def test_a_newcomer_to_a_flow_that_somebody_runs_ends_with_10_after_fifteen_seconds(monkeypatch):
     error, said, seconds = newcomer(monkeypatch, repeat(FlowMember("host-1-pid-7", "10.0.0.8", holds=True)))
-    assert (error.exit_code, error.message, seconds) == (
-        10,
-        "flow a->b is run by host-1-pid-7 on 10.0.0.8",
-        16,
-    )
-    assert said == ["flow a->b is run by host-1-pid-7 on 10.0.0.8; waiting 15 s at the most"]
+    run_by = "flow a->b is run by host-1-pid-7 on 10.0.0.8"
+    assert (error.exit_code, error.message, seconds) == (10, run_by, 16)
+    assert said == [f"{run_by}; waiting 15 s at the most"]
 
 
 def test_one_that_nobody_lets_in_does_not_say_that_somebody_runs_the_flow(monkeypatch):
     error, said, seconds = newcomer(monkeypatch, repeat(None))
-    told = (
-        9,
-        (
-            "mmtool joined consumer group g on west and was assigned no partition within 60 s, though no other member"
-            " has one"
-        ),
-    )
-    assert ((error.exit_code, error.message), seconds) == (told, 61)
-    assert said == [
-        "flow a->b has no owner yet; waiting 60 s at the most, until the sessions of processes that died have ended"
-    ]
+    assert (error.exit_code, seconds) == (9, 61)
+    assert error.message.endswith("was assigned no partition within 60 s, though no other member has one")
+    assert ["flow a->b has no owner yet; waiting 60 s" in told for told in said] == [True]
 
 
 def test_a_lease_that_is_had_has_nothing_the_matter_with_it():

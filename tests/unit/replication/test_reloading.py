@@ -89,10 +89,8 @@ def test_a_file_that_cannot_be_used_is_said_once_in_one_line_and_nothing_changes
         scene.reload("topics = (\nmmtool.shards = many")
     (warned,) = scene.warned
     assert warned.startswith(f"{scene.path}:7: topics = (: expected")
-    assert warned.endswith(
-        f"; the file has 1 more error: `mmtool config check -c {scene.path}` lists all errors and warnings; the old"
-        " configuration stays in force"
-    )
+    assert f"; the file has 1 more error: `mmtool config check -c {scene.path}` lists" in warned
+    assert warned.endswith("; the old configuration stays in force")
     assert scene.flow.topics.include == (".*",)
 
     scene.reload("topics = (\nmmtool.shards = many", asked=True)
@@ -126,11 +124,9 @@ def test_what_waits_for_the_next_start_is_named_once_and_without_its_value(scene
     for _ in range(2):
         scene.reload(f"{sasl}a.sasl.password = hush\nmmtool.shards = 5")
     security = "a->b: the next start of `mmtool replicate` applies the changes of a.security.protocol"
-    shards = (
-        "a->b: mmtool.shards cannot change after the flow's first start: the old value stays in"
-        " force; nothing has to be done"
-    )
-    assert scene.warned == [f"{scene.path}: {security}; {shards}"]
+    shards = "a->b: mmtool.shards cannot change after the flow's first start"
+    (warned,) = scene.warned
+    assert warned.startswith(f"{scene.path}: {security}; {shards}: ")
 
 
 def test_pairs_that_only_beat_follow_the_file(scene):

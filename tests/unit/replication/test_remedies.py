@@ -41,26 +41,25 @@ LEADER = "make another replica the leader of the source partition; if every repl
         (
             BatchError("the checksum is wrong"),
             "OFFSET",
-            "; OFFSET is the first offset after the batch, which kafka-dump-log.sh shows",
+            "; OFFSET is the first offset after the batch, which",
         ),
     ],
     ids=["its end is known", "its end is unknown"],
 )
 def test_a_damaged_batch_is_skipped_with_a_command_that_is_whole(error, offset, more):
-    assert why(error, PARTITION) == (
-        f"the checksum is wrong: {LEADER} stop `mmtool replicate`, write the line `orders,3,{offset}` to a file"
-        " offsets.csv, run `mmtool flow seek -c FILE -s east -t west --csv offsets.csv --execute`, then start `mmtool"
-        f" replicate` again{more}"
+    said = why(error, PARTITION)
+    assert said.startswith(f"the checksum is wrong: {LEADER} stop `mmtool replicate`, write")
+    assert (
+        f"`orders,3,{offset}` to a file offsets.csv, run `mmtool flow seek {FLOW} --csv offsets.csv" in said
     )
+    assert f"start `mmtool replicate` again{more}" in said
 
 
 def test_a_batch_that_is_only_too_large_to_decode_is_copied_under_a_higher_limit():
     """Its bytes are intact on every replica: another leader has the same."""
     said = why(LargeBatchError(4, "9 records", "5", 13), PARTITION)
-    assert said.startswith(
-        "the batch at offset 4 has 9 records; mmtool decodes at most 5 of one batch, and must decode this one to"
-        " split or cut it: if the batch is larger than max.message.bytes of east.orders on the target, raise that limit"
-    )
+    assert said.startswith("the batch at offset 4 has 9 records; mmtool decodes at most 5 of one batch")
+    assert "larger than max.message.bytes of east.orders on the target, raise that limit" in said
     assert "leader" not in said
     assert "write the line `orders,3,13` to a file" in said
 
@@ -79,10 +78,12 @@ def refused(*reasons):
 def test_a_refused_move_says_what_its_reason_means():
     error = refusal_of(refused("beyond_source_end", "beyond_source_end", "partition_missing"), FLOW)
     assert error.code == "refused"
-    assert error.message == (
-        "2 partitions cannot be moved, for example orders-0: beyond_source_end (the offset is after the end of the"
-        " source's log); 1 partition cannot be moved, for example orders-2: partition_missing (a cluster does not have"
-        " the partition)"
+    first, second = error.message.split("; ")
+    assert first.startswith(
+        "2 partitions cannot be moved, for example orders-0: beyond_source_end (the offset"
+    )
+    assert second.startswith(
+        "1 partition cannot be moved, for example orders-2: partition_missing (a cluster"
     )
     assert "`mmtool flow forget -c FILE -s east -t west --topic TOPIC --execute` deletes" in error.remedy
     assert refusal_of(refused("beyond_source_end"), FLOW).code == "beyond_source_end"

@@ -142,13 +142,8 @@ def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch):
     )
     with pytest.raises(UsageError) as caught:
         open_rounds("sc://127.0.0.1:15002", {})
-    assert str(caught.value) == (
-        "mmtool.spark.master = sc://127.0.0.1:15002: Spark Connect needs grpc, pandas, which this host lacks"
-    )
-    assert caught.value.remedy == (
-        "install mmtool with its extra `connect`: `pipx install --force '.[connect]'` in the clone, or"
-        " `pip install 'mmtool[connect]'` in the environment that has mmtool"
-    )
+    assert "sc://127.0.0.1:15002: Spark Connect needs grpc, pandas" in str(caught.value)
+    assert "`pip install 'mmtool[connect]'` in the environment" in caught.value.remedy
 
 
 def test_a_report_crosses_spark_connect_as_it_is():

@@ -87,10 +87,7 @@ def test_a_wrong_secret_is_refused_and_its_key_named(lab):
     assert caught.value.message == (
         f"cluster A: the token endpoint {lab.url} refuses client me: invalid_client: HTTP 401"
     )
-    assert (
-        caught.value.remedy
-        == "check client id, secret, scope and audience of the login; A.sasl.jaas.config holds the secret"
-    )
+    assert caught.value.remedy.endswith("; A.sasl.jaas.config holds the secret")
 
 
 def test_an_endpoint_that_is_away_is_named_with_its_cluster():
@@ -101,10 +98,7 @@ def test_an_endpoint_that_is_away_is_named_with_its_cluster():
         error.message
         == f"cluster A: the token endpoint {url.partition('?')[0]} does not answer: Connection refused"
     )
-    assert (
-        error.remedy
-        == "check A.sasl.oauthbearer.token.endpoint.url, the network, and HTTPS_PROXY if it is set"
-    )
+    assert error.remedy.startswith("check A.sasl.oauthbearer.token.endpoint.url")
 
 
 def test_an_endpoint_that_accepts_and_stays_silent_is_given_up_in_time():
@@ -203,7 +197,4 @@ def test_the_endpoints_certificate_is_verified_with_the_ca_of_the_login_or_of_th
 def test_a_certificate_that_is_not_trusted_is_told_with_the_key_to_set(secure):
     error = failure_of(secure.url)
     assert "shows a certificate that is not trusted: " in error.message
-    assert (
-        error.remedy
-        == "set A.ssl.truststore.location to a file with the CAs of the token endpoint and of the brokers"
-    )
+    assert error.remedy.startswith("set A.ssl.truststore.location to a file")
