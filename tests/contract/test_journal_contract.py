@@ -178,29 +178,29 @@ def test_an_entry_that_is_appended_again_is_there_once(side, operation_id):
 
 
 @pytest.mark.long
-def test_an_operation_of_a_thousand_groups_is_read_back_whole(side, operation_id, measured):
+def test_an_operation_of_a_thousand_groups_is_read_back_whole(broker, operation_id, measured):
     names = [f"{operation_id}-{number:04}" for number in range(GROUPS)]
     plans = [plan_of(name, PARTITIONS) for name in names]
-    first, journal = began(operation_id, names), side.journal()
+    first, journal = began(operation_id, names), broker.journal()
     bodies = [group_body(plan, risks) for plan, risks in plans]
     told = [replace(first, number=n, kind=Kind.GROUP, body=body) for n, body in enumerate(bodies, 2)]
     journal.append([first])
     beginning = time.monotonic()
     journal.append(told)
     took = time.monotonic() - beginning
-    (found,) = [one for one in recorded(side.journal().entries()) if one.operation_id == operation_id]
+    (found,) = [one for one in recorded(broker.journal().entries()) if one.operation_id == operation_id]
     assert found.entries == GROUPS + 1
     assert {group.group: group for group in found.operation.plan.groups} == {p.group: p for p, _ in plans}
     assert found.operation.plan.risks == {at: risk for _, risks in plans for at, risk in risks.items()}
-    measured(f"{type(side).__name__}: intents of {GROUPS} x {PARTITIONS} on record in {took:.2f} s")
+    measured(f"intents of {GROUPS} x {PARTITIONS} on record in {took:.2f} s")
 
 
 @pytest.mark.long
-def test_an_operation_on_a_group_of_ten_thousand_partitions_fits(side, operation_id):
+def test_an_operation_on_a_group_of_ten_thousand_partitions_fits(broker, operation_id):
     plan, risks = plan_of(f"{operation_id}-wide", 10_000)
-    first, journal = began(operation_id, [plan.group]), side.journal()
+    first, journal = began(operation_id, [plan.group]), broker.journal()
     journal.append([first, replace(first, number=2, kind=Kind.GROUP, body=group_body(plan, risks))])
-    assert group_of(of(operation_id, side.journal())[1].body) == (plan, risks)
+    assert group_of(of(operation_id, broker.journal())[1].body) == (plan, risks)
 
 
 def test_what_others_wrote_meanwhile_is_read_and_nothing_twice(broker, operation_id, decoded):
