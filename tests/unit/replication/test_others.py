@@ -163,15 +163,6 @@ def test_at_rest_the_log_s_end_tells_it_and_no_offset_is_moved_by_it():
     assert (mirror.take_blocks(), target_verified_end) == ([], 2)
 
 
-def test_a_look_that_began_before_a_batch_of_ours_tells_nothing():
-    mirror, log = mirror_of(foreign=Foreign(0)), FakeLog()
-    mark = mirror.mark
-    mirror.offer(fetched(data(0, 2), end=2), now_ms=1)
-    settle(mirror, log)
-    mirror.looked(mark, DownstreamOffset(2))
-    assert mirror.foreign.count == 0
-
-
 def test_who_begins_behind_what_was_there_before_finds_nothing_foreign():
     """Its own fence, and a mirror that begins in a topic with records of its own."""
     begun = assigned(upstream=5, downstream=7)

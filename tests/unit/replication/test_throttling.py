@@ -267,13 +267,6 @@ def test_another_rate_makes_nobody_wait_longer_than_for_what_was_taken(old, new,
     assert bucket.balance(100.0) <= new * BURST_SECONDS * (1 + 1e-6)
 
 
-def test_a_lower_rate_leaves_no_burst_of_the_higher_one():
-    bucket = TokenBucket(1000.0, 0.0)
-    bucket.balance(10.0)
-    bucket.set_rate(10.0, 10.0)
-    assert bucket.balance(10.0) == 10.0 * BURST_SECONDS
-
-
 @pytest.fixture
 def clock(monkeypatch):
     now = SimpleNamespace(seconds=100.0)
