@@ -1,8 +1,9 @@
-"""A mirror with the source's own offsets: each record at its place, and a marker where the source has none."""
+"""Mirrors with the source's own offsets: each record at its place, markers elsewhere, and what a prefill costs."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 from kit.batches import COMMIT, PlainRecord, batch_of, data, marker
 from kit.mirror import FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.kafka.wire.codes import Code
-from mmtool.plan.records.documents import State
+from mmtool.plan.records.documents import PrefillRecord, State
 from mmtool.replication.control.control_follower import position_by_books
 from mmtool.replication.pump.in_flight import InDoubtError
+from mmtool.replication.same_offsets import prefill
 from mmtool.replication.same_offsets.mirror import FILLED_AT_ONCE, MOST_FILLED
+from mmtool.replication.same_offsets.prefill import Prefills
+from mmtool.replication.same_offsets.refusals import Cost
 from mmtool.replication.spark.assignment import OffsetWriters
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.blocks import WriterState
@@ -352,3 +356,61 @@ def test_a_refused_batch_lets_no_marker_take_its_place():
     sent = mirror.next_to_send()
     mirror.answered(sent, produced(Code.NOT_ENOUGH_REPLICAS))
     assert (mirror.fillable, mirror.sendable) == (False, True)
+
+
+def flow(rate=None, most=100_000_000):
+    return SimpleNamespace(throttle_bytes_per_second=rate, prefill_max_offsets=most, name="a->b")
+
+
+def test_the_cost_is_said_with_its_bytes_and_time():
+    cost = Cost.of([90_000_000, 10_000_000], 3, flow())
+    assert str(cost).startswith("100,000,000 offsets of 2 partitions are filled with empty records")
+    assert str(cost).endswith(": about 73.4 MiB, times 3 replicas, and 50s or more")
+    assert "replicas" not in str(Cost.of([1], 1, flow()))
+    assert Cost.of([100_000_000], 1, flow(rate=200_000)).seconds == pytest.approx(770)
+
+
+def test_a_flow_allows_as_many_offsets_as_its_key_says():
+    assert Cost.of([100_000_000], 1, flow()).why_refused(flow()) is None
+    why = Cost.of([100_000_000, 1], 1, flow()).why_refused(flow())
+    assert "more than mmtool.prefill.max.offsets = 100,000,000" in why.cause
+    assert why.cure.startswith("set a->b.mmtool.prefill.max.offsets = 100000001 or more")
+
+
+@pytest.fixture
+def prefills(monkeypatch):
+    """Prefills of a flow with a throttle, whose hold and clock are attributes."""
+    held = SimpleNamespace(hold=None, of=lambda *_: held.hold)
+    made = Prefills(SimpleNamespace(settings=flow(rate=200_000)), "me", lambda: held, [], [])
+    clock = SimpleNamespace(now=100.0)
+    monkeypatch.setattr(prefill.time, "monotonic", lambda: clock.now)
+    return made, clock, held
+
+
+WORK = SimpleNamespace(topic=SimpleNamespace(topic_id="id", name="orders"))
+
+
+def test_a_prefill_takes_half_of_the_throttle(prefills):
+    made, clock, _ = prefills
+    made._seconds_to_wait(WORK, 0)
+    clock.now += 1
+    assert made._seconds_to_wait(WORK, 1_000_000) == 0  # what is there is overdrawn
+    assert made._seconds_to_wait(WORK, 1) == pytest.approx(9.5)
+    clock.now += 9.6
+    assert made._seconds_to_wait(WORK, 1) == 0
+    made.flow.settings.throttle_bytes_per_second = None
+    assert made._seconds_to_wait(WORK, 1_000_000_000) == 0
+
+
+def test_a_prefill_waits_for_a_topic_that_is_held(prefills):
+    made, _, held = prefills
+    made.flow.settings.throttle_bytes_per_second, held.hold = None, "paused"
+    assert made._seconds_to_wait(WORK, 1) > 0
+    held.hold = None
+    assert made._seconds_to_wait(WORK, 1) == 0
+
+
+def test_a_changed_policy_is_stored_with_the_one_before():
+    for policy in ("compact,delete", None):
+        record = PrefillRecord("orders", "id", policy)
+        assert PrefillRecord.decode(record.encode()) == record

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
+import struct
+import time
 from functools import partial
 from types import SimpleNamespace
 
@@ -17,6 +19,7 @@ from aiokafka.errors import (
 )
 
 from kit.mirror import SOURCE_ID, TARGET_ID
+from kit.resident import resident_growth
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
@@ -25,6 +28,7 @@ from mmtool.kafka.wire import ask as asking
 from mmtool.kafka.wire import connection
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster, remedy_after, retrying
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.connection import Connection
 from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, PartitionLeader, TopicMetadata
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.sasl import UnprovenBrokerError
@@ -419,3 +423,57 @@ def test_a_host_that_is_silent_is_told_with_the_addresses_that_were_tried(cluste
     cluster._bootstrap = ["two:1"]
     with pytest.raises(UnreachableError, match=r"no answer in time; addresses tried: silent$"):
         asyncio.run(cluster.start())
+
+
+VERSIONS = {MetadataRequest.API_KEY: (7, 7)}
+SECONDS = 5.0
+
+
+class Socket:
+    """A transport that answers the first request with these bytes, behind a correlation id."""
+
+    def __init__(self, number, body):
+        self.answer = struct.pack(">i", number) + body
+
+    def set_protocol(self, protocol):
+        self.protocol = protocol
+
+    def set_write_buffer_limits(self, **_limits):
+        pass
+
+    def write(self, _data):
+        if self.answer:
+            framed, self.answer = struct.pack(">i", len(self.answer)) + self.answer, b""
+            self.protocol.get_buffer(-1)[: len(framed)] = framed
+            asyncio.get_running_loop().call_soon(self.protocol.buffer_updated, len(framed))
+
+    def close(self):
+        pass
+
+
+def connected(socket):
+    stream = SimpleNamespace(transport=socket)
+    task = SimpleNamespace(cancel=lambda: None)
+    opened = SimpleNamespace(_versions=VERSIONS, _writer=stream, _reader=None, _read_task=task)
+    return Connection(opened, "me", SECONDS, clock=time.monotonic)
+
+
+@pytest.mark.parametrize(("number", "body"), [(1, b""), (7, b""), (1, b"\x00" * 7)])
+def test_an_answer_that_cannot_be_read_fails_its_own_request_at_once_as_well(number, body):
+    """It is cut, or is of another request; the next request is of the same connection."""
+
+    async def scene():
+        connection = connected(Socket(number, body))
+        asked = (connection.send(MetadataRequest(())) for _ in range(2))
+        return await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), SECONDS / 2)
+
+    assert [type(ended) for ended in asyncio.run(scene())] == [ConnectionError] * 2
+
+
+def test_a_response_that_claims_a_gigabyte_takes_no_memory_before_it_comes():
+    connection = connected(Socket(1, b""))
+    with resident_growth() as growth:
+        connection.get_buffer(-1)[:8] = struct.pack(">ii", 1 << 30, 1)
+        connection.buffer_updated(8)
+    assert growth.most < 8 << 20
+    assert len(connection.get_buffer(-1)) == (1 << 30) - 4
