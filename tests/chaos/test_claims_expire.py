@@ -163,12 +163,17 @@ async def forgotten(log):
     raise AssertionError("the broker still remembers the producer")
 
 
+async def send(mirror, log):
+    while mirror.sendable:
+        sent = mirror.next_to_send()
+        mirror.answered(sent, await log.produce(bytes(sent.batch.payload)))
+
+
 async def first_batch(log):
     """A mirror of records of last week whose first batch is acknowledged, and forgotten."""
     mirror = mirror_of()
     mirror.offer(fetched(of_last_week(0, 20).write(), end=20), now_ms=NOW_MS)
-    sent = mirror.next_to_send()
-    mirror.answered(sent, await log.produce(bytes(sent.batch.payload)))
+    await send(mirror, log)
     await forgotten(log)
     return mirror
 
@@ -204,9 +209,7 @@ async def test_no_batch_of_old_records_is_appended_before_one_that_was_refused(t
     mirror.answered(refused, produced(Code.NOT_ENOUGH_REPLICAS))
     for sent in others:
         mirror.answered(sent, await log.produce(bytes(sent.batch.payload)))
-    while mirror.sendable:
-        sent = mirror.next_to_send()
-        mirror.answered(sent, await log.produce(bytes(sent.batch.payload)))
+    await send(mirror, log)
     assert await values(log) == list(range(120))
 
 
@@ -220,7 +223,5 @@ async def test_a_batch_of_old_records_whose_answer_is_lost_is_appended_once(targ
     await forgotten(log)
     with suppress(InDoubtError):
         mirror.lost(sent)
-    while mirror.sendable:
-        sent = mirror.next_to_send()
-        mirror.answered(sent, await log.produce(bytes(sent.batch.payload)))
+    await send(mirror, log)
     assert await values(log) == list(range(40))

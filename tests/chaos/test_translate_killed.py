@@ -61,15 +61,8 @@ def test_a_group_is_moved_whole_or_not_at_all_and_every_kept_file_leads_back(
     whole, first = (AFTER,) * PARTITIONS, (BEFORE,) * PARTITIONS
     begin(target, topic, names)
     beginning, halfway = stands(target, names), 0
-    command = (
-        "translate-offsets",
-        "-c",
-        str(properties),
-        "--groups",
-        f"{topic.split('.')[1]}-.*",
-        "--execute",
-        "--yes",
-    )
+    words = ("-c", str(properties), "--execute", "--yes")
+    command = ("translate-offsets", "--groups", f"{topic.split('.')[1]}-.*", *words)
     for number in range(KILLS):
         state = tmp_path / f"state-{number}"
         environ = {"XDG_STATE_HOME": str(state)}
@@ -83,16 +76,7 @@ def test_a_group_is_moved_whole_or_not_at_all_and_every_kept_file_leads_back(
         assert set(there.values()) <= {whole, first, ()}
         halfway += 0 < sum(at == whole for at in there.values()) < GROUPS
         for file in state.glob("mmtool/undo/*.json"):
-            back = run_mmtool(
-                tmp_path / f"back-{number}",
-                "groups",
-                "import",
-                str(file),
-                "-c",
-                str(properties),
-                "--execute",
-                "--yes",
-            )
+            back = run_mmtool(tmp_path / f"back-{number}", "groups", "import", str(file), *words)
             assert back.code == 0, back.stderr
         assert stands(target, names) == beginning
     measured(f"killed {KILLS} times, {halfway} times with some of {GROUPS} groups moved and others not")
