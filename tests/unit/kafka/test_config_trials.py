@@ -153,11 +153,7 @@ def test_a_broker_that_refuses_its_own_lowest_value_too_ends_with_the_config_lef
     ("wanted", "text", "nearest"),
     [
         ("100000", TOO_SMALL, "1048576"),
-        (
-            "2",
-            "Invalid value 2.0 for configuration min.cleanable.dirty.ratio: Value must be no more than 1",
-            "1",
-        ),
+        ("2", "Invalid value 2.0 for configuration min.cleanable.dirty: Value must be no more than 1", "1"),
         ("77", "Invalid value 77 for configuration x: Value must be between 1 and 9 or equal to -1", "9"),
         ("0", "Invalid value 0 for configuration x: Value must be between 1 and 9 or equal to -1", "1"),
         ("-1", "POLICY: retention.ms must be at least 3600000", None),

@@ -39,15 +39,7 @@ CERTIFICATE = Security(protocol="SSL", certificate=Pem(origin="me.pem", text="-"
         (PLAIN, {"admin": CERTIFICATE}, ({"User:mm"}, False)),
         (Security(), {"consumer": PLAIN}, ({"User:ANONYMOUS", "User:mm"}, True)),
     ],
-    ids=[
-        "sasl",
-        "plaintext",
-        "tls",
-        "certificate",
-        "sasl over mutual tls",
-        "an admin's own",
-        "a consumer's own",
-    ],
+    ids=["sasl", "plaintext", "tls", "certificate", "sasl over mtls", "an admin's own", "a consumer's own"],
 )
 def test_who_mmtool_is_follows_from_how_it_connects(security, roles, own):
     settings = ClusterSettings(alias="east", bootstrap_servers="h:1", security=security, role_security=roles)

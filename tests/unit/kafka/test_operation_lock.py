@@ -69,11 +69,7 @@ class Waits:
 @pytest.mark.parametrize(
     ("holder", "seconds", "said"),
     [
-        (
-            FlowMember("host-2-pid-7", "10.0.0.8", holds=True),
-            15,
-            "east->west is running: host-2-pid-7 on 10.0.0.8",
-        ),
+        (FlowMember("host-2-pid-7", "10.0.0.8", holds=True), 15, "is running: host-2-pid-7 on 10.0.0.8"),
         (None, 60, "mmtool.failover.east on west and was assigned no partition within 60 s"),
     ],
     ids=["of somebody", "of nobody"],

@@ -174,15 +174,11 @@ def test_some_of_a_flow_failed_over_ends_with_what_remains_and_all_of_it_is_a_re
         ([State.HALTED], {}, "orders-0 of east->west is halted: why halted"),
         ([State.HALTED], {"partition": None}, "orders of east->west is halted: why halted"),
         ([State.FAILED_OVER], {"partition": None, "topic": None}, "why failed_over"),
-        (
-            [State.HALTED] * 2 + [State.FAILED_OVER],
-            {},
-            "2 of 3 partitions are halted, for example orders-0 of",
-        ),
+        ([State.HALTED] * 2 + [State.FAILED_OVER], {}, "2 of 3 partitions are halted, for example orders-0 "),
         (
             [State.HALTED] * 2,
             {"partition": None},
-            "2 of 2 partitions or topics are halted, for example orders of",
+            "2 of 2 partitions or topics are halted, for example orders ",
         ),
     ],
 )

@@ -165,17 +165,9 @@ dc-us->dc-eu.enabled = true
         ("dc-us.alias = us.west\n", "alias us.west contains the separator '.'", "dc-us.alias = us_west"),
         ("replication.policy.separator =\n", "cannot be separated", "another replication.policy.separator"),
         ("source.cluster.alias = site\n", "-> site.site.topic", "target.cluster.alias = site"),
-        (
-            "dc-us->dc-eu.replication.policy.separator = _\n",
-            "-> dc-us_topic -> dc-eu.dc-us_topic",
-            "separator",
-        ),
+        ("dc-us->dc-eu.replication.policy.separator = _\n", "-> dc-us_topic -> dc-eu.dc-us_", "separator"),
         ("dc-us->dc-eu." + _IDENTITY, "topic -> topic -> dc-eu.topic", "policy"),
-        (
-            "topics = x\nsource.cluster.alias = site\n",
-            "heartbeats -> site.heartbeats -> site.site.h",
-            "alias",
-        ),
+        ("topics = x\nsource.cluster.alias = site\n", "heartbeats -> site.heartbeats -> site.s", "alias"),
     ],
 )
 def test_two_ways_that_do_not_recognise_each_others_topics_are_refused(more, says, remedy, load_text):
@@ -209,21 +201,13 @@ def test_flows_whose_topics_come_to_a_rest_are_fine(more, load_text):
 @pytest.mark.parametrize(
     ("more", "says", "remedy"),
     [
-        (
-            "source.cluster.alias = site\n",
-            "a->b and b->c and c->a: topic",
-            "a.alias = a, b.alias = b, c.alias = c",
-        ),
+        ("source.cluster.alias = site\n", "a->b and b->c and c->a: ", "a.alias = a, b.alias = b, c.alias"),
         (
             "source.cluster.alias = site\nc->a.source.cluster.alias = other\n",
             "grow without end",
             "c.alias = c, remove c->a.source.cluster.alias, and use one separator",
         ),
-        (
-            "replication.policy.separator =\na.alias = aa\nb.alias = bb\nc.alias = cc\n",
-            "topic -> aatopic",
-            "a",
-        ),
+        ("replication.policy.separator =\na.alias = aa\nb.alias = bb\nc.alias = cc\n", "-> aatopic", "a"),
         ("topics = x\nsource.cluster.alias = site\n", "heartbeats -> site.heartbeats", "b.alias = b"),
     ],
 )

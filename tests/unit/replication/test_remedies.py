@@ -38,11 +38,7 @@ LEADER = "make another replica the leader of the source partition; if every repl
     ("error", "offset", "more"),
     [
         (CorruptBatchError("the checksum is wrong", 812), "812", ""),
-        (
-            BatchError("the checksum is wrong"),
-            "OFFSET",
-            "; OFFSET is the first offset after the batch, which",
-        ),
+        (BatchError("the checksum is wrong"), "OFFSET", "; OFFSET is the first offset after the batch"),
     ],
     ids=["its end is known", "its end is unknown"],
 )

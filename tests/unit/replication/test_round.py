@@ -130,13 +130,7 @@ def test_a_job_that_ends_is_left_to_its_end(monkeypatch):
         ("_STOP_SECONDS", {"silent": True}),
         ("_RENEWED_SECONDS", {"replan": True, "runs": [Renewed()]}),
     ],
-    ids=[
-        "its time is up",
-        "the plan has changed",
-        "it is to stop",
-        "a task is silent over Spark Connect",
-        "its workers have the old password",
-    ],
+    ids=["its time is up", "another plan", "it is to stop", "a task is silent", "an old password"],
 )
 def test_a_job_that_does_not_end_is_given_up(monkeypatch, limit, how):
     monkeypatch.setattr(round_module, limit, 0.2)

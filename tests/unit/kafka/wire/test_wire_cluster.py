@@ -236,22 +236,10 @@ def test_a_leader_that_did_not_answer_is_looked_up_again_by_whoever_asks_next(cl
 @pytest.mark.parametrize(
     ("refused", "said", "remedy"),
     [
-        (
-            SaslAuthenticationFailed,
-            " refuses the credentials: Authentication failed",
-            "check user name and password of a",
-        ),
-        (
-            UnsupportedSaslMechanismError,
-            " refuses the login: Authentication failed",
-            "set a.sasl.mechanism to a mechanism of the listener",
-        ),
-        (
-            IllegalSaslStateError,
-            " refuses the login: Authentication failed",
-            "set a.security.protocol to PLAINTEXT or SSL",
-        ),
-        (UnprovenBrokerError, ": Authentication failed", "check which brokers a.bootstrap.servers leads to"),
+        (SaslAuthenticationFailed, " refuses the credentials", "check user name and password of a"),
+        (UnsupportedSaslMechanismError, " refuses the login", "set a.sasl.mechanism to a mechanism of the"),
+        (IllegalSaslStateError, " refuses the login", "set a.security.protocol to PLAINTEXT or SSL"),
+        (UnprovenBrokerError, "", "check which brokers a.bootstrap.servers leads to"),
     ],
 )
 def test_a_cluster_that_refuses_the_credentials_is_not_taken_for_one_that_is_away(
@@ -265,7 +253,7 @@ def test_a_cluster_that_refuses_the_credentials_is_not_taken_for_one_that_is_awa
     monkeypatch.setattr("aiokafka.conn.AIOKafkaConnection.connect", refuses)
     with pytest.raises(NotAuthorisedError) as error:
         asyncio.run(cluster.start())
-    assert error.value.message == f"cluster a{said}"
+    assert error.value.message == f"cluster a{said}: Authentication failed"
     assert error.value.remedy.startswith(remedy)
 
 
