@@ -83,10 +83,7 @@ def test_only_what_has_no_leader_on_the_target_waits_and_a_new_owner_names_it(th
         process.kill_all()
         second = stage.start("--standby").wait()
         assert second.code == 9, second.stderr
-        assert re.search(
-            r"error: reading offsets of cluster target: source\.lone-\S+-\d of target has no leader",
-            second.stderr,
-        )
+        assert re.search(r"error: .* source\.lone-\S+-\d of target has no leader", second.stderr)
         target.start_broker(lone[1])
         third = stage.start()
         back = stage.wait_until_every_partition_moves(PATIENCE_SECONDS)

@@ -93,8 +93,6 @@ def test_a_flow_with_nothing_to_mirror_outlives_a_target_that_hangs_for_longer_t
         wait_until(
             lambda: end_offsets(target, "source.rest-late") == {0: 10}, "its ten records", PATIENCE_SECONDS
         )
-        measured(
-            f"target hung, nothing to mirror: a new topic was there {time.monotonic() - woken:.1f} s after"
-        )
+        measured(f"target hung, nothing to mirror: a new topic came {time.monotonic() - woken:.1f} s after")
         answer = process.stop()
     assert (answer.code, "Traceback" in answer.stderr) == (143, False), answer.stderr

@@ -74,7 +74,7 @@ def test_a_worker_that_never_wakes_is_given_up_and_writes_nothing_when_it_does(o
             poll=0.5,
         )
         measured(
-            f"a worker that never wakes: its partitions moved {time.monotonic() - began:.1f} s after it froze"
+            f"a worker never wakes: its partitions moved {time.monotonic() - began:.1f} s after it froze"
         )
         with suppress(ProcessLookupError):  # Spark has ended it
             os.kill(frozen, signal.SIGCONT)

@@ -111,9 +111,7 @@ class FakeGroups:
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
         self._answer()
         if self._is_of_other_kind(group):
-            return dict.fromkeys(
-                offsets, Problem("GROUP_ID_NOT_FOUND", "Broker: The group id does not exist")
-            )
+            return dict.fromkeys(offsets, Problem("GROUP_ID_NOT_FOUND", "The group id does not exist"))
         if self.members.get(group):
             return dict.fromkeys(offsets, Problem("UNKNOWN_MEMBER_ID", "Broker: Unknown member"))
         failed = {place: problem for place in offsets if (problem := self._problem(place)) is not None}

@@ -41,9 +41,7 @@ def consume(
     while (at_most is None or len(found) < at_most) and not _at_the_ends(consumer, topics, ended):
         if time.monotonic() > deadline:
             consumer.close()
-            raise GateError(
-                f"group {group} did not read its topics to the end in {seconds:.0f} s", code="timeout"
-            )
+            raise GateError(f"group {group} did not read its topics in {seconds:.0f} s", code="timeout")
         message = consumer.poll(_POLL_SECONDS)
         if message is not None:
             _take(message, found, ended)

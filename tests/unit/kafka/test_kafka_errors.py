@@ -74,11 +74,7 @@ def test_an_error_ends_with_the_contracts_code_and_says_where(code, exit_code, w
 @pytest.mark.parametrize(
     ("code", "said", "remedy"),
     [
-        (
-            KafkaError._TRANSPORT,
-            "reading orders failed",
-            "check east.bootstrap.servers, and that the brokers",
-        ),
+        (KafkaError._TRANSPORT, "reading orders failed", "check east.bootstrap.servers, and that the"),
         (KafkaError._RESOLVE, "reading orders failed", "check the host names in east.bootstrap.servers"),
         (KafkaError.LEADER_NOT_AVAILABLE, "reading orders failed", "every partition of the topic has a"),
         (KafkaError.NOT_ENOUGH_REPLICAS, "reading orders failed", "start the brokers of east that are down"),
@@ -114,9 +110,7 @@ def test_no_cause_has_two_remedies():
 
 def test_a_partition_without_a_leader_is_not_blamed_on_the_bootstrap_servers():
     lost = ConnectionLostError("orders-0 of east has no leader", NO_LEADER)
-    assert unreachable("east", "reading orders", lost).remedy == (
-        "check that every partition of the topic has a leader on east"
-    )
+    assert "has a leader on east" in unreachable("east", "reading orders", lost).remedy
     assert "east.bootstrap.servers" in unreachable("east", "reading orders", "no answer").remedy
 
 

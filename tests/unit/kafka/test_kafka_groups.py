@@ -84,9 +84,7 @@ def test_a_right_that_is_missing_is_told_of_also_while_coordinators_move(monkeyp
 
 def test_a_broker_that_dies_while_rights_are_asked_for_is_a_cluster_that_does_not_answer(monkeypatch):
     groups = groups_on(Dying(), monkeypatch)
-    with pytest.raises(
-        UnreachableError, match="cluster lab: reading mmtool's rights failed: connection refused"
-    ):
+    with pytest.raises(UnreachableError, match="reading mmtool's rights failed: connection refused"):
         groups.missing_rights({"app": [TopicPartition("orders", 0)]})
 
 

@@ -10,7 +10,7 @@ import confluent_kafka
 import pytest
 
 from mmtool.config import ClusterSettings
-from mmtool.config.settings import PasswordLogin, Pem, Security
+from mmtool.config.credentials import PasswordLogin, Pem, Security
 from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.kafka.groups import lease as module
 from mmtool.kafka.groups import lease as operation_lock_of

@@ -68,14 +68,8 @@ def test_a_topic_that_is_not_there_is_named():
 @pytest.mark.parametrize(
     ("name", "remedy"),
     [
-        (
-            "mmtool-offset-runs.a.internal",
-            "which restores them; then start `mmtool replicate`, which creates",
-        ),
-        (
-            "mmtool-control.a.internal",
-            "restores all of them but failed-over marks and pauses: these are lost",
-        ),
+        ("mmtool-offset-runs.a.internal", "which restores them; then start `mmtool replicate`"),
+        ("mmtool-control.a.internal", "all of them but failed-over marks and pauses: these are lost"),
         ("mmtool-journal.internal", "no command can restore them: first end open operations"),
     ],
 )

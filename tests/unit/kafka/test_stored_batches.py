@@ -54,8 +54,6 @@ def test_a_leader_that_was_elected_a_moment_ago_is_asked_again_for_what_was_ther
 
 
 def test_a_log_that_lost_what_was_there_is_not_read_to_its_end(monkeypatch):
-    with pytest.raises(
-        UnreachableError, match="cannot be read at offset 3: the log now ends there"
-    ) as caught:
+    with pytest.raises(UnreachableError, match="at offset 3: the log now ends there") as caught:
         read(monkeypatch, fetched(data(0, 3), end=3), NEW_LEADER)
     assert caught.value.remedy == "run the same command again"

@@ -62,10 +62,8 @@ def test_no_java_at_all_is_a_usage_error_in_one_line(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UsageError) as failure:
         java_binary()
-    assert (failure.value.message, failure.value.exit_code) == (
-        "no java is on PATH, and JAVA_HOME is not set",
-        2,
-    )
+    assert failure.value.exit_code == 2
+    assert failure.value.message.startswith("no java is on PATH")
 
 
 def test_a_java_home_without_java_is_named(tmp_path, monkeypatch):

@@ -139,6 +139,4 @@ def test_where_it_cannot_be_kept_the_partition_halts_and_frees_what_it_held(mirr
     held = mirror.held_bytes
     freed, _ = run(mirror, Box(RefusedError("no CREATE")), lambda _: mirror.state == State.HALTED)
     assert (mirror.frontier, mirror.held_bytes, freed) == (0, 0, [held])
-    assert (
-        mirror.reason == "the record at source offset 0 cannot be written to the dead-letter topic: no CREATE"
-    )
+    assert mirror.reason.endswith("offset 0 cannot be written to the dead-letter topic: no CREATE")

@@ -100,7 +100,6 @@ def test_a_run_with_a_goal_does_not_begin_without_a_flow_whose_cluster_is_away()
 
 def test_a_flow_begins_when_its_mark_is_released():
     said, tried, left = played([FAILED_OVER, FAILED_OVER, None])
-    assert said[1:] == [
-        "a->b: cannot start yet: flow a->b is not mirrored; release it; mmtool retries every 0.001 s"
-    ]
+    (told,) = said[1:]
+    assert told.startswith("a->b: cannot start yet: flow a->b is not mirrored; release it; ")
     assert (len(tried), left) == (3, set())

@@ -113,9 +113,8 @@ def test_a_partition_without_a_leader_keeps_no_other_one_back_and_is_named_once(
     alone = TopicPartition(TOPIC.name, 0)
     late.flow.source.pop(alone)
     assert (look(late, 2), look(late, 2)) == ([7], [7])
-    assert late.watch.news == [
-        "mmtool cannot mirror orders-0 yet: orders-0 has no leader on east; mmtool keeps trying"
-    ]
+    (told,) = late.watch.news
+    assert told.endswith("orders-0 has no leader on east; mmtool keeps trying")
     with pytest.raises(UnreachableError) as refused:
         asyncio.run(late.goal())
     assert refused.value.message.endswith("cannot mirror orders-0 yet: orders-0 has no leader on east")

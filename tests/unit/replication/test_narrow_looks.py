@@ -64,9 +64,7 @@ def test_a_forget_of_a_topic_that_the_flow_does_not_know_is_refused(mirrored, mo
     monkeypatch.setattr(flow_moves, "ask_starts", starts)
     with pytest.raises(UsageError) as caught:
         rehearse_forget(mirrored.look(), ("nope", "order"))
-    assert caught.value.message == (
-        "east->west neither mirrors nor has stored state of nope, order; did you mean orders?"
-    )
+    assert caught.value.message.endswith("state of nope, order; did you mean orders?")
     assert caught.value.remedy == "name topics that `mmtool status -c FILE -s east -t west` shows"
 
 

@@ -45,9 +45,7 @@ LEADER = "make another replica the leader of the source partition; if every repl
 def test_a_damaged_batch_is_skipped_with_a_command_that_is_whole(error, offset, more):
     said = why(error, PARTITION)
     assert said.startswith(f"the checksum is wrong: {LEADER} stop `mmtool replicate`, write")
-    assert (
-        f"`orders,3,{offset}` to a file offsets.csv, run `mmtool flow seek {FLOW} --csv offsets.csv" in said
-    )
+    assert f"`orders,3,{offset}` to a file offsets.csv, run `mmtool flow seek {FLOW} --csv" in said
     assert f"start `mmtool replicate` again{more}" in said
 
 
@@ -75,12 +73,8 @@ def test_a_refused_move_says_what_its_reason_means():
     error = refusal_of(refused("beyond_source_end", "beyond_source_end", "partition_missing"), FLOW)
     assert error.code == "refused"
     first, second = error.message.split("; ")
-    assert first.startswith(
-        "2 partitions cannot be moved, for example orders-0: beyond_source_end (the offset"
-    )
-    assert second.startswith(
-        "1 partition cannot be moved, for example orders-2: partition_missing (a cluster"
-    )
+    assert first.startswith("2 partitions cannot be moved, for example orders-0: beyond_source_end (")
+    assert second.startswith("1 partition cannot be moved, for example orders-2: partition_missing (")
     assert "`mmtool flow forget -c FILE -s east -t west --topic TOPIC --execute` deletes" in error.remedy
     assert refusal_of(refused("beyond_source_end"), FLOW).code == "beyond_source_end"
 

@@ -17,6 +17,7 @@ _SHARDS = 4
 _FLOW = "a-b"
 
 _CHECK = " Check the executors of Spark at spark://h:1"
+_SHARED = f"Spark has 1 of {{}} slots; all partitions share one task until it has more.{_CHECK}"
 
 
 class Spark:
@@ -96,9 +97,7 @@ def test_a_lost_slot_ends_the_round_and_all_shards_are_packed_into_the_slots_tha
     assert driver.passes(5)
     assert (driver.slots.wanted, driver.slots.held, driver.slots.may_hang) == (2, 1, False)
     assert driver.begin() == 1
-    assert driver.said == [
-        "Spark has 1 of 2 slots; all partitions share one task until it has more." + _CHECK
-    ]
+    assert driver.said == [_SHARED.format(2)]
 
 
 def test_the_shards_of_the_task_that_is_silent_for_longest_wait_with_the_reason():
@@ -128,9 +127,7 @@ def test_partitions_are_spread_again_when_a_slot_is_free_and_that_is_said():
 def test_a_start_with_fewer_slots_than_asked_for_uses_those_that_are_there_and_says_so():
     driver = Driver(Spark(1, asked=3))
     assert driver.begin() == 1
-    assert driver.said == [
-        "Spark has 1 of 3 slots; all partitions share one task until it has more." + _CHECK
-    ]
+    assert driver.said == [_SHARED.format(3)]
     driver.spark.held = 3
     assert driver.passes(20)
     assert driver.begin() == 3
@@ -161,9 +158,7 @@ def test_without_any_slot_nothing_is_packed_and_nothing_is_silent():
     driver.spark.held, driver.spark.waiting = 0, 2
     assert not driver.passes(60)
     assert driver.run.slots.waiting == tuple(range(_SHARDS))
-    assert driver.said == [
-        "Spark has 0 of 2 slots; nothing is copied until it has one. Check the executors of Spark at spark://h:1"
-    ]
+    assert driver.said == [f"Spark has 0 of 2 slots; nothing is copied until it has one.{_CHECK}"]
     driver.spark.held, driver.spark.waiting = 2, 0
     assert not driver.passes(60)
     assert driver.said[1:] == ["Spark has 2 of 2 slots; partitions are spread over 2 tasks"]
@@ -216,9 +211,7 @@ def test_over_spark_connect_a_task_that_is_silent_while_others_are_heard_has_no_
     assert driver.passes(4, 0)
     assert driver.slots.may_hang
     assert driver.begin() == 1
-    assert driver.said == [
-        "Spark has 1 of 2 slots; all partitions share one task until it has more." + _CHECK
-    ]
+    assert driver.said == [_SHARED.format(2)]
 
 
 def test_over_spark_connect_silence_of_all_tasks_says_nothing_of_slots():

@@ -60,9 +60,7 @@ def test_snappy_that_claims_four_gigabytes_is_refused_before_they_are_reserved()
 
 def test_a_batch_that_claims_two_billion_records_is_refused_at_once():
     (view,) = iter_batches(bomb("none", bytes(1000), count=(1 << 31) - 1))
-    with pytest.raises(
-        LargeBatchError, match=f"has 2147483647 records; mmtool decodes at most {MOST_RECORDS} of one batch"
-    ):
+    with pytest.raises(LargeBatchError, match=f"has 2147483647 records; .* at most {MOST_RECORDS} of one"):
         raw_records(view)
 
 

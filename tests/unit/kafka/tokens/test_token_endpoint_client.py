@@ -84,9 +84,7 @@ def test_a_client_gets_a_token_and_its_principal(lab, encodes):
 def test_a_wrong_secret_is_refused_and_its_key_named(lab):
     with pytest.raises(NotAuthorisedError) as caught:
         asking(lab.url, client_secret=SecretStr("canary")).fetch()
-    assert caught.value.message == (
-        f"cluster A: the token endpoint {lab.url} refuses client me: invalid_client: HTTP 401"
-    )
+    assert caught.value.message.endswith(f"{lab.url} refuses client me: invalid_client: HTTP 401")
     assert caught.value.remedy.endswith("; A.sasl.jaas.config holds the secret")
 
 

@@ -269,9 +269,7 @@ def test_brokers_that_are_too_old_end_the_start_and_every_request_with_what_to_u
     for asked in (cluster.start, cluster.ask_any(MetadataRequest(()))):
         with pytest.raises(UnsupportedByBrokerError) as error:
             asyncio.run(asked() if callable(asked) else asked)
-        assert error.value.message.startswith(
-            "a broker of a is too old: its Metadata API goes up to version 6"
-        )
+        assert "a broker of a is too old: its Metadata API goes up to" in error.value.message
         assert "upgrade the brokers of a: mmtool needs Kafka 2.1 or later" in error.value.remedy
 
 
@@ -327,9 +325,7 @@ def test_a_broker_that_refuses_the_credentials_while_others_take_them_is_asked_a
         monkeypatch.setattr("aiokafka.conn.AIOKafkaConnection.connect", refuses)
         await cluster.send(7, None)
 
-    with pytest.raises(
-        ConnectionLostError, match=r"broker 7: cluster a refuses the credentials: .*not now"
-    ) as lost:
+    with pytest.raises(ConnectionLostError, match=r"broker 7: .* refuses the credentials: .*not now") as lost:
         asyncio.run(ask())
     for remedy in (remedy_after(lost.value, "otherwise"), unreachable("a", "asking", lost.value).remedy):
         assert remedy.startswith("check user name and password of a")

@@ -124,10 +124,8 @@ def test_a_log_whose_last_records_were_cleaned_away_is_read_to_its_end():
 def test_a_log_that_a_quota_holds_back_has_not_been_read(monkeypatch):
     monkeypatch.setattr(Leader, "throttle_ms", 1_000)
     ended = read(fetched(data(0, 3), end=6), fetched(end=6))
-    assert ended == (
-        ConnectionLostError,
-        "orders-0 of west cannot be read at offset 3: throttled by a quota",
-    )
+    assert ended[0] is ConnectionLostError
+    assert ended[1].endswith("at offset 3: throttled by a quota")
 
 
 def test_a_fetch_above_a_quota_is_answered_without_its_partition_and_asked_again():
