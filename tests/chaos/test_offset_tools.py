@@ -7,18 +7,30 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 import pytest
 
+from kit.batches import PlainRecord, batch_of
 from kit.fences import PASSWORD, guarded_cluster
 from kit.grants import Grants
-from kit.offset_tools import OnePartition
 from kit.wire import on_loop
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.wire.cluster import WireCluster
-from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.transactions import Marker, WriteTxnMarkersRequest, check_markers
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
+from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code
+from mmtool.kafka.wire.metadata import LATEST, NO_REPLICA, ListOffsetsRequest
+from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
+from mmtool.kafka.wire.transactions import (
+    DescribeProducersRequest,
+    InitProducerIdRequest,
+    Marker,
+    WriteTxnMarkersRequest,
+    check_markers,
+)
 from mmtool.lab.cluster import Cluster, Shape
+from mmtool.lab.topics import create_topic
+from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(1800)]
 
@@ -31,6 +43,107 @@ FORGETFUL = {
 WEEK_MS = 7 * 86_400_000
 OLD_EPOCH, OLD_GENERATION = Code.INVALID_PRODUCER_EPOCH, Code.TRANSACTION_COORDINATOR_FENCED
 OTHER_END = Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+PAUSE_SECONDS, PATIENCE_SECONDS = 0.2, 40.0
+
+
+@dataclass
+class OnePartition:
+    """A topic of one partition that is created here. An async context manager."""
+
+    cluster: Cluster
+    topic: str
+    wire: WireCluster = field(init=False)
+
+    async def __aenter__(self):
+        settings = {"min.insync.replicas": "2"}
+        create_topic(self.cluster.bootstrap, self.topic, 1, self.cluster.shape.brokers, **settings)
+        self.wire = WireCluster(
+            {"bootstrap_servers": self.cluster.bootstrap.split(",")}, alias="lab", client_id="offset-tools"
+        )
+        await self.wire.start()
+        await self.leader()
+        return self
+
+    async def __aexit__(self, *_):
+        await self.wire.close()
+
+    @property
+    def place(self):
+        return TopicPartition(self.topic, 0)
+
+    async def leader(self, other_than=None):
+        async def asked():
+            await self.wire.refresh([self.topic])
+            leader = self.wire.leader(*self.place)
+            return None if leader == other_than else leader
+
+        return await self._until_there(asked)
+
+    async def new_id(self):
+        async def asked():
+            answer = await self.wire.ask_any(InitProducerIdRequest(None, 0))
+            return answer.producer_id if answer.error_code == Code.NONE else None
+
+        return await self._until_there(asked)
+
+    async def _until_there(self, ask):
+        until = time.monotonic() + PATIENCE_SECONDS
+        while time.monotonic() < until:
+            with suppress(ConnectionLostError):
+                found = await ask()
+                if found is not None:
+                    return found
+            await asyncio.sleep(PAUSE_SECONDS)
+        raise AssertionError(f"no answer about {self.place}")
+
+    async def mark(self, producer_id, epochs, generation):
+        """Write a marker for each epoch; the code of the answer, which has one for all of them."""
+
+        async def asked():
+            markers = [Marker(producer_id, epoch, generation, [self.place]) for epoch in epochs]
+            (answer,) = await self.wire.send_to_leader(*self.place, WriteTxnMarkersRequest(markers))
+            code = answer[self.place]
+            return None if code in RETRY_AFTER_METADATA else code
+
+        return await self._until_there(asked)
+
+    async def append(self, producer_id, sequence, count=10, *, epoch=0, at_ms=None, timeout_ms=10_000):
+        """Append a batch whose values name its sequence numbers; the code, and the base offset (-1 for none)."""
+        at_ms = int(time.time() * 1000) if at_ms is None else at_ms
+        records = [PlainRecord(n, at_ms, b"k", b"v%d" % (sequence + n)) for n in range(count)]
+        batch = batch_of(records, producer=(producer_id, epoch, sequence)).write()
+
+        async def asked():
+            entry = ProducePartition(self.topic, self.wire.topic_id(self.topic), 0, batch)
+            answer = await self.wire.send_to_leader(*self.place, ProduceRequest([entry], timeout_ms))
+            (told,) = answer.partitions
+            return None if told.error_code in RETRY_AFTER_METADATA else (told.error_code, told.base_offset)
+
+        return await self._until_there(asked)
+
+    async def known(self):
+        """What the leader remembers of each producer id: epoch, last sequence number and generation."""
+
+        async def asked():
+            answer = await self.wire.send_to_leader(*self.place, DescribeProducersRequest([self.place]))
+            return {
+                one.producer_id: (one.epoch, one.last_sequence, one.coordinator_epoch)
+                for one in answer[self.place].producers
+            }
+
+        return await self._until_there(asked)
+
+    async def ends(self):
+        """The high watermark, and the end of the leader's log."""
+
+        async def asked(request):
+            told = (await self.wire.send_to_leader(*self.place, request))[self.place]
+            return told.offset if told.error_code == Code.NONE else None
+
+        latest = {self.place: LATEST}
+        mark = await self._until_there(lambda: asked(ListOffsetsRequest(latest, read_committed=False)))
+        whole = ListOffsetsRequest(latest, read_committed=False, replica=NO_REPLICA)
+        return mark, await self._until_there(lambda: asked(whole))
 
 
 @pytest.fixture(scope="module", params=VERSIONS)

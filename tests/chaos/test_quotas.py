@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
+from contextlib import contextmanager
 
 import pytest
 
 from kit.bench import Bench, Stage
-from kit.quotas import quota
+from kit.java_source import java_source
 from mmtool.lab.topics import end_offsets
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
@@ -16,6 +18,23 @@ pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 BYTES_PER_SECOND, HELD_SECONDS = 20_000, 45.0
 RECOVERY_SECONDS = 30.0
 PATIENCE_SECONDS = 90.0
+_SECONDS = 60
+
+
+@contextmanager
+def quota(bootstrap, key, value):
+    """``producer_byte_rate`` or the like for every client id of a cluster, in bytes per second on each broker."""
+    _set(bootstrap, key, str(value))
+    try:
+        yield
+    finally:
+        _set(bootstrap, key)
+
+
+def _set(*arguments):
+    with java_source("SetQuota", *arguments) as command:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 def mirrored(fleet, stage):
