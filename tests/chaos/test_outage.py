@@ -18,10 +18,7 @@ MARKERS = 2
 """Of a claim in doubt, in each mirrored partition: once, however long the source is away."""
 SESSION_SECONDS = 10
 STOPS_SECONDS = 25.0
-NOT_CLEANLY = (
-    "error: stopped, but not cleanly: the workers did not end in time,"
-    " perhaps because a cluster does not answer"
-)
+NOT_CLEANLY = "error: stopped, but not cleanly: the workers did not end in time"
 AWAY_SECONDS = 60  # requests of the driver and of pumps give up after 30
 
 
@@ -69,7 +66,8 @@ def test_whoever_stops_it_while_the_target_is_away_waits_no_half_minute_and_lose
         (own["target"].start_broker if how == "kill_broker" else own["target"].resume_broker)(0)
         measured(f"target away ({how.split('_')[0]}): SIGTERM ended it after {seconds:.1f} s")
         said = [line for line in answer.said if line.startswith(("error: ", "Traceback"))]
-        assert (answer.code, said) == (9, [NOT_CLEANLY]), answer.stderr
+        assert (answer.code, len(said)) == (9, 1), answer.stderr
+        assert said[0].startswith(NOT_CLEANLY)
         assert seconds < STOPS_SECONDS
         again = stage.start()
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)

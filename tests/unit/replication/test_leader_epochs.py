@@ -121,9 +121,8 @@ def test_a_source_that_was_cut_halts_its_mirror_and_says_what_is_gone(end, what,
     held = mirror.held_bytes
     freed = mirror.offer(fetched(end=0)._replace(diverging=Diverging(3, end)), now_ms=2)
     assert (mirror.state, freed, mirror.held_bytes) == (State.HALTED, -held, 0)
-    assert mirror.reason.startswith(
-        f"the source's log was cut at offset {end}, as by an unclean leader election: {what}"
-    )
+    assert mirror.reason.startswith(f"the source's log was cut at offset {end}, as by an unclean")
+    assert what in mirror.reason
     assert mirror.reason.endswith(next_)
 
 
@@ -132,9 +131,7 @@ def test_another_epoch_from_an_unknown_place_on_is_not_said_to_be_a_cut_at_one()
     mirror.offer(fetched(of_epoch(4, 0, 2), end=2), now_ms=1)
     settle(mirror, log)
     mirror.offer(fetched(end=0)._replace(diverging=Diverging(3, 9)), now_ms=2)
-    assert mirror.reason.startswith(
-        "the source's log below offset 2 no longer holds the records that mmtool read from it"
-    )
+    assert mirror.reason.startswith("the source's log below offset 2 no longer holds the records")
 
 
 def test_before_a_batch_that_cannot_move_the_epoch_is_that_of_the_last_good_one():

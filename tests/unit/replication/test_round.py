@@ -161,7 +161,5 @@ def test_a_word_that_the_target_does_not_take_is_said_once_and_ends_no_round(mon
     monkeypatch.setattr(round_module, "_AGAIN_SECONDS", 0.01)
     outcome, said = ran(Job(0.3), runs=[Deaf()], **how)
     why = "topic mmtool-control.east.internal is missing on cluster west"
-    assert (outcome, said) == (
-        ["a row"],
-        [f"the command to end the Spark job cannot be sent to its workers: {why}; mmtool keeps trying"],
-    )
+    assert outcome == ["a row"]
+    assert [f"cannot be sent to its workers: {why}; mmtool keeps trying" in told for told in said] == [True]

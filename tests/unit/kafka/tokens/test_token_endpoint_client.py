@@ -92,10 +92,8 @@ def test_an_endpoint_that_is_away_is_named_with_its_cluster():
     with answering(200, b"") as (url, _):
         pass
     error = failure_of(url)
-    assert (
-        error.message
-        == f"cluster A: the token endpoint {url.partition('?')[0]} does not answer: Connection refused"
-    )
+    assert error.message.startswith("cluster A: the token endpoint ")
+    assert error.message.endswith(f"{url.partition('?')[0]} does not answer: Connection refused")
     assert error.remedy.startswith("check A.sasl.oauthbearer.token.endpoint.url")
 
 
