@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from mmtool.commands._config_check import CheckedFile
     from mmtool.config import Settings
     from mmtool.config.draft import Draft, DraftCluster
-    from mmtool.config.report import Finding
     from mmtool.config.scopes import Side
     from mmtool.doctor.examination import Answer
     from mmtool.importers.service import Imported
@@ -141,7 +140,11 @@ def _check(file: NewFile, draft: Draft) -> CheckedFile:
 
     file.write(text_of(draft).encode())
     checked = check_file(file.draft)
-    checked = replace(checked, findings=tuple(_named(finding, file) for finding in checked.findings))
+    findings = [  # with the name that the file gets
+        replace(one, path=file.path, message=one.message.replace(str(file.draft), str(file.path)))
+        for one in checked.findings
+    ]
+    checked = replace(checked, findings=tuple(findings))
     wrong = [f for f in checked.errors if f.key not in draft.outside_keys]
     if wrong:
         raise UsageError(
@@ -151,11 +154,6 @@ def _check(file: NewFile, draft: Draft) -> CheckedFile:
     if checked.refusal is not None:
         raise checked.refusal
     return checked
-
-
-def _named(finding: Finding, file: NewFile) -> Finding:
-    """The finding with the name that the file gets."""
-    return replace(finding, path=file.path, message=finding.message.replace(str(file.draft), str(file.path)))
 
 
 def _ask(settings: Settings, timeout: timedelta) -> Mapping[str, Answer | MmtoolError]:

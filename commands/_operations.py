@@ -170,14 +170,12 @@ def show_end(
     finally:  # groups that have moved are to be started, wherever the rows went
         if error is None:
             say_next(next_steps(ended, asked.given))
-            for line in _with_title(reverse_lines(ended)):
+            if lines := reverse_lines(ended):
+                talk("# configuration of the reverse flow, for the properties file")
+            for line in lines:
                 talk(line)
         else:
             say_ways_on(ways_on(ended.operation, asked.given))
-
-
-def _with_title(lines: list[str]) -> list[str]:
-    return ["# configuration of the reverse flow, for the properties file", *lines] if lines else []
 
 
 def show_moved(asked: Asked, moved: Mapping[str, Recorded]) -> None:

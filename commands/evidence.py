@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 import typer
 
 from mmtool.commands import _options as options
 from mmtool.errors import DifferencesError
 from mmtool.output import Column, OutputFormat, Result, finish
-
-if TYPE_CHECKING:
-    from mmtool.evidence.document import Document
-    from mmtool.evidence.signature import PageError
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -70,6 +66,7 @@ def _group() -> None:
 def verify(file: File, *, key: Key, output: options.Output = OutputFormat.TABLE) -> None:
     """Check an evidence page's signature: exit 0 if valid, 8 if the page was changed or signed with another key."""
     from mmtool.evidence.signature import PageError, check, fingerprint, load_public_key
+    from mmtool.runtime.files import file_errors
 
     public = load_public_key(key)
     row: SignatureRow = {
@@ -81,29 +78,17 @@ def verify(file: File, *, key: Key, output: options.Output = OutputFormat.TABLE)
         "generated_at": None,
         "reason": "",
     }
+    with file_errors(str(file), "name a readable evidence page that --html wrote", near=file):
+        page = file.read_bytes()
+    failure = None
     try:
-        _say(row, check(_read(file), public))
+        document = check(page, public)
     except PageError as error:
         row["reason"] = str(error)
-        finish(Result("evidence verify", [row], _COLUMNS), output, _error(file, error))
-        return
-    finish(Result("evidence verify", [row], _COLUMNS), output, None)
-
-
-def _say(row: SignatureRow, document: Document) -> None:
-    """Add to the row what an authentic page says."""
-    row["verdict"] = "valid"
-    row["title"] = document["title"]
-    row["says"] = document["verdict"]["word"]
-    row["generated_at"] = document["generated_at"]
-
-
-def _error(file: Path, error: PageError) -> DifferencesError:
-    return DifferencesError(f"{file}: {error}", remedy=error.remedy, code="not_authentic")
-
-
-def _read(file: Path) -> bytes:
-    from mmtool.runtime.files import file_errors
-
-    with file_errors(str(file), "name a readable evidence page that --html wrote", near=file):
-        return file.read_bytes()
+        failure = DifferencesError(f"{file}: {error}", remedy=error.remedy, code="not_authentic")
+    else:
+        row["verdict"] = "valid"
+        row["title"] = document["title"]
+        row["says"] = document["verdict"]["word"]
+        row["generated_at"] = document["generated_at"]
+    finish(Result("evidence verify", [row], _COLUMNS), output, failure)

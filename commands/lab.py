@@ -204,13 +204,9 @@ def _rows(state: LabState) -> list[BrokerRow]:
     ]
 
 
-def _stopped(rows: list[BrokerRow]) -> list[str]:
-    return [f"{row['broker']} of cluster {row['cluster']}" for row in rows if row["state"] == "stopped"]
-
-
 def _refusal(rows: list[BrokerRow], state_dir: Path | None) -> RefusedError | None:
     """A broker that has died is not started again by itself: the rest of the lab goes on as it is."""
-    stopped = _stopped(rows)
+    stopped = [f"{row['broker']} of cluster {row['cluster']}" for row in rows if row["state"] == "stopped"]
     if not stopped:
         return None
     here = _here(state_dir)
@@ -227,16 +223,11 @@ def _here(state_dir: Path | None) -> str:
     return f" --state-dir {shell_word(str(state_dir))}" if state_dir else ""
 
 
-def _tell_users(directory: StateDirectory) -> None:
-    rights = {ADMIN: "all rights", MMTOOL: "the rights that the flows need", GUEST: "no rights"}
-    for user, granted in rights.items():
-        talk(f"client properties of user {user} ({granted}): {client_file(directory.security, user)}")
-
-
 def _tell_next_steps(directory: StateDirectory, state_dir: Path | None, secure: SecurityKind | None) -> None:
     talk(f"configuration: {directory.properties}")
-    if secure is not None:
-        _tell_users(directory)
+    rights = {ADMIN: "all rights", MMTOOL: "the rights that the flows need", GUEST: "no rights"}
+    for user, granted in rights.items() if secure is not None else ():
+        talk(f"client properties of user {user} ({granted}): {client_file(directory.security, user)}")
     talk("next:")
     talk(f"  export MMTOOL_CONFIG={directory.properties}")
     talk("  mmtool replicate    # mirrors each topic within seconds of its creation; runs until Ctrl-C")

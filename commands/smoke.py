@@ -15,7 +15,6 @@ from mmtool.output.console import switches
 from mmtool.plain_text import duration, shell_word
 
 if TYPE_CHECKING:
-    from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
     from mmtool.insight.smoke import Smoked
 
@@ -68,17 +67,14 @@ def smoke(
 
     flow = loaded(where.config).one(where.source, where.target, to_write=not read_only)
     with claimed(junit), ended_by_signals():
-        tried = smoke_flow(flow, timeout, _start_command(where.config, flow))
+        start = f"mmtool replicate -c {shell_word(str(where.config))} -s {flow.source.alias} -t {flow.target.alias}"
+        tried = smoke_flow(flow, timeout, start)
         ended = service.smoke(tried, read_only=read_only or not flow.emit_heartbeats)
     unwritten = None if junit is None else _report(junit, ended)
     rows = [result.row() for result in ended.results]
     others = () if unwritten is None else (unwritten,)
     shown = Result("smoke", rows, _COLUMNS, warnings=ended.warnings, errors=others)
     finish(shown, output, ended.error or unwritten)
-
-
-def _start_command(config: Path | None, flow: FlowSettings) -> str:
-    return f"mmtool replicate -c {shell_word(str(config))} -s {flow.source.alias} -t {flow.target.alias}"
 
 
 def _report(path: Path, ended: Smoked) -> MmtoolError | None:

@@ -136,8 +136,8 @@ def translate_offsets(
         return translate_groups(flow, chosen, rules, refine=refine)
 
     found = translated()
-    if csv is not None:
-        _warn_of(write_csv(csv, found, with_group=not chosen.is_one))
+    if csv is not None and (left_out := write_csv(csv, found, with_group=not chosen.is_one)):
+        warn(left_out)
     if execution.execute and found.writable:
         consent(question(found), yes=execution.yes, about=lambda: _result(rehearsed(found), found))
         # minutes may have passed at the prompt, and a topic may be another one by now: asked again, with the guards
@@ -195,8 +195,3 @@ def _columns(found: Translation) -> tuple[Column, ...]:
     if found.rules.direction is Direction.FORWARD:
         return (*COLUMNS, PROOF) if found.has_proof else COLUMNS
     return by_cluster(COLUMNS, found.flow.clusters.source.alias, found.flow.clusters.target.alias)
-
-
-def _warn_of(left_out: str) -> None:
-    if left_out:
-        warn(left_out)

@@ -207,7 +207,10 @@ class _Adviser:
             if name in _UNREAD:
                 return self._unread(scope, name, prefix)
             if name == CLUSTER_ID:
-                return f"has no effect in this scope: the id belongs to one cluster; write {self._alias()}.{CLUSTER_ID}"
+                alias = self.aliases[0] if self.aliases else "ALIAS"
+                return (
+                    f"has no effect in this scope: the id belongs to one cluster; write {alias}.{CLUSTER_ID}"
+                )
             if scope == "alias" and (name in FLOW_KEYS or name in BLACKLISTS or name == "enabled"):
                 right = BLACKLISTS.get(name, name)
                 flow = self._flow_name(prefix.removesuffix("."))
@@ -291,9 +294,6 @@ class _Adviser:
             yield from (f"{alias}.{name}" for name in (CLUSTER_ID, *SECURITY_KEYS, *own))
             for role in ROLES:
                 yield from (f"{alias}.{role}.{name}" for name in (*SECURITY_KEYS, *client_keys(role)))
-
-    def _alias(self) -> str:
-        return self.aliases[0] if self.aliases else "ALIAS"
 
     def _flow_name(self, alias: str = "") -> str:
         """The name of a flow, of one cluster if that is given, to suggest in a message; if possible an enabled one."""

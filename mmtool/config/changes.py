@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mmtool.config.aliases import SIDES
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.config.names import NameFilter
 from mmtool.config.scopes import ROLES
@@ -63,13 +62,16 @@ def compare(running: FlowSettings, new: FlowSettings) -> Changes:
     """Compare the settings of a running flow with ``new``: what applies at once, at the next start, or never."""
     changed = [key for key in FLOW_KEYS.values() if _value(running, key) != _value(new, key)]
     live = [key for key in changed if key.applies in _AT_ONCE]
-    renewed: dict[str, ClusterSettings] = {
-        side: _with_credentials(getattr(running, side), getattr(new, side))
-        for side in SIDES
-        if _have_changed(getattr(running, side), getattr(new, side))
+    sides = [("source", running.source, new.source), ("target", running.target, new.target)]
+    renewed = {
+        side: before.model_copy(update={"security": to.security, "role_security": to.role_security})
+        for side, before, to in sides
+        if _have_changed(before, to)
     }
     after = running.model_copy(update={**{key.field: getattr(new, key.field) for key in live}, **renewed})
-    credentials = (key for side in renewed for key in _credentials(getattr(running, side), renewed[side]))
+    credentials = (
+        key for side, before, _ in sides if side in renewed for key in _credentials(before, renewed[side])
+    )
     waiting = (
         _POLICY if key.field == "policy" else key.name for key in changed if key.applies == "next start"
     )
@@ -103,10 +105,6 @@ def _have_changed(running: ClusterSettings, new: ClusterSettings) -> bool:
 
 def _securities(cluster: ClusterSettings) -> dict[str, Security]:
     return {"": cluster.security, **{role: cluster.security_for(role) for role in ROLES}}
-
-
-def _with_credentials(running: ClusterSettings, new: ClusterSettings) -> ClusterSettings:
-    return running.model_copy(update={"security": new.security, "role_security": new.role_security})
 
 
 def _credentials(before: ClusterSettings, after: ClusterSettings) -> Iterator[str]:

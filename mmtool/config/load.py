@@ -68,13 +68,13 @@ class LoadedFile:
     def asks_for_heartbeats(self) -> tuple[str, ...]:
         """Flows that are not enabled and whose heartbeats the file enables by name: MM2 then writes only heartbeats."""
         entries = {
-            flow.name: self.scopes.entries.get(f"{flow.name}.emit.heartbeats.enabled") for flow in self._idle
+            flow.name: self.scopes.entries.get(f"{flow.name}.emit.heartbeats.enabled")
+            for flow in self.settings.all_flows
+            if not flow.enabled
         }
-        return tuple(name for name, entry in entries.items() if entry is not None and _is_true(entry))
-
-    @property
-    def _idle(self) -> Iterable[FlowSettings]:
-        return (flow for flow in self.settings.all_flows if not flow.enabled)
+        return tuple(
+            name for name, entry in entries.items() if entry and java_parse_boolean(entry.value.strip())
+        )
 
 
 def read_file(path: Path, environ: Mapping[str, str], files: ReadFiles | None = None) -> LoadedFile:
@@ -246,10 +246,6 @@ def _aliases(scopes: Scopes, report: Report) -> tuple[str, ...]:
     elif not aliases or not all(aliases):
         report.expected(entry, "a comma list of cluster aliases, as A, B")
     return tuple(alias for alias in aliases if alias)
-
-
-def _is_true(entry: Entry) -> bool:
-    return java_parse_boolean(entry.value.strip())
 
 
 def _enabled(flows: dict[str, FlowSettings], scopes: Scopes) -> tuple[FlowSettings, ...]:

@@ -67,7 +67,7 @@ def unsubstituted(key: str, raw: str, *, is_read: bool = True) -> str:
     ):  # an alias in angle brackets is refused as an alias, where a flow needs it
         return ""
     if may_hold_secret(key):
-        if not found and _is_template_login(raw):
+        if not found and (_TEMPLATE.fullmatch(raw.strip()) or _WHOLE_OPTION.search(raw)):
             return "contains text that was not substituted: `<...>`; `${env:NAME}` reads the environment"
     else:
         others = _in_elements(raw, anywhere=key.endswith("bootstrap.servers"))
@@ -124,10 +124,6 @@ def may_hold_secret(key: str) -> bool:
 def holds_secret(key: str) -> bool:
     """Whether the value of a key, with its scope, is a secret, and not only left out of messages."""
     return may_hold_secret(key) and not key.lower().endswith(_PUBLIC)
-
-
-def _is_template_login(raw: str) -> bool:
-    return _TEMPLATE.fullmatch(raw.strip()) is not None or _WHOLE_OPTION.search(raw) is not None
 
 
 def _in_elements(raw: str, *, anywhere: bool) -> dict[str, str]:
@@ -205,12 +201,9 @@ class Placeholder:
 
 def provider_declarations(kinds: Sequence[str]) -> dict[str, str]:
     """The keys that declare some of env, file and directory, as MirrorMaker 2 needs them; none for no kinds."""
-    classes = {f"config.providers.{kind}.class": _class_of(kind) for kind in kinds}
+    class_of = {kind: name for name, kind in _KIND_OF_CLASS.items()}
+    classes = {f"config.providers.{kind}.class": class_of[kind] for kind in kinds}
     return {"config.providers": ", ".join(kinds), **classes} if kinds else {}
-
-
-def _class_of(kind: str) -> str:
-    return next(name for name, known in _KIND_OF_CLASS.items() if known == kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ from mmtool.keystores.certificates import (
 from mmtool.keystores.formats import TOO_MANY
 
 if TYPE_CHECKING:
-    from mmtool.config.credentials import Sasl
     from mmtool.config.properties import Entry
     from mmtool.config.report import Report
     from mmtool.config.scopes import Properties
@@ -98,7 +97,8 @@ class _Reader:
 
     def security(self) -> Security:
         protocol = self._protocol()
-        sasl = self._sasl() if protocol.startswith("SASL_") else None
+        reader = SaslReader(self.properties, self.report, self._ca_among)
+        sasl = reader.login() if protocol.startswith("SASL_") else None
         if not protocol.endswith("SSL"):
             ca = self._ca() if isinstance(sasl, OAuthLogin) else None  # of the token endpoint
             return Security(protocol=protocol, sasl=sasl, ca=ca)
@@ -127,9 +127,6 @@ class _Reader:
                 "names a Java class, which mmtool does not run: remove the key and use ssl.truststore.* and "
                 "ssl.keystore.*",
             )
-
-    def _sasl(self) -> Sasl | None:
-        return SaslReader(self.properties, self.report, self._ca_among).login()
 
     def _ca_among(self, properties: Properties) -> Pem | None:
         return replace(self, properties=properties)._ca()  # noqa: SLF001 - its own

@@ -39,7 +39,9 @@ def _commands(rights: Sequence[NeededRight], principal: str, bootstrap: Mapping[
             for same in _by_resource(some):
                 if _is_power(same):
                     yield f"# {_whys(same)}"
-                yield _command(same, principal, bootstrap[alias])
+                first = same[0]
+                resource = resource_option(first.resource_type, first.name, first.pattern)
+                yield grant_command(bootstrap[alias], principal, [one.operation for one in same], resource)
 
 
 def _is_power(same: Sequence[NeededRight]) -> bool:
@@ -49,12 +51,6 @@ def _is_power(same: Sequence[NeededRight]) -> bool:
 
 def _whys(same: Iterable[NeededRight]) -> str:
     return "; ".join(dict.fromkeys(right.why for right in same))
-
-
-def _command(same: Sequence[NeededRight], principal: str, bootstrap: str) -> str:
-    first = same[0]
-    resource = resource_option(first.resource_type, first.name, first.pattern)
-    return grant_command(bootstrap, principal, [right.operation for right in same], resource)
 
 
 def grant_command(bootstrap: str, principal: str, operations: Iterable[str], resource: str) -> str:

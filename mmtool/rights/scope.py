@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.config.names import NameFilter
-    from mmtool.config.settings import AnyPolicy
     from mmtool.rights.needs import Side
 
 
@@ -67,13 +66,10 @@ def _mirrored(flow: FlowSettings) -> list[Pattern]:
 
 def _heartbeats(flow: FlowSettings) -> Iterator[Pattern]:
     """The source's heartbeats that are mirrored: its own, and those of other clusters of the file."""
-    others = (alias for alias in _known_aliases(flow.policy) if alias != flow.topic_aliases.source)
+    policy = flow.policy if isinstance(flow.policy, DefaultPolicy) else flow.policy.base
+    others = (alias for alias in policy.known if alias != flow.topic_aliases.source)
     remote = (flow.policy.format_remote_topic(alias, HEARTBEATS_TOPIC) for alias in others)
     yield from (Pattern(name) for name in (HEARTBEATS_TOPIC, *remote) if flow.mirrors_topic(name))
-
-
-def _known_aliases(policy: AnyPolicy) -> tuple[str, ...]:
-    return policy.known if isinstance(policy, DefaultPolicy) else policy.base.known
 
 
 def _canary(flow: FlowSettings) -> list[Pattern]:
@@ -103,11 +99,9 @@ def _dead_letters(flow: FlowSettings) -> list[Pattern]:
 def _accepted(names: NameFilter) -> list[Pattern]:
     """ACL patterns that cover all names that a filter accepts; ``*`` alone where one pattern has no literal start."""
     found = [_covering(pattern) for pattern in _alternatives(names.include)]
-    return [EVERYTHING] if EVERYTHING in found else [p for p in found if not _is_excluded(names, p)]
-
-
-def _is_excluded(names: NameFilter, pattern: Pattern) -> bool:
-    return pattern.pattern == "literal" and not names.accepts(pattern.name)
+    if EVERYTHING in found:
+        return [EVERYTHING]
+    return [p for p in found if p.pattern == "prefixed" or names.accepts(p.name)]
 
 
 def _alternatives(patterns: Iterable[str]) -> list[str]:
