@@ -2,7 +2,6 @@
 
 import shlex
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -12,7 +11,7 @@ from mmtool.failover.commits.apply import keep
 from mmtool.failover.commits.undo import check_undo
 from mmtool.kafka.ports import Problem
 from mmtool.plan.groups.facts import Commit, Member
-from mmtool.translation.types import ClusterId, TopicPartition
+from mmtool.translation.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 REMOTE = [TopicPartition("east.orders", n) for n in range(2)]
@@ -51,28 +50,6 @@ def committed(scene):
     return scene.target.groups.committed["app"]
 
 
-def test_what_was_replaced_is_put_back_and_what_was_not_there_is_deleted(undo, scene):
-    put_back = undo("--execute", "--yes", "-o", "json")
-    assert committed(scene) == {REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)}
-    ended = put_back()
-    assert [(row["offset_before"], row["offset"], row["written"]) for row in ended.rows] == [
-        (11, 4, True),
-        (10, None, True),
-    ]
-    assert (ended.code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
-
-
-def test_what_can_be_restored_in_no_part_is_not_half_put_back_by_deleting_the_rest(undo, scene):
-    """A right that was taken away since: the group would begin at auto.offset.reset in one of its topics."""
-    put_back = undo("--execute", "--yes")
-    scene.target.groups.denied = {REMOTE[0]}
-    ended = put_back()
-    assert (ended.code, committed(scene)) == (3, {REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)})
-    assert "TOPIC_AUTHORIZATION_FAILED" in ended.stderr
-    scene.target.groups.denied = set()
-    assert (put_back().code, committed(scene)) == (0, {REMOTE[0]: Commit(4)})
-
-
 def test_who_goes_on_while_putting_back_is_frozen_is_not_moved_back(undo, scene, monkeypatch):
     put_back = undo("--execute", "--yes", "-o", "json")
 
@@ -104,65 +81,6 @@ def test_nor_is_who_goes_on_while_the_look_itself_is_slow(undo, scene, monkeypat
     assert (put_back().code, committed(scene)) == (3, {REMOTE[0]: Commit(15), REMOTE[1]: Commit(10)})
 
 
-def test_a_group_that_was_not_there_at_all_is_not_listed_any_more(undo, scene):
-    scene.target.groups.committed.clear()
-    assert undo("--execute", "--yes")().code == 0
-    assert "app" not in scene.target.groups.listing().consumers
-
-
-def test_a_rehearsal_says_what_would_be_put_back_and_changes_nothing(undo, scene):
-    ended = undo()()
-    assert (ended.code, committed(scene)[REMOTE[0]]) == (0, Commit(11))
-    assert (
-        "add --execute to restore 1 previous offset and delete 1 new offset of group app on west"
-        in ended.stderr
-    )
-
-
-def test_a_group_that_has_gone_on_since_is_not_put_back(undo, scene):
-    put_back = undo("--execute", "--yes", "-o", "json")
-    committed(scene)[REMOTE[1]] = Commit(9)
-    ended = put_back()
-    assert (ended.code, [row["reason"] for row in ended.rows]) == (3, ["", "would_rewind"])
-    assert committed(scene) == {REMOTE[0]: Commit(11), REMOTE[1]: Commit(9)}
-
-
-def test_a_group_with_members_is_not_put_back(undo, scene):
-    put_back = undo("--execute", "--yes")
-    scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
-    assert (put_back().code, committed(scene)[REMOTE[0]]) == (3, Commit(11))
-
-
-def test_what_is_back_already_is_no_work(undo, scene):
-    put_back = undo("--execute", "--yes")
-    assert put_back().code == 0
-    ended = put_back()
-    assert (ended.code, ended.stdout) == (0, "")
-    assert "nothing was changed: there is nothing to restore" in ended.stderr
-
-
-def test_of_another_cluster_nothing_is_put_back(undo, scene):
-    put_back = undo("--execute", "--yes")
-    scene.target.cluster_id = ClusterId("somebody-else")
-    ended = put_back()
-    assert (ended.code, committed(scene)[REMOTE[0]]) == (3, Commit(11))
-    assert "the file is for cluster west-id, which is not a cluster of the flow" in ended.stderr
-
-
-def test_of_the_file_one_group_alone_can_be_put_back(undo, scene):
-    scene.commits("other", "orders", 3)
-    put_back = undo("-g", "other", "--execute", "--yes", groups=("-g", "other"))
-    before = committed(scene)[REMOTE[0]]
-    assert (put_back().code, committed(scene)[REMOTE[0]]) == (0, before)
-    assert "other" not in scene.target.groups.listing().consumers
-
-
-def test_a_group_that_the_file_is_not_about_is_a_usage_error(undo, scene):
-    ended = undo("-g", "apps", "--execute", "--yes")()
-    assert (ended.code, committed(scene)[REMOTE[0]]) == (2, Commit(11))
-    assert "names no group apps; did you mean app?" in ended.stderr
-
-
 @pytest.mark.parametrize("damage", [lambda kept: kept[:-9], lambda kept: kept.replace(b"11", b"12")])
 def test_a_damaged_file_is_refused(undo, scene, tmp_path, damage):
     put_back = undo("--execute", "--yes")
@@ -178,19 +96,6 @@ def test_nothing_is_written_where_what_is_replaced_cannot_be_kept(move, scene, t
     ended = move()
     assert (ended.code, committed(scene)) == (2, {REMOTE[0]: Commit(4)})
     assert "set XDG_STATE_HOME to a writable folder with free space" in ended.stderr
-
-
-def test_where_nothing_is_replaced_nothing_is_kept(move, scene):
-    committed(scene).update({REMOTE[0]: Commit(11), REMOTE[1]: Commit(10)})
-    ended = move()
-    assert (ended.code, "restore the previous offsets" in ended.stderr) == (0, False)
-
-
-def test_where_nothing_was_written_after_all_nothing_is_kept(move, scene, tmp_path):
-    scene.target.groups.denied = set(REMOTE)
-    ended = move()
-    assert (ended.code, "restore the previous offsets" in ended.stderr) == (3, False)
-    assert list((tmp_path / "state" / "mmtool" / "undo").iterdir()) == []
 
 
 def test_where_nobody_knows_what_was_written_all_that_may_be_replaced_is_put_back(undo, scene):
@@ -260,25 +165,6 @@ def test_nor_is_it_what_was_put_back(undo, scene):
 
 
 # --- the last look before the first commit -----------------------------------------------------------------
-
-
-def test_metadata_that_the_target_would_not_take_is_refused_before_anything_is_written(move, scene):
-    place = TopicPartition("orders", 1)
-    read = scene.source.groups.committed["app"]
-    read[place] = replace(read[place], metadata="é" * 4097)
-    ended = move("-o", "json")
-    assert (ended.code, committed(scene)) == (3, {REMOTE[0]: Commit(4)})
-    assert (
-        "the commit of group app for east.orders-1 has 4097 characters of metadata, and west accepts 4096 at most"
-        in ended.stderr
-    )
-
-
-def test_a_missing_right_is_named_before_anything_is_written(move, scene):
-    scene.target.groups.rights_missing = ["READ on topic east.orders"]
-    ended = move()
-    assert (ended.code, committed(scene)) == (9, {REMOTE[0]: Commit(4)})
-    assert "it lacks READ on topic east.orders; no offset was committed" in ended.stderr
 
 
 @pytest.mark.parametrize(

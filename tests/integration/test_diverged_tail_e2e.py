@@ -127,8 +127,6 @@ def prefixed(fleet, tmp_path_factory):
     home.transact(HOME, [b"mirrored, aborted"], commit=False)
     home.mirror(home.out)
     odd_tail(home)
-    create_topic(home.bootstrap(HOME), f"{home.topic}-new", 2)
-    home.produce(HOME, [b"new"] * 6, f"{home.topic}-new")
     return home
 
 
@@ -144,11 +142,6 @@ def test_the_tail_is_what_a_consumer_finds_behind_the_frontier(prefixed):
         assert found.tail.is_final
         assert found.tail.records == len(behind(consumed[partition], found.tail.start))
     assert tails.diverged_records == 3 + 5 + 500
-
-
-def test_a_topic_that_the_mirror_never_had_is_told_apart(prefixed):
-    found = prefixed.tails().of(TopicPartition(f"{prefixed.topic}-new", 0))
-    assert (found.kind, found.tail.records) == (TailKind.NEVER_MIRRORED, 3)
 
 
 def test_the_export_holds_what_a_consumer_reads_byte_for_byte(prefixed, tmp_path):
@@ -211,9 +204,8 @@ def test_what_the_way_back_brought_is_never_taken_for_the_tail(shared):
         assert found.tail.parts == shared.died_with.of(found.place).tail.parts
 
 
-@pytest.mark.parametrize("looked", ["at death", "again"])
-def test_with_one_name_no_position_away_skips_a_record_or_reads_more_again_than_was_said(shared, looked):
-    tails = shared.died_with if looked == "at death" else shared.tails()
+def test_with_one_name_no_position_away_skips_a_record_or_reads_more_again_than_was_said(shared):
+    tails = shared.died_with
     at_home, away = shared.consumed(), shared.consumed(AWAY)
     for place, known in partition_facts(flow_now(shared.out), Direction.REVERSE).items():
         tail, exact = tails.of(place).tail, 0

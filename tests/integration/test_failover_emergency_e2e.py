@@ -38,8 +38,6 @@ PATIENCE_SECONDS = 60
 PARTITIONS, FIRST, BURST = 3, 300, 1_200
 READ = {"slow": (137, 150), "quick": (455, 300), "done": (2 * FIRST, 100)}
 """How many records each application has read when it is looked at, and how many more before the source is lost."""
-PARTIAL, PLACE = ("stays", "early"), 50
-"""Groups that have committed in one partition alone, and where: nobody knows their positions in the others."""
 THROTTLE = "24000"
 BOUND_SECONDS = 10
 PROCESS_SECONDS = 25
@@ -82,28 +80,20 @@ class Lost:
         assert answer.seconds < patience(within), answer.stderr
         return answer
 
-    def emergency(self, *names, execute=False, unknown="leave"):
-        chosen = [word for name in names for word in ("-g", self.groups[name])]
-        consent = ["--accept-data-loss", "--execute", "--yes"] if execute else []
-        return self.run("emergency", *chosen, "--unknown", unknown, *consent)
-
-    def where(self, name):
-        """Where the group stands on the target, by the source's partitions."""
-        found = groups_of(self.target).commits([self.groups[name]])[self.groups[name]]
-        return {(self.remotes[at.topic], at.partition): commit.offset for at, commit in found.items()}
+    def emergency(self, *consent):
+        chosen = [word for group in self.groups.values() for word in ("-g", group)]
+        return self.run("emergency", *chosen, *consent)
 
 
 def told(lost):
-    """Every group's positions are on the target, and the records before those of the partial groups with them."""
+    """Every group's positions are on the target."""
     held = Mm2Topics(lost.bench.flow(lost.properties), target_only=True).checkpoints().checkpoints
     wanted = {name: groups_of(lost.source).commits([name])[name] for name in lost.groups.values()}
-    on_record = all(
+    return all(
         {at: told.pair.upstream for at, told in held.get(name, {}).items()}
         == {at: commit.offset for at, commit in places.items()}
         for name, places in wanted.items()
     )
-    partial = [told.pair.downstream for name in PARTIAL for told in held.get(lost.groups[name], {}).values()]
-    return on_record and partial == [PLACE] * len(PARTIAL)
 
 
 def behind(lost):
@@ -138,9 +128,6 @@ def prepare(lost):
     everywhere = {TopicPartition(topic, n): Commit(0) for topic in lost.topics for n in range(PARTITIONS)}
     for name in READ:
         assert groups_of(lost.source).alter(lost.groups[name], everywhere) == {}
-    for name in PARTIAL:
-        place = TopicPartition(lost.topics[0], 0)
-        assert groups_of(lost.source).alter(lost.groups[name], {place: Commit(PLACE)}) == {}
     read_on(lost, lambda looked_at, _: looked_at)
     wait_until(lambda: told(lost), "checkpoints of every group", PATIENCE_SECONDS)
     fill(lost, BURST, FIRST)
@@ -167,7 +154,7 @@ def lost(bench, tmp_path_factory):
             bench.properties(f"{stem}-.*", **how),
             bench.properties(f"{stem}-.*", **how | gone),
             [f"{stem}-plain", f"{stem}-tx"],
-            {name: f"{stem}-{name}" for name in (*READ, *PARTIAL)},
+            {name: f"{stem}-{name}" for name in READ},
             tmp_path_factory.mktemp("emergency"),
         )
         for topic in found.topics:
@@ -183,8 +170,8 @@ def lost(bench, tmp_path_factory):
 @pytest.fixture(scope="module")
 def moved(lost):
     """The emergency itself, rehearsed and executed."""
-    rehearsal = lost.emergency(*READ)
-    return rehearsal, lost.emergency(*READ, execute=True)
+    rehearsal = lost.emergency()
+    return rehearsal, lost.emergency("--accept-data-loss", "--execute", "--yes")
 
 
 def partitions(answer):
@@ -273,63 +260,6 @@ def test_applications_go_on_skip_nothing_and_read_again_no_more_than_was_said(mo
         f"of {answer.rows[0]['reread_records']} records that might be read again {again_in_all} were, and"
         f" {len(source) - len(target)} of {answer.rows[0]['rpo_records']} are lost"
     )
-
-
-def test_partitions_that_nobody_knows_a_position_of_are_left_or_begin_where_it_is_said(moved, lost):
-    known = (lost.topics[0], 0)
-    answers = {word: lost.emergency("early", unknown=word) for word in ("leave", "earliest", "latest")}
-    for word, answer in answers.items():
-        found = {at[1:]: p for at, p in partitions(answer).items()}
-        assert (answer.code, found.pop(known)["downstream_offset"]) == (0, PLACE)
-        others = {(p["downstream_offset"], p["reason"]) for p in found.values()}
-        if word == "leave":
-            assert others == {(None, "source_unreachable")}
-        elif word == "earliest":
-            assert others == {(0, "")}
-        else:
-            assert all(offset > 0 and reason == "" for offset, reason in others)
-    assert lost.where("early") == {}
-
-
-def test_where_they_begin_is_where_they_are_written(moved, lost):
-    assert lost.emergency("early", execute=True, unknown="earliest").code == 0
-    plain = lost.topics[0]
-    assert lost.where("early") == {(plain, 0): PLACE, (plain, 1): 0, (plain, 2): 0}
-
-
-def test_every_operation_is_on_record_and_shown_as_it_was_told(moved, lost):
-    rehearsal, answer = moved
-    (row,) = answer.rows
-    listed = {one["operation_id"]: one for one in lost.run("list").rows}
-    assert listed[row["operation_id"]]["state"] == "completed"
-    assert rehearsal.rows[0]["operation_id"] not in listed
-    (shown,) = lost.run("show", row["operation_id"]).rows
-    assert {key: shown[key] for key in row} == row
-    assert {step["state"] for step in shown["steps"]} == {"done"}
-
-
-def test_a_group_that_nobody_has_started_is_put_back_and_the_first_failover_stands(moved, lost):
-    _, first = moved
-    ended = lost.emergency("stays", execute=True, unknown="latest")
-    name, ends = ended.rows[0]["operation_id"], end_offsets(lost.target, f"source.{lost.topics[0]}")
-    there = {(lost.topics[0], number): PLACE if number == 0 else end for number, end in ends.items()}
-    assert lost.where("stays") == there
-    assert lost.run("rollback", name).code == 0
-    assert lost.where("stays") == there
-    back = lost.run("rollback", name, "--execute", "--yes")
-    assert (back.code, back.rows[0]["state"], lost.where("stays")) == (0, "rolled_back", {}), back.stderr
-    refused = lost.run("rollback", first.rows[0]["operation_id"], "--execute", "--yes")
-    assert (
-        refused.code,
-        "has since committed other offsets on target, and keeps them" in refused.stderr,
-    ) == (3, True), refused.stderr
-    assert held(lost) == set(lost.topics)
-
-
-def held(lost):
-    fleet, flow = lost.bench.fleet, lost.bench.flow(lost.properties)
-    control = KafkaFlowState(flow.target).control(flow_identity(fleet["source"], fleet["target"]))
-    return set(control.failed_over) & set(lost.topics)
 
 
 def test_not_one_connection_was_attempted_to_the_source_by_any_of_it(moved, lost):

@@ -87,43 +87,6 @@ def test_it_completes_and_proves_that_nothing_is_lost_or_read_again(moved):
     )
 
 
-def test_what_is_reported_is_what_the_target_holds(moved, bench):
-    for group in moved.answer.rows[0]["groups"]:
-        told = {
-            (p["target_topic"], p["partition"]): p["downstream_offset"]
-            for p in group["partitions"]
-            if p["written"]
-        }
-        assert committed(bench.fleet["target"].bootstrap, group["group"]) == told
-
-
-def test_typed_again_it_says_that_the_groups_were_moved_and_changes_nothing(moved, bench, tmp_path):
-    target = bench.fleet["target"].bootstrap
-    groups = list(moved.groups.values())
-    before = [committed(target, group) for group in groups]
-    line = ["failover", "planned", "-c", str(moved.properties), *_named(moved), "-o", "json"]
-    again = run_mmtool(tmp_path / "twice", *line, "--execute", "--yes")
-    identity = moved.answer.rows[0]["operation_id"]
-    assert (again.code, [row["operation_id"] for row in again.rows]) == (0, [identity]), again.stderr
-    assert f"nothing was changed: operation {identity} has already moved " in again.stderr
-    assert [committed(target, group) for group in groups] == before
-
-
-def test_afterwards_the_translation_of_every_commit_is_the_same(moved, bench, tmp_path):
-    line = ["translate-offsets", "-c", str(moved.properties), *_named(moved), "-o", "json"]
-    translated = run_mmtool(tmp_path / "again", *line)
-    expected = {
-        (group["group"], p["topic"], p["partition"]): (p["upstream_offset"], p["downstream_offset"])
-        for group in moved.answer.rows[0]["groups"]
-        for p in group["partitions"]
-    }
-    found = {
-        (row["group"], row["topic"], row["partition"]): (row["upstream_offset"], row["downstream_offset"])
-        for row in translated.rows
-    }
-    assert (translated.code, found) == (0, expected), translated.stderr
-
-
 def test_the_way_back_leads_to_where_the_same_records_are_next(moved, bench, tmp_path):
     """Not the same offsets: behind the last record there are markers, which hold nothing to read."""
     line = ["translate-offsets", "-c", str(moved.properties), *_named(moved), "--reverse", "-o", "json"]

@@ -10,14 +10,11 @@ from collections import Counter
 
 import pytest
 
-from kit.bench import Bench
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner
 from kit.processes import run_mmtool
 from kit.streams_app import counting_by_key
 from mmtool.config import load_settings
-from mmtool.lab.cluster import Cluster
-from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
@@ -110,37 +107,13 @@ def test_while_it_runs_it_is_told_that_its_members_stay_after_a_clean_close(word
     assert "Kafka Streams members stay until session.timeout.ms" in words.running.stderr
 
 
-def assert_refused_without_state(mmtool, words, properties, why):
-    """Rehearsed and executed; what is allowed is rehearsed alone."""
-    line = ("failover", "planned", "-c", properties, "-g", words.name, "-o", "json")
-    for answer in (mmtool(*line), mmtool(*line, "--execute", "--yes")):
-        (error,) = json.loads(answer.stdout)["errors"]
-        assert (answer.code, error["code"]) == (3, "state_not_mirrored"), answer
-        assert why in error["message"]
-    allowed = mmtool(*line, "--without-state")
-    assert (allowed.code, "without its state" in allowed.stderr) == (0, True), allowed
-
-
 def test_without_its_changelog_it_is_refused_and_moved_only_when_that_is_allowed(mmtool, words, bench):
-    properties = bench.properties(words.input, **IDENTITY)
-    assert_refused_without_state(
-        mmtool, words, properties, f"{words.changelog} (topics: not matched by {words.input})"
-    )
-
-
-def test_under_other_names_on_a_target_without_its_changelog_it_is_refused(mmtool, words, bench, tmp_path):
-    with Cluster("target", tmp_path / "target") as target:
-        other = Bench(Fleet([bench.fleet["source"], target]), tmp_path)
-        assert_refused_without_state(
-            mmtool, words, other.properties(f"{words.name}-.*"), f"(mirrored as source.{words.changelog})"
-        )
-
-
-def test_under_other_names_than_it_was_mirrored_it_is_refused(mmtool, words, bench):
-    properties = bench.properties(f"{words.name}-.*")
-    answer = mmtool("failover", "planned", "-c", properties, "-g", words.name, "-o", "json")
+    line = ("failover", "planned", "-c", bench.properties(words.input, **IDENTITY), "-g", words.name)
+    answer = mmtool(*line, "--execute", "--yes", "-o", "json")
     (error,) = json.loads(answer.stdout)["errors"]
-    assert (answer.code, error["code"]) == (3, "names_changed"), answer
+    assert (answer.code, error["code"]) == (3, "state_not_mirrored"), answer
+    assert f"{words.changelog} (topics: not matched by {words.input})" in error["message"]
+    assert mmtool(*line, "--without-state").code == 0
 
 
 def test_after_a_planned_failover_every_count_goes_on(words, tmp_path):
@@ -198,19 +171,3 @@ def test_the_topics_of_foreign_key_joins_are_state_and_a_name_alone_is_no_applic
     assert mmtool("failover", "planned", "-c", whole, "-g", app, "-o", "json").code == 0
     answer = mmtool("failover", "planned", "-c", whole, "-g", plain, "-o", "json")
     assert answer.code == 0, answer
-
-
-def test_an_emergency_says_how_far_the_changelog_is_from_the_offsets(mmtool, words, bench):
-    """The last test of this file: what it has counted at home since is mirrored once more."""
-    flow = ("-s", "source", "-t", "target")
-    assert bench.catch_up(words.properties, *flow).code == 0
-    patient = words.properties.with_name("patient.properties")  # an end that was seen counts for so long
-    patient.write_text(f"{words.properties.read_text()}\nemit.checkpoints.interval.seconds = 600\n")
-    answer = mmtool("failover", "emergency", *flow, "-c", patient, "-g", words.name, "-o", "json")
-    assert answer.code == 0, answer.stderr
-    (state,) = answer.rows[0]["state_topics"]
-    assert (state["topic"], state["records_behind"]) == (words.changelog, 0)
-    assert (
-        f"state of {words.name}: target holds every record of {words.changelog} that source was seen to hold"
-        in answer.stderr
-    )

@@ -101,6 +101,8 @@ class FakeFences:
         )
 
     def acls(self) -> AclFacts:
+        if self.cluster.failure is not None:
+            raise self.cluster.failure
         return AclFacts(
             UNKNOWN if self.rules is None else frozenset(self.rules),
             frozenset({self.own} if self.own_known else ()),

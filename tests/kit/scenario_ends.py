@@ -25,6 +25,10 @@ def differences(end: End, answer: Answer) -> list[str]:
     """What is not as it has to be, in sentences."""
     if end.code is None:
         return []  # whoever is killed says nothing; what stands afterwards tells
+    if end.prints is not None:
+        right = (answer.code, answer.stdout) == (end.code, end.prints)
+        wrong = [] if right else [f"it ended with {answer.code} and {answer.stdout!r}, not {end.prints!r}"]
+        return wrong + [f"it does not say {words!r}" for words in end.says if words not in answer.stderr]
     document = json.loads(answer.stdout)
     return [
         *_code(end, answer, document),
@@ -34,9 +38,9 @@ def differences(end: End, answer: Answer) -> list[str]:
 
 
 def _code(end: End, answer: Answer, document: Mapping[str, Any]) -> Iterable[str]:
-    errors = [error["code"] for error in document["errors"]]
-    if (answer.code, errors) != (end.code, [end.error] if end.error else []):
-        yield f"it ended with {answer.code} and {errors}, not {end.code} and {end.error!r}: {document['errors']}"
+    errors = tuple(error["code"] for error in document["errors"])
+    if (answer.code, errors) != (end.code, end.errors):
+        yield f"it ended with {answer.code} and {errors}, not {end.code} and {end.errors}: {document['errors']}"
 
 
 def _words(end: End, answer: Answer, document: Mapping[str, Any]) -> Iterable[str]:
@@ -87,6 +91,6 @@ def standing_differences(expected: SceneState, found: SceneState) -> list[str]:
     """What does not stand as it has to, in sentences."""
     return [
         f"{key} afterwards: {getattr(found, key)}, not {getattr(expected, key)}"
-        for key in ("commits", "failed_over", "moved", "operations")
-        if getattr(found, key) != getattr(expected, key)
+        for key in ("commits", "failed_over", "moved", "operations", "rules", "exported", "marked_by")
+        if getattr(expected, key) not in (None, getattr(found, key))
     ]

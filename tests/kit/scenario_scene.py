@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from kit.fences import SUPER_USER
 from kit.maps import position_of
 from kit.one_name import OneName
 from kit.operations import FakeJournal, KilledError
-from kit.scenarios import SIDES, SceneState, commits_of, place_of
+from kit.scenarios import SceneState, commits_of, place_of, rule_of
 from kit.scene import Scene
-from kit.tables import ScenarioError, Table
+from kit.tables import ScenarioError
 from kit.there_and_back import ThereAndBack
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError, UnreachableError
+from mmtool.failover.diverged_tail.tail_file import exported_records
 from mmtool.failover.operation.records import recorded
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.groups.facts import Member
-from mmtool.plan.records.documents import State
+from mmtool.plan.records.documents import CommitRatesRecord, PauseRecord, State
 from mmtool.plan.records.journal import Entry, Kind
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.translation.lockstep import Seen
-from mmtool.translation.types import TopicId
+from mmtool.translation.types import UNKNOWN, ClusterId, TopicId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from kit.clusters import FakeCluster
+    from kit.fences import FakeFences
     from kit.scenarios import GroupSaid, Happening, PartitionSaid, SideSaid, Situation
     from mmtool.errors import MmtoolError
     from mmtool.kafka.ports import Problem
@@ -35,9 +39,9 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicPartition
 
 _SCENES: dict[str, type[Scene]] = {"": Scene, "prefixed": ThereAndBack, "identical": OneName}
-_DRAINS: dict[str, MmtoolError] = {
-    "late": GateError(
-        "flow east->west did not mirror the remaining records within 8 s",
+_DRAINS: dict[str, MmtoolError | Callable[[float | None], MmtoolError]] = {
+    "late": lambda seconds: GateError(
+        f"flow east->west did not mirror the remaining records within {seconds and round(seconds)} s",
         remedy="give --timeout more",
     ),
     "halted": RefusedError(
@@ -77,7 +81,8 @@ class ScenarioScene:
     @classmethod
     def of(cls, situation: Situation, directory: Path) -> ScenarioScene:
         """Everything as the situation says."""
-        made = cls(_SCENES[situation.home_again](directory, situation.properties), situation)
+        properties = situation.properties.replace("DIR", str(directory))
+        made = cls(_SCENES[situation.home_again](directory, properties), situation)
         for topic, partitions in situation.topics.items():
             made.scene.has(topic, *(said.source[1] for said in partitions))
             for said in partitions:
@@ -88,11 +93,16 @@ class ScenarioScene:
         made._keep()
         for side, cluster in made.sides.items():
             made._trouble(cluster, situation.sides[side])
+            _guard(made.acls[side], situation.sides[side])
         return made
 
     @property
     def sides(self) -> dict[str, FakeCluster]:
         return {"source": self.scene.source, "target": self.scene.target}
+
+    @property
+    def acls(self) -> dict[str, FakeFences]:
+        return {"source": self.scene.fences, "target": self.scene.acls}
 
     def begin(self) -> None:
         """The next command is about to run."""
@@ -113,6 +123,13 @@ class ScenarioScene:
             frozenset(self.scene.marks.failed_over),
             frozenset(self.scene.marks.moved),
             tuple(one.state for one in recorded(self._entries())),
+            {side: frozenset(acls.rules or ()) for side, acls in self.acls.items()},
+            tuple(
+                found.record.offset
+                for file in sorted(self.scene.config.parent.glob("**/mmtool-diverged-*.jsonl"))
+                for found in exported_records(file)
+            ),
+            {topic: mark.operation_id for topic, mark in self.scene.state.view.failed_over.items()},
         )
 
     def check_all_happened(self) -> None:
@@ -134,19 +151,32 @@ class ScenarioScene:
         scene.source.logs[said.place] = Bounds(*said.source)
         remote = type(said.place)(scene.settings.remote_topic(topic), number)
         if said.runs is not None:
+            seen_ms, end = int((time.time() - said.seen_seconds_ago) * 1000), said.seen_end
             scene.mirrored(
-                topic, number, said.runs, said.frontier, start=said.began, source_end=said.seen_end
+                topic, number, said.runs, said.frontier, start=said.began, source_end=end, seen_ms=seen_ms
             )
-        if said.halted:
-            halted = position_of(
-                said.place, scene.source.ids[topic], said.frontier, said.seen_end, State.HALTED
-            )
-            scene.state.view.apply(halted.key, halted.encode(), 0)
+        if said.halted or said.running:
+            state = State.HALTED if said.halted else State.RUNNING
+            stored = position_of(said.place, scene.source.ids[topic], said.frontier, said.seen_end, state)
+            stored = replace(stored, target_topic=remote.topic)
+            scene.state.view.apply(stored.key, stored.encode(), 0)
         if said.syncs:
             scene.mirrored_by_mm2(topic, number, said.target_end or 0, *said.syncs)
+        if said.mm2_copied is not None:
+            seen = [n for n in range(*said.source) if n not in said.deleted]
+            scene.holds(scene.source, topic, [(n, str(n)) for n in seen])
+            self._copy(said, said.mm2_copied)
+            scene.copying = [partial(self._copy, said, until) for until in said.mm2_goes_on]
         stands = scene.target.logs[remote]
         end = stands.log_end if said.target_end is None else said.target_end
         scene.target.logs[remote] = Bounds(said.target_start, end)
+
+    def _copy(self, said: PartitionSaid, until: int) -> None:
+        topic, number = said.place
+        syncs = [(n, n) for n in range(0, until, 100)]
+        self.scene.mirrored_by_mm2(topic, number, until, *syncs)
+        remote = self.scene.settings.remote_topic(topic)
+        self.scene.holds(self.scene.target, remote, [(n, str(n)) for n in range(until)])
 
     def _group(self, said: GroupSaid) -> None:
         for side, cluster in self.sides.items():
@@ -159,15 +189,28 @@ class ScenarioScene:
             self.scene.told_of(
                 said.name, place, pair, at_ms=at_ms, by_mm2=said.by_mm2, metadata=said.metadata
             )
+        if said.rates:
+            by_topic: dict[str, dict[str, int]] = {}
+            for (topic, number), rate in said.rates.items():
+                by_topic.setdefault(topic, {})[str(number)] = rate * 1000
+            rates = CommitRatesRecord(said.name, by_topic)
+            self.scene.state.view.apply(rates.key, rates.encode(), 0)
+        if said.streams:
+            self.scene.runs_streams(said.name)
 
     def _marks(self) -> None:
         at_ms, before = int(time.time() * 1000), "20260101T000000Z-abcdef"
+        paused = {topic: self.scene.source.ids[topic] for topic in self.situation.paused}
         self.scene.state.marked(
             *(
                 FailedOverRecord(name, True, before, "bob@host-2", at_ms)
                 for name in self.situation.failed_over
             ),
             *(MovedGroupRecord(name, True, before, "bob@host-2", at_ms) for name in self.situation.moved),
+            *(
+                PauseRecord(source_id, topic, paused=True, by="bob@host-2", since_ms=0, reason="")
+                for topic, source_id in paused.items()
+            ),
         )
 
     def _trouble(self, cluster: FakeCluster, said: SideSaid) -> None:
@@ -175,13 +218,16 @@ class ScenarioScene:
             del cluster.ids[topic]
             for place in [place for place in cluster.logs if place.topic == topic]:
                 del cluster.logs[place]
-        cluster.ids |= {topic: TopicId(f"id-again-{topic}") for topic in said.made_again}
+        _make_again(cluster, said.made_again)
         cluster.groups.rights_missing, cluster.groups.denied = list(said.rights_missing), set(said.denied)
         cluster.contents |= {
             place: [Seen(offset, text.encode(), 0) for offset, text in of]
             for place, of in said.records.items()
         }
         cluster.metadata_max = said.longest_metadata
+        cluster.groups.hidden = {group: UnreachableError(why) for group, why in said.hides.items()}
+        cluster.groups.others = dict(said.others)
+        cluster.unanswered = {place: UnreachableError(f"{place} has no leader") for place in said.leaderless}
         if said.unreachable:
             self._away(cluster, said.unreachable)
 
@@ -216,15 +262,22 @@ class ScenarioScene:
                 self._happen(one)
 
     def _happen(self, one: Happening) -> None:
+        if one.kind in _ON_SIDES:
+            for side, how in one.how.items():
+                _ON_SIDES[one.kind](self.sides[side], how)
+            return
         ways: dict[str, Callable[[], None]] = {
             "killed": lambda: _throw(KilledError()),
             "interrupted": lambda: _throw(KeyboardInterrupt()),
             "unreachable": lambda: self._leave(one.how),
             "answers_again": lambda: self._back(self.sides[one.how]),
-            "commits": lambda: self._each(one, self._commits),
-            "joins": lambda: self._each(one, self._joins),
-            "granted": lambda: self._grant(self.sides[one.how]),
+            "granted": lambda: self._repair(self.sides[one.how]),
             "grows": lambda: self._grow(one.how),
+            "produces": lambda: self._produce(one.how),
+            "allows": lambda: self._allow(one.how),
+            "properties": lambda: self.scene.configure(one.how),
+            "journal_fails": lambda: self._silence(one.how),
+            "marks_fail": lambda: setattr(self.scene.marks, "failure", UnreachableError(one.how)),
         }
         if one.kind not in ways:
             raise ScenarioError(f"nobody knows how {one.kind} happens")
@@ -235,32 +288,64 @@ class ScenarioScene:
             self._away(self.sides[side], sentence)
 
     def _grow(self, ends: Mapping[str, int]) -> None:
+        """A partition that is not there yet is added, as the mirror does on the target."""
         for at, end in ends.items():
-            self.scene.source.logs[place_of(at)] = Bounds(0, end)
+            place = place_of(at)
+            remote = place._replace(topic=self.scene.settings.remote_topic(place.topic))
+            self.scene.target.logs.setdefault(remote, Bounds(0, 0))
+            self.scene.source.logs[place] = Bounds(0, end)
 
-    def _each(self, one: Happening, do: Callable[[FakeCluster, str, object], object]) -> None:
-        said = Table(one.kind, one.how)
-        for side in SIDES:
-            for group, of in said.take(side, {}).items():
-                do(self.sides[side], group, of)
-        said.close()
+    def _produce(self, counts: Mapping[str, int]) -> None:
+        """By a super user, whom no rule holds."""
+        for at, count in counts.items():
+            assert self.scene.fences.produce(SUPER_USER, place_of(at), 7, count) == ""
 
-    @staticmethod
-    def _commits(cluster: FakeCluster, group: str, of: object) -> None:
-        assert isinstance(of, dict)
-        cluster.groups.committed.setdefault(group, {}).update(commits_of(of))
+    def _allow(self, rules: Sequence[str]) -> None:
+        assert self.scene.fences.rules is not None
+        self.scene.fences.rules.update(map(rule_of, rules))
 
-    @staticmethod
-    def _joins(cluster: FakeCluster, group: str, of: object) -> None:
-        cluster.groups.members[group] = (_member(str(of)),)
+    def _silence(self, why: str) -> None:
+        self.scene.journal.failure = self.scene.marks.failure = UnreachableError(why)
 
-    @staticmethod
-    def _grant(cluster: FakeCluster) -> None:
+    def _repair(self, cluster: FakeCluster) -> None:
+        """Whatever stood in a failover's way is gone."""
         cluster.groups.rights_missing, cluster.groups.denied = [], set()
+        for acls in self.acls.values():
+            acls.undeletable = set()
+        self.scene.draining = self.scene.lock.failure = None
 
     def _back(self, cluster: FakeCluster) -> None:
         cluster.failure = cluster.groups.failure = None
         self.scene.journal.failure = self.scene.marks.failure = None
+
+
+def _commit(cluster: FakeCluster, commits: Mapping[str, Any]) -> None:
+    for group, of in commits.items():
+        cluster.groups.committed.setdefault(group, {}).update(commits_of(of))
+
+
+def _make_again(cluster: FakeCluster, topics: Sequence[str]) -> None:
+    cluster.ids |= {topic: TopicId(f"id-again-{topic}") for topic in topics}
+
+
+_ON_SIDES: dict[str, Callable[[FakeCluster, Any], None]] = {
+    "commits": _commit,
+    "joins": lambda cluster, who: cluster.groups.members.update(
+        {group: (_member(client_id),) for group, client_id in who.items()}
+    ),
+    "rights_missing": lambda cluster, names: setattr(cluster.groups, "rights_missing", names),
+    "denies": lambda cluster, places: setattr(cluster.groups, "denied", set(map(place_of, places))),
+    "made_again": _make_again,
+    "is_cluster": lambda cluster, name: setattr(cluster, "cluster_id", ClusterId(name)),
+}
+"""What happens to one cluster, or to both."""
+
+
+def _guard(acls: FakeFences, said: SideSaid) -> None:
+    acls.rules = None if said.acls == "absent" else set(said.rules)
+    acls.undeletable = set(said.stuck)
+    acls.may_alter = said.acls != "read_only"
+    acls.allows_unruled = UNKNOWN if said.acls == "first_locks_out" else False
 
 
 def _throw(error: BaseException) -> None:

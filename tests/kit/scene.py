@@ -18,7 +18,8 @@ from mmtool.failover.fence.steps import FenceAsked
 from mmtool.failover.modes.cutover import Attempt, Clock, OperationContext
 from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Journalist
-from mmtool.failover.operation.records import fences_standing, recorded
+from mmtool.failover.operation.records import fences_standing, in_journal_order, recorded
+from mmtool.failover.operation.recovery import rehearse_taking_back
 from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.target_only import TargetSide
 from mmtool.insight.translation import look
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.operation.recovery import RollbackPlan
+    from mmtool.failover.operation.states import Event
     from mmtool.plan.failover.acl_promotion import Promotion
 
 PROPERTIES = """\
@@ -69,11 +72,16 @@ class Scene:
         self.state = FakeFlowState()
         self.mm2 = FakeSynced()
         self.drained: list[Mapping[TopicPartition, UpstreamOffset]] = []
-        self.draining: MmtoolError | None = None
+        self.draining: MmtoolError | Callable[[float | None], MmtoolError] | None = None
         self.copying: list[Callable[[], None]] = []
         self._shipped: dict[TopicPartition, list[tuple[int, int, int]]] = {}
         self.journal, self.marks, self.lock = FakeJournal(), FakeMarks(self.state), FakeLock()
         self.fences, self.acls = FakeFences(self.source), FakeFences(self.target)
+
+    def configure(self, extra: str) -> None:
+        """The operator adds lines to the properties file."""
+        self.config.write_text(f"{self.config.read_text(encoding='utf-8')}\n{extra}\n", encoding="utf-8")
+        self.settings = load_settings(self.config, {}).flows[0]
 
     @property
     def clusters(self) -> FlowClusters:
@@ -236,7 +244,7 @@ class Scene:
             RefusedError: A topic has failed over, or is paused.
             MmtoolError: ``draining``.
         """
-        del flow, timeout_seconds
+        del flow
         behind = {place: offset for place, offset in until.items() if not self._reached(place, offset)}
         for topic in sorted({place.topic for place in behind}):
             hold = self.state.view.holds.of(self.source.ids[topic], topic)
@@ -244,7 +252,7 @@ class Scene:
                 why = f"the remaining records of {hold.what} cannot be mirrored: {hold.reason}"
                 raise RefusedError(why, remedy=hold.remedy, code=hold.state)
         if self.draining is not None:
-            raise self.draining
+            raise self._late(timeout_seconds)
         self.drained.append(dict(until))
         for place, offset in behind.items():
             self._catch_up(place, offset)
@@ -257,14 +265,38 @@ class Scene:
         Raises:
             MmtoolError: ``draining``.
         """
-        del flow, timeout_seconds
+        del flow
         while left := missing():
             if self.draining is not None:
-                raise self.draining
+                raise self._late(timeout_seconds)
             if not self.copying:
                 break
             self.copying.pop(0)()
         return left
+
+    def taking_back(
+        self, one: Recorded, event: Event, cluster: FakeCluster | None = None, *, beside_others: bool = True
+    ) -> Callable[[], RollbackPlan]:
+        """What somebody else looks at who cancels an operation or rolls it back; asked each time.
+
+        Args:
+            one: The operation.
+            event: Which of both.
+            cluster: Where the groups' offsets are put back; the target where nothing is said.
+            beside_others: Whether the other operations on record are looked at as well.
+        """
+
+        def rehearse() -> RollbackPlan:
+            identity = FlowIdentity(self.source.cluster_id, self.target.cluster_id, "east", "west")
+            others = in_journal_order(self.journal.entries()) if beside_others else ()
+            at = cluster or self.target
+            return rehearse_taking_back(one, event, at, self.state, identity, "bob@host-2", 0, others=others)
+
+        return rehearse
+
+    def _late(self, timeout_seconds: float | None) -> MmtoolError:
+        assert self.draining is not None
+        return self.draining(timeout_seconds) if callable(self.draining) else self.draining
 
     def _reached(self, place: TopicPartition, goal: int) -> bool:
         known = self.state.stored.get((self.source.ids[place.topic], place.partition))

@@ -19,6 +19,9 @@ class Table:
         self.where = where
         self._left = dict(values)
 
+    def __contains__(self, key: str) -> bool:
+        return key in self._left
+
     def take(self, key: str, default: Any = None) -> Any:
         """A value; ``default`` where the file has none."""
         return self._left.pop(key, default)

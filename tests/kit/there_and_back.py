@@ -57,6 +57,10 @@ class ThereAndBack(Scene):
         self.commits(app, "orders", 4, cluster=self.target)
         self.commits(late, "east.orders", 7, cluster=self.target)
 
+    def configure(self, extra: str) -> None:
+        super().configure(extra)
+        self.back_settings = load_settings(self.config, {}).one("west", "east")
+
     @property
     def both(self) -> BothWays:
         """Both flows, asked now."""
@@ -73,6 +77,8 @@ class ThereAndBack(Scene):
         if flow.source.alias == "east":
             super().drain(flow, until, timeout_seconds)
             return
+        if self.draining is not None:
+            raise self._late(timeout_seconds)
         self.drained.append(dict(until))
         for place, offset in until.items():
             self._bring_home(place, int(offset))

@@ -17,6 +17,7 @@ def stage(tmp_path, monkeypatch):
         stage = ScenarioScene.of(situation, tmp_path)
         wire_failovers(stage.scene, lambda name, value: monkeypatch.setattr(f"mmtool.{name}", value))
         monkeypatch.setattr("mmtool.runtime.process.operator", lambda: "ann@host-1")
+        monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
         return stage
 
     return made

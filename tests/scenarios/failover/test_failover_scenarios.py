@@ -1,5 +1,6 @@
 """A folder per case, as `kit.scenarios` reads it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -8,27 +9,41 @@ from kit.scenario_ends import differences, operation_of, standing_differences
 from kit.scenarios import read_scenario
 from kit.tables import ScenarioError
 
+_NAME = re.compile(r"\b(OPERATION\d?|FILE|PAGE|DIR|KEPT)\b")
 FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/situation.toml"))
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_it_ends_as_the_operator_was_told(folder, stage, typed, tmp_path):
     scenario = read_scenario(folder)
-    there, operation = stage(scenario.situation), "OPERATION"
-    before, found = there.standing(), []
+    there, kept = stage(scenario.situation), tmp_path / "state" / "mmtool" / "undo"
+    for name, content in scenario.situation.files.items():
+        (tmp_path / name).write_text(content.replace("DIR", str(tmp_path)), encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    before, found, page = there.standing(), [], tmp_path / "page.md"
+    names = {
+        "OPERATION": "OPERATION",
+        "FILE": str(tmp_path / "plan.json"),
+        "PAGE": str(page),
+        "KEPT": str(kept),
+        "DIR": str(tmp_path),
+    }
     for number, (words, end) in enumerate(zip(scenario.commands, scenario.ends, strict=True), 1):
-        meant = {"OPERATION": operation, "FILE": str(tmp_path / "plan.json")}
-        tool, *arguments = [meant.get(word, word) for word in words]
+        tool, *arguments = [_NAME.sub(lambda found: names[found[0]], word) for word in words]
         assert tool == "mmtool"
         there.begin()
-        answer = typed([*arguments, "-c", str(there.scene.config), "-o", "json"])
+        output = ["-o", "json"] if end.prints is None else []
+        answer = typed([*arguments, "-c", str(there.scene.config), *output])
         there.end()
-        operation = operation_of(answer) or operation
+        if begun := operation_of(answer):
+            names.update({"OPERATION": begun, f"OPERATION{number}": begun})
+        names["KEPT"] = str(next(kept.glob("*"), kept))
         found += [f"command {number}: {difference}" for difference in differences(end, answer)]
         if end.code is None and answer.code != "killed":
             found.append(f"command {number} lived on")
+        found += [f"the page does not say {words!r}" for words in end.page if words not in page.read_text()]
     there.check_all_happened()
-    found += standing_differences(scenario.expected(before), there.standing())
+    found += standing_differences(scenario.expected(before, names), there.standing())
     assert not found, "\n".join(found)
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from kit.clusters import FakeCluster
 from kit.fences import FakeFences
-from mmtool.errors import PartlyAppliedError
+from mmtool.errors import PartlyAppliedError, RefusedError
 from mmtool.failover.fence.promotion import do, undo
 from mmtool.plan.failover.acl_promotion import Promotion
 from mmtool.plan.failover.acl_rules import Binding
@@ -32,3 +32,11 @@ def test_acls_that_stay_are_listed_with_the_command_that_removes_them(stuck, cha
         change(stuck, Promotion(is_asked_for=True, acls=(MAY,), withdraws=withdraws))
     assert error.value.remedy.startswith(again)
     assert "kafka-acls.sh" in error.value.remedy
+
+
+def test_one_that_cannot_be_created_takes_the_others_back():
+    other = MAY._replace(name="bills")
+    fences = FakeFences(FakeCluster("west", ClusterId("west-id")), stubborn={MAY})
+    with pytest.raises(RefusedError, match="ALLOW WRITE on topic orders for User:alice"):
+        do(fences, Promotion(is_asked_for=True, acls=(MAY, other)))
+    assert fences.rules == set()

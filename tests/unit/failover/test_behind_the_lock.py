@@ -14,18 +14,16 @@ from mmtool.failover.modes.release import rehearse_release, release
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
+from mmtool.failover.operation.recovery import roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
-from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.translation.types import ClusterId, TopicPartition
+from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.long
 
 REMOTE = TopicPartition("east.orders", 0)
-IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
 
 
 @pytest.fixture
@@ -50,13 +48,7 @@ def taking_back(scene, name, meanwhile):
     """Rolled back by somebody who agrees to what was seen before something else came."""
     (one,) = [one for one in recorded(scene.journal.entries()) if one.operation_id == name]
     context, log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
-
-    def rehearse():
-        others = recorded(scene.journal.entries())
-        return rehearse_taking_back(
-            one, Event.ROLL_BACK, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=others
-        )
-
+    rehearse = scene.taking_back(one, Event.ROLL_BACK)
     assert rehearse().refusal is None
     meanwhile()
     return lambda: take_back(rehearse, context, log)
@@ -122,9 +114,7 @@ def test_who_was_frozen_while_taking_back_takes_nothing_from_whoever_came_meanwh
         there.extend(everything(scene))
 
     def rehearse():
-        seen = rehearse_taking_back(
-            one, Event.ROLL_BACK, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=[one]
-        )
+        seen = scene.taking_back(one, Event.ROLL_BACK, beside_others=False)()
         write = seen.undoing.write
         if behind == "its look":
             frozen()
@@ -260,13 +250,7 @@ def resumed_and_gone_on(scene, name):
 def cancelled(scene, name):
     one = on_record(scene, name)
     context, log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
-    take_back(
-        lambda: rehearse_taking_back(
-            one, Event.CANCEL, scene.target, scene.state, IDENTITY, "bob@host-2", 0, others=()
-        ),
-        context,
-        log,
-    )
+    take_back(scene.taking_back(one, Event.CANCEL, beside_others=False), context, log)
 
 
 @pytest.mark.parametrize(

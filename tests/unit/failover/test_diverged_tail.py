@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import stat
 from dataclasses import replace
-from hashlib import sha256
 
 import pytest
 from hypothesis import given
@@ -219,20 +218,6 @@ def test_the_file_is_its_owner_s_alone_and_nothing_else_is_left(case, tmp_path):
     case.exported(folder / "tail.jsonl")
     (file,) = folder.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-
-
-def test_the_digest_of_a_partition_is_that_of_its_lines(case, tmp_path):
-    case.holds(data(0, 10), data(10, 2), end=12)
-    path = tmp_path / "tail.jsonl"
-    (partition,) = case.exported(path).partitions
-    lines = [line for line in path.read_bytes().splitlines(keepends=True) if b'"offset"' in line]
-    assert partition.sha256 == sha256(b"".join(lines)).hexdigest()
-
-
-def test_records_that_came_from_the_target_are_not_exported(case, tmp_path):
-    case.holds(data(0, 10), data(10, 2), data(12, 5, pid=WEST), data(17, 1), end=18)
-    case.exported(tmp_path / "tail.jsonl")
-    assert [row.record.offset for row in exported_records(tmp_path / "tail.jsonl")] == [10, 11, 17]
 
 
 def test_an_export_that_exists_is_never_replaced(case, tmp_path):

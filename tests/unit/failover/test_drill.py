@@ -2,15 +2,10 @@
 
 import pytest
 
-from kit.operations import lines_of
 from kit.scene import Scene
-from mmtool.errors import GateError, RefusedError, UnreachableError
-from mmtool.failover.modes.drill import NoLock, drilled_row, emergency_now, execute, rehearse
-from mmtool.failover.operation.recovery import find, require
-from mmtool.failover.operation.states import Event
-from mmtool.failover.report.report import ways_on
+from mmtool.errors import UnreachableError
+from mmtool.failover.modes.drill import execute, rehearse
 from mmtool.kafka.errors import Problem
-from mmtool.plan.failover.steps import ORDER, Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member, select_groups
 
 APP = GroupSelection(("app",))
@@ -33,20 +28,11 @@ def scene(tmp_path):
 
 @pytest.fixture
 def ran(scene):
-    def run(drain=None):
+    def run():
         rehearsal = rehearse(scene.look(), APP)
-        context, journalist = scene.context(rehearsal)
-        port = scene if drain is None else type("Port", (), {"drain": staticmethod(drain)})
-        return execute(rehearsal, port, context, journalist)
+        return execute(rehearsal, scene, *scene.context(rehearsal))
 
     return run
-
-
-def test_a_drill_goes_the_whole_path_beside_a_group_that_is_at_work(scene, ran):
-    drilled = ran()
-    assert drilled.operation.error is None
-    assert [step.name for step in drilled.rehearsal.plan.steps] == list(ORDER[Mode.DRILL])
-    assert (drilled.cutover.figures.rpo_records, drilled.cutover.figures.reread_records) == (0, 0)
 
 
 def test_nothing_is_written_for_the_group_itself_and_its_shadow_is_gone_afterwards(scene, ran):
@@ -74,15 +60,6 @@ def test_records_behind_the_offset_are_read_on_both_sides(ran):
     assert ran().records_read == 8
 
 
-def test_other_records_behind_the_offset_are_seven_and_the_shadow_is_gone_all_the_same(scene, ran):
-    foreign = [(n, "foreign" if n == 17 else content) for n, content in enumerate(CONTENTS)]
-    scene.holds(scene.target, "east.orders", foreign)
-    drilled = ran()
-    assert (drilled.operation.error.exit_code, drilled.operation.error.code) == (7, "check_failed")
-    assert drilled.operation.sentence == "every offset is written and was read back; a later step failed"
-    assert not [name for name in scene.target.groups.listing().consumers if "drill" in name]
-
-
 def test_shadows_that_cannot_be_deleted_are_said_with_the_way_and_do_not_hide_what_ended_it(
     scene, ran, capsys
 ):
@@ -107,44 +84,3 @@ def test_shadows_that_cannot_be_deleted_are_said_with_the_way_and_do_not_hide_wh
     said = capsys.readouterr().err
     assert "the copies of 1 group could not be deleted on west" in said
     assert f"mmtool failover rollback {drilled.rehearsal.plan.operation_id} -c FILE --execute" in said
-
-
-def test_a_drill_that_ended_on_its_way_is_drilled_again_and_not_taken_up(scene, ran):
-    foreign = [(n, "foreign" if n == 17 else content) for n, content in enumerate(CONTENTS)]
-    scene.holds(scene.target, "east.orders", foreign)
-    drilled = ran()
-    found = find(scene.journal, drilled.rehearsal.plan.operation_id)
-    with pytest.raises(RefusedError, match="is a drill, and drills are not resumed") as refused:
-        require(found, Event.RESUME)
-    assert "failover rollback" in refused.value.remedy
-    assert lines_of(ways_on(found.operation)).startswith(
-        "delete the copies of the groups:\nmmtool failover rollback"
-    )
-    assert "resume" not in lines_of(ways_on(found.operation))
-
-
-def test_what_an_emergency_would_have_cost_is_told_beside_it(scene, ran):
-    costs = emergency_now(scene.side, APP)
-    row = drilled_row(ran(), costs)
-    assert (row["lag_records_before"], row["emergency_rpo_records"], row["records_read"]) == (5, 5, 8)
-    assert (row["mode"], row["state"], row["rpo_records"]) == ("drill", "completed", 0)
-
-
-def test_a_drain_that_takes_too_long_ends_it_with_nothing_written(scene, ran):
-    def drain(*_):
-        raise GateError("not within 8 s")
-
-    drilled = ran(drain)
-    assert (drilled.operation.error.exit_code, scene.target.groups.committed) == (4, {})
-
-
-def test_a_drill_keeps_no_real_operation_out():
-    lock = NoLock()
-    lock.join()
-    lock.hold()
-    lock.leave()
-
-
-def test_a_rehearsal_changes_nothing(scene):
-    rehearse(scene.look(), APP)
-    assert (scene.target.groups.committed, scene.drained, scene.journal.stored) == ({}, [], {})

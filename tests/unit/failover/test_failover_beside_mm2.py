@@ -4,9 +4,8 @@ import pytest
 
 from kit.scene import Scene
 from kit.there_and_back import HOME, ThereAndBack
-from mmtool.errors import GateError
 from mmtool.failover.diverged_tail.tail_file import exported_records
-from mmtool.failover.modes import drill, failback
+from mmtool.failover.modes import failback
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.report.report import ended_row
 from mmtool.insight.flow_progress import short_of
@@ -19,25 +18,12 @@ ORDERS, REMOTE = TopicPartition("orders", 0), TopicPartition("east.orders", 0)
 END = 300
 
 
-class Copied:
+def copied(scene, until):
     """MM2 has copied ``orders`` up to an offset, and told of every hundredth record."""
-
-    def __init__(self, scene: Scene, until: int, content=str) -> None:
-        self.scene, self.content = scene, content
-        scene.has("orders", END)
-        scene.holds(scene.source, "orders", [(n, content(n)) for n in range(END)])
-        self.copy(until)
-
-    def copy(self, until: int) -> None:
-        syncs = [(n, n) for n in range(0, until, 100)]
-        self.scene.mirrored_by_mm2("orders", 0, until, *syncs)
-        self.scene.holds(self.scene.target, "east.orders", [(n, self.content(n)) for n in range(until)])
-
-
-def hole(copied: Copied) -> None:
-    """The source has deleted records on both sides of the group's place."""
-    scene = copied.scene
-    scene.holds(scene.source, "orders", [(n, str(n)) for n in range(END) if not 120 <= n < 180])
+    scene.has("orders", END)
+    scene.holds(scene.source, "orders", [(n, str(n)) for n in range(END)])
+    scene.mirrored_by_mm2("orders", 0, until, *((n, n) for n in range(0, until, 100)))
+    scene.holds(scene.target, "east.orders", [(n, str(n)) for n in range(until)])
 
 
 @pytest.fixture
@@ -49,95 +35,35 @@ def scene(tmp_path):
 
 @pytest.fixture
 def ran(scene):
-    def run(**asked):
-        rehearsal = rehearse(scene.look(), APP, **asked)
-        context, journalist = scene.context(rehearsal)
-        return execute(rehearsal, scene, context, journalist)
+    def run():
+        rehearsal = rehearse(scene.look(), APP)
+        return execute(rehearsal, scene, *scene.context(rehearsal))
 
     return run
 
 
 def test_what_is_missing_is_told_by_the_records_behind_the_last_sync(scene):
-    Copied(scene, until=260)
+    copied(scene, 260)
     assert short_of(scene.look(), {ORDERS: END}) == 40
     assert short_of(scene.look(), {ORDERS: 260}) == 0
 
 
 def test_records_of_somebody_else_behind_the_last_sync_are_not_taken_for_arrived(scene):
-    Copied(scene, until=260)
+    copied(scene, 260)
     strange = [(n, str(n) if n < 240 else f"not {n}") for n in range(260)]
     scene.holds(scene.target, "east.orders", strange)
     assert short_of(scene.look(), {ORDERS: 260}) >= 20
 
 
 def test_a_partition_that_mm2_has_not_begun_is_missing_as_a_whole(scene):
-    Copied(scene, until=END)
+    copied(scene, END)
     scene.has("orders-eu", 7)
     assert short_of(scene.look(), {ORDERS: END, TopicPartition("orders-eu", 0): 7}) == 7
 
 
-def test_it_waits_until_mm2_has_copied_all_that_was_there_when_the_groups_stood_still(scene, ran):
-    copied = Copied(scene, until=120)
-    scene.copying = [lambda: copied.copy(180), lambda: copied.copy(END)]
-    row = ended_row(ran())
-    assert (row["state"], row["rpo_records"], row["reread_records"]) == ("completed", 0, 0)
-    assert (scene.copying, scene.drained) == ([], [])
-    assert scene.target.groups.committed["app"] == {REMOTE: Commit(150)}
-
-
-def test_a_group_between_two_syncs_is_placed_exactly_by_the_records(scene, ran):
-    Copied(scene, until=END)
-    (group,) = ended_row(ran())["groups"]
-    (placed,) = group["partitions"]
-    assert (placed["downstream_offset"], placed["exactness"], placed["written"]) == (150, "exact", True)
-
-
-def test_where_the_records_cannot_tell_the_group_reads_some_again_and_it_is_said(scene, ran):
-    """What the source has deleted is on the target, and nobody knows which of it was behind the group's place."""
-    hole(Copied(scene, until=END))
-    row = ended_row(ran())
-    (placed,) = row["groups"][0]["partitions"]
-    assert (row["state"], row["rpo_records"]) == ("completed", 0)
-    assert (placed["downstream_offset"], placed["exactness"]) == (120, "bounded")
-    assert row["reread_records"] == placed["reread_max"] > 0
-
-
-def test_under_a_fence_a_group_that_would_read_again_is_not_moved(scene, ran):
-    hole(Copied(scene, until=END))
-    scene.may_write("alice", "orders")
-    before = set(scene.fences.rules)
-    ended = ran(fence=scene.fence())
-    assert isinstance(ended.operation.error, GateError)
-    assert (scene.target.groups.committed, scene.fences.rules) == ({}, before)
-
-
-def test_under_a_fence_all_is_there_once_what_mm2_has_copied_is(scene, ran):
-    copied = Copied(scene, until=120)
-    scene.copying = [lambda: copied.copy(END)]
-    scene.may_write("alice", "orders")
-    row = ended_row(ran(fence=scene.fence()))
-    assert (row["state"], row["rpo_records"], row["reread_records"]) == ("completed", 0, 0)
-
-
-def test_if_mm2_is_gone_and_not_all_has_arrived_nothing_is_mirrored_a_second_time(scene, ran):
-    """By an engine that would begin anew, behind the copies that are there."""
-    Copied(scene, until=260)
-    error = ran().operation.error
-    assert (error.exit_code, scene.drained, scene.target.groups.committed) == (4, [], {})
-    assert "up to 40 records are missing on west" in error.message
-    assert "--take-over" in error.remedy
-
-
-def test_if_it_does_not_arrive_in_time_nothing_is_written(scene, ran):
-    Copied(scene, until=260)
-    scene.draining = GateError("MirrorMaker 2 did not copy all")
-    ended = ran()
-    assert (ended.operation.error, scene.target.groups.committed) == (scene.draining, {})
-
-
 def test_partitions_with_offset_runs_are_drained_by_whoever_writes_them(scene, ran):
     """MM2 has copied ``orders``, and mmtool ``orders-eu``."""
-    Copied(scene, until=END)
+    copied(scene, END)
     scene.has("orders-eu", 7)
     scene.mirrored("orders-eu", 0, [(0, 0, 5)], 5)
     scene.commits("app", "orders-eu", 6)
@@ -145,17 +71,8 @@ def test_partitions_with_offset_runs_are_drained_by_whoever_writes_them(scene, r
     assert scene.drained == [{TopicPartition("orders-eu", 0): 7}]
 
 
-def test_a_drill_goes_the_same_way(scene):
-    copied = Copied(scene, until=120)
-    scene.copying = [lambda: copied.copy(END)]
-    rehearsal = drill.rehearse(scene.look(), APP)
-    drilled = drill.execute(rehearsal, scene, *scene.context(rehearsal))
-    assert (drilled.operation.error, drilled.lag_before) == (None, 180)
-    assert drilled.cutover.figures.reread_records == 0
-
-
 def test_commits_below_the_cut_of_a_take_over_are_placed_by_what_mm2_left(scene, ran):
-    Copied(scene, until=END)
+    copied(scene, END)
     scene.mirrored("orders", 0, [(200, 200, 100)], END, start=(200, 200))
     assert ended_row(ran())["reread_records"] == 0
     assert scene.target.groups.committed["app"] == {REMOTE: Commit(150)}

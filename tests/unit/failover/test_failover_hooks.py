@@ -1,6 +1,5 @@
 """Hooks: real executables that run with a step, what they are told, and what it means when they fail."""
 
-import json
 import os
 import signal
 import subprocess
@@ -15,12 +14,11 @@ import pytest
 from kit.operations import KilledError, Killing
 from kit.scene import Scene, half_read
 from mmtool.errors import UsageError
-from mmtool.failover.modes import emergency, planned_mode
+from mmtool.failover.modes import planned_mode
 from mmtool.failover.operation.journal import Both, Journalist
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward
 from mmtool.failover.operation.step_hooks import after_step
-from mmtool.failover.report.report import ended_row
 from mmtool.plan.groups.facts import GroupSelection
 
 APP = GroupSelection(("app",))
@@ -43,59 +41,19 @@ def hook(tmp_path):
 def ran(tmp_path):
     """A planned move with these hooks, by the names of steps; what it says goes into ``said``."""
 
-    def run(seconds=60.0, mode=planned_mode, log=None, **hooks):
+    def run(seconds=60.0, log=None, **hooks):
         scene = half_read(tmp_path)
-        scene.told("app", "orders", (12, 11), (10, 10))
         hooks = {name: str(path) for name, path in hooks.items()}
         scene.settings = scene.settings.model_copy(update={"hooks": hooks})
-        now = scene.look() if mode is planned_mode else scene.side
-        rehearsal = mode.rehearse(now, APP)
+        rehearsal = planned_mode.rehearse(scene.look(), APP)
         context, journalist = scene.context(rehearsal, "INC-7")
         said = []
         context = replace(context, hooks=replace(context.hooks, say=said.append, seconds=seconds))
         told = journalist if log is None else Both(journalist, log)
-        more = (scene,) if mode is planned_mode else ()
-        ended = mode.execute(rehearsal, *more, context, told)
+        ended = planned_mode.execute(rehearsal, scene, context, told)
         return SimpleNamespace(scene=scene, rehearsal=rehearsal, ended=ended, said=said, context=context)
 
     return run
-
-
-def states(ran):
-    return {step["name"]: step["state"] for step in ended_row(ran.ended)["steps"]}
-
-
-def test_a_hook_is_told_who_moves_where_and_why(ran, hook, tmp_path):
-    ran(hand_over=hook("env > {tmp}/env"))
-    told = dict(line.split("=", 1) for line in (tmp_path / "env").read_text().splitlines() if "=" in line)
-    about = {name: value for name, value in told.items() if name.startswith("MMTOOL_")}
-    operation_id = about.pop("MMTOOL_OPERATION_ID")
-    assert about == {
-        "MMTOOL_MODE": "planned",
-        "MMTOOL_STEP": "hand_over",
-        "MMTOOL_ACTION": "do",
-        "MMTOOL_SOURCE": "east",
-        "MMTOOL_TARGET": "west",
-        "MMTOOL_SOURCE_BOOTSTRAP": "east-1:9092",
-        "MMTOOL_TARGET_BOOTSTRAP": "west-1:9092",
-        "MMTOOL_GROUPS": "app",
-        "MMTOOL_TOPICS": "orders",
-        "MMTOOL_REASON": "INC-7",
-    }
-    assert operation_id in (tmp_path / "env").read_text()
-    assert told["PATH"] == os.environ["PATH"]
-
-
-def test_a_hook_reads_the_operations_row_as_it_stands(ran, hook, tmp_path):
-    ran(hand_over=hook("cat > {tmp}/row"))
-    row = json.loads((tmp_path / "row").read_text())
-    assert (row["state"], row["point_of_no_return_passed"]) == ("running", True)
-    assert [p["written"] for p in row["groups"][0]["partitions"]] == [True, True]
-    assert {step["name"]: step["state"] for step in row["steps"]}["hand_over"] == "running"
-
-
-def test_what_a_hook_writes_is_said_line_by_line_under_its_name(ran, hook):
-    assert ran(drain=hook("echo one; echo two >&2")).said == ["hook drain: one", "hook drain: two"]
 
 
 @pytest.mark.long
@@ -114,31 +72,6 @@ def test_a_hook_runs_when_the_steps_work_is_done_and_before_that_is_on_record(ra
 
     done = ran(log=Log(1_000), drain=hook("touch {tmp}/ran"))
     assert (done.ended.operation.error, done.scene.drained != []) == (None, True)
-
-
-def test_a_step_without_a_hook_and_a_hook_of_another_modes_step_run_nothing(ran, hook):
-    done = ran(mark_failed_over=hook("exit 1"))
-    assert (done.said, done.ended.operation.error) == ([], None)
-
-
-def test_a_hook_that_fails_before_the_point_of_no_return_fails_its_step_and_undoes_all(ran, hook):
-    done = ran(mode=emergency, translate=hook("exit 7"))
-    error, row = done.ended.operation.error, ended_row(done.ended)
-    assert (error.exit_code, error.code, "exited with 7" in error.message) == (3, "hook_failed", True)
-    assert (row["state"], row["point_of_no_return_passed"]) == ("failed", False)
-    assert (states(done)["translate"], states(done)["mark_failed_over"]) == ("failed", "undone")
-    assert (done.scene.target.groups.committed, done.scene.marks.failed_over) == ({}, set())
-
-
-def test_a_hook_that_fails_behind_it_is_seven_and_is_run_again_when_it_is_resumed(ran, hook, tmp_path):
-    done = ran(hand_over=hook("test -e {tmp}/mended"))
-    row, error = ended_row(done.ended), done.ended.operation.error
-    assert (error.exit_code, row["state"], row["point_of_no_return_passed"]) == (7, "failed", True)
-    (tmp_path / "mended").touch()
-    (found,) = recorded(done.scene.journal.entries())
-    context, journalist = done.scene.context(done.rehearsal, since=found)
-    operation, _ = roll_forward(found, context, journalist)
-    assert (operation.error, operation.standing.state) == (None, "completed")
 
 
 def test_a_hook_that_takes_too_long_is_ended_with_all_that_it_started(ran, hook, tmp_path):
@@ -165,21 +98,6 @@ def test_too_long_behind_the_point_of_no_return_is_seven(ran, hook):
     error = ran(seconds=0.5, hand_over=hook("sleep 60")).ended.operation.error
     assert (error.exit_code, error.remedy.startswith("make the hook return sooner")) == (7, True)
     assert error.remedy.endswith("--execute`: this runs the hook again, and then the steps after it")
-
-
-def test_one_that_is_killed_is_named_by_the_signal(ran, hook):
-    error = ran(drain=hook("kill -9 $$")).ended.operation.error
-    assert "was killed by SIGKILL" in error.message
-    assert error.remedy.startswith("find out what killed the hook")
-
-
-def test_one_that_is_no_program_fails_like_any_other(ran, tmp_path):
-    path = tmp_path / "hook"
-    path.write_text("#!/there/is/no/such/shell\n")
-    path.chmod(0o755)
-    error = ran(drain=path).ended.operation.error
-    assert (error.exit_code, "cannot be started" in error.message) == (3, True)
-    assert error.remedy.startswith("set mmtool.hook.drain to a program")
 
 
 def test_ctrl_c_before_the_point_of_no_return_ends_the_hook_and_the_operation(ran, hook, tmp_path):
@@ -224,28 +142,12 @@ def interrupt_when(path):
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_a_rehearsal_names_the_hook_in_the_steps_sentence_and_runs_it_not(tmp_path, hook):
-    path = hook("touch {tmp}/ran")
-    scene = Scene(tmp_path, f"mmtool.hook.drain = {path}\n")
-    scene.has("orders", 10)
-    scene.commits("app", "orders", 5)
-    plan = planned_mode.rehearse(scene.look(), APP).plan
-    (sentence,) = [step.sentence for step in plan.steps if step.name == "drain"]
-    assert sentence.endswith(f"; then run the hook {path}")
-    assert (plan.executable, (tmp_path / "ran").exists()) == (True, False)
-
-
-@pytest.mark.parametrize(("mode", "why"), [(0o644, "is not executable"), (None, "is not an existing file")])
-def test_a_hook_that_cannot_be_run_forbids_the_plan(tmp_path, hook, mode, why):
-    path = tmp_path / "missing" if mode is None else hook("exit 0", mode=mode)
-    scene = Scene(tmp_path, f"mmtool.hook.hand_over = {path}\n")
+def test_a_hook_that_is_not_executable_forbids_the_plan(tmp_path, hook):
+    scene = Scene(tmp_path, f"mmtool.hook.hand_over = {hook('exit 0', mode=0o644)}\n")
     scene.has("orders", 10)
     scene.commits("app", "orders", 5)
     refusal = planned_mode.rehearse(scene.look(), APP).refusal
-    assert (refusal.code, why in refusal.message) == ("hook_not_executable", True)
-    assert refusal.remedy.startswith(
-        "chmod +x" if mode else "set mmtool.hook.hand_over to one executable file"
-    )
+    assert (refusal.code, refusal.remedy[:8]) == ("hook_not_executable", "chmod +x")
 
 
 def test_a_name_without_a_folder_is_looked_up_in_path(ran):

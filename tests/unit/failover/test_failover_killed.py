@@ -17,15 +17,14 @@ from mmtool.errors import OwnedElsewhereError, UnreachableError
 from mmtool.failover.fence.acls_asked import WithdrawalAsked
 from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.operation.journal import Both
-from mmtool.failover.operation.operation import Operation, StepState
+from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
+from mmtool.failover.operation.recovery import roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState, can
 from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.divergence import diverged_of
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection
-from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.long
@@ -182,11 +181,7 @@ def resumed(case, kill=None):
 
 def taken_back(case, event):
     one = found(case)
-    identity = FlowIdentity(one.source_id, one.target_id, "east", "west")
-
-    def rehearse():
-        return rehearse_taking_back(one, event, case.written, case.scene.state, identity, "bob@host-2", 0)
-
+    rehearse = case.scene.taking_back(one, event, case.written, beside_others=False)
     assert rehearse().refusal is None
     context, log = case.context(case.rehearsed(one), since=one)
     take_back(rehearse, context, log, case.scene.fence(since=one), case.scene.acls)
@@ -338,88 +333,19 @@ def test_killed_between_two_groups_the_second_is_written_when_it_is_resumed(case
     assert committed(case) == case.end
 
 
-def test_a_group_that_has_been_started_and_read_on_meanwhile_counts_as_arrived(case):
+@pytest.mark.parametrize(
+    ("whose", "by", "code"), [("the first's", 77, None), ("the second's", 3, 6), ("both", 3, 6)]
+)
+def test_a_group_that_has_read_on_meanwhile_has_arrived_and_one_that_was_moved_is_left_alone(
+    case, whose, by, code
+):
+    """Where both were moved, nobody can know whether they went on from what was written."""
     first = killed_while_writing(case)
-    at = further(case, first, 77)
-    assert resumed(case).error is None
-    assert committed(case)[first][at] == Commit(77)
-
-
-def test_a_group_that_somebody_else_has_moved_meanwhile_is_left_alone_and_it_is_six(case):
-    left = "late" if killed_while_writing(case) == "app" else "app"
-    at = further(case, left, 3)
-    assert resumed(case).error.exit_code == 6
-    assert committed(case)[left][at] == Commit(3)
-
-
-def test_groups_that_were_all_moved_away_since_are_not_said_to_be_as_they_were(case):
-    """Nobody can know whether they went on from what was written."""
-    killed_while_writing(case)
-    for group in case.end:
-        further(case, group, 3)
+    others = {"the first's": [first], "the second's": [name for name in case.end if name != first]}
+    places = {group: further(case, group, by) for group in others.get(whose, case.end)}
     ended = resumed(case)
-    assert (ended.error.exit_code, ended.point_of_no_return_passed) == (6, True)
-
-
-def test_an_operation_that_was_begun_and_not_ended_keeps_others_of_the_same_groups_out(tmp_path):
-    case = Away(tmp_path, Mode.PLANNED)
-    killed_at(case, 4)
-    rehearsal = case.rehearsed()
-    context, journalist = case.context(rehearsal)
-    error = case.executed(rehearsal, context, journalist).operation.error
-    assert (error.exit_code, error.code) == (3, "open_operation")
-    assert "mmtool failover cancel" in error.remedy
-
-
-def in_emergency(case):
-    """Another operator gives the source up."""
-    case.mode = Mode.EMERGENCY
-    rehearsal = case.rehearsed()
-    context, journalist = case.context(rehearsal)
-    return rehearsal, case.executed(rehearsal, context, journalist).operation
-
-
-@pytest.mark.parametrize("end", ["refused", "under way"])
-def test_two_of_us_typed_it_and_only_the_second_is_refused(tmp_path, end):
-    case = Away(tmp_path, Mode.PLANNED)
-    first, second = case.rehearsed(), case.rehearsed()
-    drain, begun = case.scene.drain, []
-
-    def typed_again(*arguments):
-        drain(*arguments)
-        if begun:
-            return
-        begun.append(second)
-        context, journalist = case.context(second)
-        case.scene.lock.failure = OwnedElsewhereError("another operation on flow east->west is running")
-        log = Both(journalist, Killing(4)) if end == "under way" else journalist
-        with suppress(KilledError):
-            assert case.executed(second, context, log).operation.error.exit_code == 10
-        case.scene.lock.failure = None
-
-    case.scene.drain = typed_again
-    assert case.executed(first, *case.context(first)).operation.error is None
-    assert committed(case) == case.end
-
-
-def test_who_had_to_wait_for_the_one_that_moved_the_same_groups_writes_nothing(tmp_path):
-    """It has the lock then, and another plan than it should."""
-    case = Away(tmp_path, Mode.PLANNED)
-    first, second = case.rehearsed(), case.rehearsed()
-    _, waiting = case.context(second)
-    drain = case.scene.drain
-
-    def typed_again(*arguments):
-        drain(*arguments)
-        waiting.began(Operation(second.plan).after(Event.BEGIN))
-
-    case.scene.drain = typed_again
-    assert case.executed(first, *case.context(first)).operation.error is None
-    with pytest.raises(
-        OwnedElsewhereError,
-        match=f"{first.plan.operation_id} .planned. by ann@host-1 moved some of the same groups",
-    ):
-        waiting.open_others(["app"])
+    assert (ended.error and ended.error.exit_code, ended.point_of_no_return_passed) == (code, True)
+    assert {committed(case)[group][at] for group, at in places.items()} == {Commit(by)}
 
 
 def test_what_an_earlier_operation_has_left_half_done_is_said_before_the_mirror_is_waited_for(tmp_path):
@@ -428,34 +354,6 @@ def test_what_an_earlier_operation_has_left_half_done_is_said_before_the_mirror_
     before, rehearsal = len(case.scene.drained), case.rehearsed()
     ended = case.executed(rehearsal, *case.context(rehearsal))
     assert (ended.operation.error.code, len(case.scene.drained)) == ("open_operation", before)
-
-
-def test_an_emergency_takes_the_place_of_one_that_has_written_nothing(tmp_path):
-    case = Away(tmp_path, Mode.PLANNED)
-    killed_at(case, 4)
-    rehearsal, ended = in_emergency(case)
-    assert ended.error is None
-    states = {one.mode: one for one in recorded(case.scene.journal.entries())}
-    assert states[Mode.EMERGENCY].state is OperationState.COMPLETED
-    assert states[Mode.PLANNED].state is OperationState.CANCELLED
-    assert rehearsal.plan.operation_id in states[Mode.PLANNED].operation.sentence
-
-
-def test_an_emergency_does_not_take_the_place_of_one_that_has_begun_to_write(tmp_path):
-    case = Away(tmp_path, Mode.PLANNED)
-    killed_while_writing(case)
-    _, ended = in_emergency(case)
-    assert (ended.error.exit_code, ended.error.code) == (3, "open_operation")
-
-
-def test_an_emergency_leaves_a_standing_fence_alone_and_says_so(tmp_path, capsys):
-    case = Away(tmp_path, FENCED)
-    killed_at(case, 6)
-    assert found(case).fence_stands
-    assert in_emergency(case)[1].error is None
-    (left,) = [one for one in recorded(case.scene.journal.entries()) if one.mode is Mode.PLANNED]
-    assert (case.scene.fences.rules, left.state, left.fence_stands) == ({MAY, FENCE}, "cancelled", True)
-    assert f"mmtool failover show {left.operation_id}" in capsys.readouterr().err
 
 
 def test_a_step_that_cannot_be_put_on_record_as_done_has_failed_and_is_done_again(tmp_path, mode):

@@ -43,11 +43,6 @@ def test_the_last_record_before_and_the_first_one_after_are_looked_up_over_holes
     assert (found.before, found.after) == ((4, 4), (6, 5))
 
 
-def test_what_is_the_same_on_both_sides_is_moved(scene):
-    ended = ran(scene)
-    assert (ended.operation.error, ended.cutover.plans[0].group) == (None, "app")
-
-
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_a_record_that_is_another_one_on_the_target_stops_it_before_anything_is_written(scene, side):
     offset = 4 if side == "before" else 5

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kit.scene import Scene
-from mmtool.errors import StalePlanError, UsageError
+from mmtool.errors import StalePlanError
 from mmtool.failover.modes import emergency, planned_mode
-from mmtool.failover.report.plan_file import check_fresh, load, save, saved_of
+from mmtool.failover.report.plan_file import check_fresh, saved_of
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.runbook.plan_file import read_plan, write_plan
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
@@ -137,18 +137,3 @@ def test_a_counterpart_that_mirroring_creates_meanwhile_keeps_the_plan_fresh(sce
     saved = saved_by(scene, "planned")
     scene.target.add_topic("east.orders", "id-remote-orders", 0, 0)
     check(scene, "planned", saved)
-
-
-def test_a_plan_goes_through_a_file(scene, tmp_path):
-    saved = saved_by(scene, "emergency")
-    save(tmp_path / "plan.json", saved)
-    assert load(tmp_path / "plan.json") == saved
-
-
-@pytest.mark.parametrize("content", [None, b"", b"{}", b'{"crc":1,"v":1}'])
-def test_a_file_that_holds_no_plan_is_a_usage_error(tmp_path, content):
-    path = tmp_path / "plan.json"
-    if content is not None:
-        path.write_bytes(content)
-    with pytest.raises(UsageError, match=r"--plan .*plan\.json: "):
-        load(path)

@@ -10,11 +10,11 @@ import pytest
 
 from kit.scene import half_read
 from mmtool.commands.groups import _synced, _turns
-from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.errors import UnreachableError
 from mmtool.failover.commits import group_sync
 from mmtool.failover.commits.group_sync import GroupSync
 from mmtool.output import OutputFormat
-from mmtool.plan.groups.facts import Commit, GroupSelection, Member
+from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.sync import percentile
 from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.translation.types import TopicPartition
@@ -61,13 +61,6 @@ def test_a_group_is_followed(turns):
     assert told(turns.row(5)) == ("synced", 0, 0, 0.0)
 
 
-def test_a_group_that_has_read_more_than_was_mirrored_stands_at_the_mirror_s_end(turns):
-    turns.scene.source.add_topic("orders", "id-orders", 40, 10)
-    turns.scene.commits("app", "orders", 30, 10)
-    assert told(turns.row()) == ("synced", 2, 0, 0.0)
-    assert turns.committed == [20, 10]
-
-
 def test_one_partition_that_cannot_be_told_keeps_no_other_one_back_and_grows_old(turns):
     turns.row()
     turns.scene.commits("app", "orders", 50, 10)
@@ -75,42 +68,6 @@ def test_one_partition_that_cannot_be_told_keeps_no_other_one_back_and_grows_old
     assert turns.committed == [11, 10]
     row = turns.row(5)
     assert (told(row), row.reason) == (("behind", 0, 1, 10.0), "1 beyond_source_end")
-
-
-def test_a_group_that_the_target_does_not_show_to_us_keeps_no_other_one_back(turns):
-    turns.scene.commits("secret", "orders", 15)
-    turns.scene.target.groups.hidden["secret"] = NotAuthorisedError(
-        "cluster west denies DESCRIBE on group secret"
-    )
-    rows = {row.group: row for row in turns.after(0).rows}
-    assert told(rows["app"]) == ("synced", 2, 0, 0.0)
-    assert told(rows["secret"]) == ("behind", 0, 1, None)
-    assert rows["secret"].reason == "cluster west denies DESCRIBE on group secret"
-
-
-def test_nor_does_one_whose_commits_the_source_does_not_show_to_us(turns):
-    """Who may describe the cluster is told of every group, and of the commits of some."""
-    turns.scene.commits("secret", "orders", 15)
-    why = "cluster east denies DESCRIBE on group secret"
-    turns.scene.source.groups.hidden["secret"] = NotAuthorisedError(why)
-    rows = {row.group: row for row in turns.after(0).rows}
-    assert told(rows["app"]) == ("synced", 2, 0, 0.0)
-    assert told(rows["secret"]) == ("behind", 0, 0, None)
-    assert rows["secret"].reason == "cluster east denies DESCRIBE on group secret"
-
-
-def test_a_group_that_runs_on_the_target_is_named_and_left_alone(turns):
-    turns.scene.target.groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
-    row = turns.row()
-    assert told(row) == ("active_on_target", 0, 2, None)
-    assert row.reason == "Stable: app-1 on 10.0.0.7"
-    assert turns.committed == [None, None]
-
-
-def test_a_group_that_is_further_on_the_target_is_never_moved_back(turns):
-    turns.scene.commits("app", "east.orders", 18, 10, cluster=turns.scene.target)
-    assert turns.row().state == "ahead"
-    assert turns.committed == [18, 10]
 
 
 def test_who_is_moved_by_somebody_else_in_the_middle_of_a_turn_is_not_moved_back(turns, monkeypatch):
@@ -151,32 +108,11 @@ def test_who_commits_without_being_in_the_group_is_told_of(turns):
     assert turns.committed == [3, 10]
 
 
-def test_a_group_that_appears_later_is_followed_as_well(turns):
-    turns.row()
-    turns.scene.commits("late", "orders", 7)
-    assert told(turns.row(5, "late")) == ("synced", 1, 0, 0.0)
-
-
-def test_a_group_without_commits_in_the_flow_s_topics_has_none(turns):
-    turns.scene.commits("other", "elsewhere", 7)
-    assert told(turns.row(group="other")) == ("no_commit", 0, 0, None)
-
-
 def test_freshness_is_the_age_that_positions_reached_before_they_were_renewed(turns):
     for seconds in (0, 2, 2, 2, 8):
         turn = turns.after(seconds)
     assert turn.ages == {2.0: 6, 8.0: 2}
     assert "age of the replaced offsets p50 2.0s, p99 8.0s" in turn.headline
-
-
-def test_a_flow_that_mm2_runs_is_followed_by_what_mm2_has_told(turns):
-    """A group between two syncs stands at the first of them: never a skip."""
-    turns.scene.state.stored.clear()
-    turns.scene.mirrored_by_mm2("orders", 0, 20, (0, 0), (12, 11))
-    turns.scene.mirrored_by_mm2("orders", 1, 10, (0, 0))
-    turns.scene.commits("app", "orders", 15, 10)
-    assert told(turns.row()) == ("synced", 2, 0, 0.0)
-    assert turns.committed == [12, 1]
 
 
 def test_percentiles_are_values_that_were_seen():
@@ -192,23 +128,6 @@ def sync(mmtool, turns, monkeypatch):
     scene = turns.scene
     monkeypatch.setattr("mmtool.insight.flow_now.connect", lambda flow, timeout, **_: scene.clusters)
     return lambda *arguments: mmtool("groups", "sync", "-c", scene.config, *arguments)
-
-
-@pytest.fixture
-def once(sync):
-    return lambda *arguments: sync("--once", *arguments)
-
-
-def test_a_forced_turn_writes_and_ends_with_0(once, turns):
-    ended = once("-o", "json")
-    assert (ended.code, [row["state"] for row in ended.rows], turns.committed) == (0, ["synced"], [11, 10])
-
-
-def test_a_forced_turn_that_leaves_groups_behind_ends_with_3_or_6(once, turns):
-    turns.scene.commits("app", "orders", 50, 50)
-    assert once().code == 3
-    turns.scene.commits("app", "orders", 15, 50)
-    assert (once().code, turns.committed) == (6, [14, None])
 
 
 @pytest.mark.parametrize(
@@ -229,24 +148,6 @@ def test_it_says_what_it_does_until_it_is_stopped_and_its_end_is_no_error(sync, 
         "east->west: committing the groups' translated offsets on west every 5 s, until you stop this command (Ctrl-C)",
         said,
     ]
-
-
-def test_a_group_that_nobody_knows_ends_with_3(once):
-    ended = once("-g", "nobody", "-o", "json")
-    assert (ended.code, [row["state"] for row in ended.rows]) == (3, ["unknown_group"])
-    assert "not completely synced to west: nobody" in ended.stderr
-    assert "remedy: name groups of east with -g: east has no group nobody" in ended.stderr
-
-
-def test_a_cluster_that_does_not_answer_is_9(once, turns):
-    turns.scene.target.go_away(UnreachableError("cluster west does not answer"))
-    assert once().code == 9
-
-
-def test_metadata_goes_along(once, turns):
-    turns.scene.source.groups.committed["app"][TopicPartition("orders", 0)] = Commit(12, "stream-time")
-    once()
-    assert turns.scene.target.groups.committed["app"][REMOTE[0]] == Commit(11, "stream-time")
 
 
 def test_while_a_cluster_is_away_the_sync_goes_on_and_says_so(turns):

@@ -14,18 +14,15 @@ from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
+from mmtool.failover.operation.recovery import roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.facts import GroupSelection, Member
-from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.words import Names
-from mmtool.translation.types import ClusterId
 
 pytestmark = pytest.mark.long
 
-IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
 WORDS = range(1, 40)
 
 
@@ -107,13 +104,7 @@ def newest(scene):
 def taken_back(scene, one, event, *, home=False):
     rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=one.operation.plan)
     context, log = scene.context(rehearsal, since=one, home=home)
-
-    def rehearse():
-        return rehearse_taking_back(
-            one, event, context.destination, scene.state, IDENTITY, "bob@host-2", 0, others=operations(scene)
-        )
-
-    take_back(rehearse, context, log)
+    take_back(scene.taking_back(one, event, context.destination), context, log)
     scene.lock.leave()
 
 
@@ -198,67 +189,9 @@ def test_one_that_was_never_marked_says_nothing_of_marks_when_it_is_resumed(scen
     assert (type(error), error.exit_code) == (RefusedError, 3)
 
 
-def test_what_is_not_the_second_ones_affair_is_mirrored_again(scene):
-    began(scene, "app", "late", kill=5)
-    assert scene.marks.failed_over == {"orders", "orders-late"}
-    assert began(scene, "app").error is None
-    assert marked_by(scene) == {"orders": newest(scene).operation_id}
-
-
-@pytest.fixture
-def relied_upon(scene):
-    """``app``'s emergency was killed behind its mark, which ``late``'s then found; the two operations."""
+def test_marks_on_another_flow_are_said_when_their_operation_is_superseded(scene, capsys):
     began(scene, "app", kill=5)
-    assert began(scene, "late").error is None
-    first, second = operations(scene)
-    assert marked_by(scene)["orders"] == first.operation_id
-    return first, second
-
-
-@pytest.mark.parametrize("how", ["resumed", "typed again"])
-def test_a_mark_that_another_emergency_relies_on_becomes_that_ones(scene, relied_upon, how):
-    first, second = relied_upon
-    scene.target.groups.rights_missing = ["READ on group app"]
-    ended = began(scene, "app", since=first if how == "resumed" else None)
-    assert ended.error.exit_code == 9
-    assert marked_by(scene)["orders"] == second.operation_id
-
-
-def test_an_emergency_that_took_a_place_hands_the_mark_on_when_it_is_rolled_back(scene, relied_upon):
-    _, second = relied_upon
-    assert began(scene, "app").error is None
-    taken_back(scene, newest(scene), Event.ROLL_BACK)
-    assert marked_by(scene)["orders"] == second.operation_id
-
-
-@pytest.fixture
-def left_marked(scene):
-    """An emergency that failed, and whose marks could not be taken back."""
-
-    def missing(_):
-        scene.marks.failure = UnreachableError("gone as well")
-        return ["READ on group app"]
-
-    scene.target.groups.missing_rights = missing
-    assert began(scene, "app").error.exit_code == 6
-    scene.marks.failure, scene.target.groups.missing_rights = None, lambda _: []
-    return newest(scene)
-
-
-def test_who_has_left_marks_behind_gives_way_to_an_emergency_alone(scene, left_marked):
-    rehearsal = planned_mode.rehearse(scene.look(), GroupSelection(("app",)))
-    context, log = scene.context(rehearsal)
-    error = planned_mode.execute(rehearsal, scene, context, log).operation.error
-    assert (error.exit_code, error.code) == (3, "open_operation")
-    assert f"`mmtool failover cancel {left_marked.operation_id} -c FILE --execute` ends it" in error.remedy
-
-
-def test_the_emergency_that_comes_then_has_its_marks(scene, left_marked):
-    assert began(scene, "app").error is None
-    assert marked_by(scene) == {"orders": newest(scene).operation_id}
-
-
-def test_marks_on_another_flow_are_said_when_their_operation_is_superseded(scene, left_marked, capsys):
+    left_marked = newest(scene)
     _, log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))))
     log.operation = left_marked.operation
     log.about = replace(log.about, names=Names("north", "west"))

@@ -17,16 +17,13 @@ from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.failover.modes.release import rehearse_release, release
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.records import in_journal_order
-from mmtool.failover.operation.recovery import rehearse_taking_back, roll_forward, take_back
+from mmtool.failover.operation.recovery import roll_forward, take_back
 from mmtool.failover.operation.states import Event
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import GroupSelection
-from mmtool.plan.records.identity import FlowIdentity
-from mmtool.translation.types import ClusterId
 
 pytestmark = pytest.mark.long
 
-IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
 TOPIC = "orders"
 UNDONE = "failback undone"
 UNDONE_UNREAD = "failback undone of groups that read nothing on the target"
@@ -110,20 +107,7 @@ class World:
         home = one.mode is Mode.FAILBACK
         rehearsal = replace(self._rehearsal(Mode.EMERGENCY, ("app",)), plan=one.operation.plan)
         context, log = self.scene.context(rehearsal, since=one, home=home)
-
-        def rehearse():
-            return rehearse_taking_back(
-                one,
-                Event.ROLL_BACK,
-                context.destination,
-                self.scene.state,
-                IDENTITY,
-                "bob@host-2",
-                0,
-                others=self.recorded(),
-            )
-
-        take_back(rehearse, context, log)
+        take_back(self.scene.taking_back(one, Event.ROLL_BACK, context.destination), context, log)
         at = [name for _, _, name in self.stands].index(one.operation_id)
         _, moved = model(self.stands[:at])
         unknown = any(not moved[group] for group in one.group_names)

@@ -1,18 +1,18 @@
 """Partitions and topics that are added while an operation runs: drained and counted, or the operation ends there."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
 
 from kit.scene import Scene
 from kit.there_and_back import AT_HOME, ORDERS, ThereAndBack
-from mmtool.failover.modes import drill, failback, planned_mode
+from mmtool.failover.modes import failback, planned_mode
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.report.report import ended_row
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.choices import FenceKind
-from mmtool.plan.failover.steps import ORDER, Mode, StepName, order_of
+from mmtool.plan.failover.steps import Mode, StepName, order_of
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.translation.types import TopicPartition
 
@@ -55,21 +55,18 @@ def scene(tmp_path):
     return made
 
 
-def grow(scene, commit=None):
-    """100 records on a new partition of the source, of which the group may have read some."""
+def grow(scene):
+    """100 records on a new partition of the source."""
     scene.source.logs[NEW] = Bounds(0, 100)
     scene.target.logs[TopicPartition("east.orders", 1)] = Bounds(0, 0)
-    if commit is not None:
-        scene.source.groups.committed["app"][NEW] = Commit(commit)
 
 
 @pytest.fixture
 def moved(scene):
-    def run(before=None, do=lambda: None, *, drain=None, is_saved=False, kind=FenceKind.NONE):
+    def run(before=None, do=lambda: None, *, drain=None, kind=FenceKind.NONE):
         fence = None if kind is FenceKind.NONE else scene.fence(kind)
         rehearsal = planned_mode.rehearse(scene.look(), APP, fence=fence)
         context, journalist = scene.context(rehearsal)
-        context = replace(context, attempt=replace(context.attempt, is_saved=is_saved))
         port = SimpleNamespace(drain=drain) if drain else scene
         return planned_mode.execute(rehearsal, port, context, Both(journalist, Before(before, do)))
 
@@ -100,12 +97,6 @@ def test_with_a_fence_it_is_watched_and_drained_as_well(scene, moved, step, kind
     )
 
 
-def test_commits_of_the_group_on_a_new_partition_move_with_the_others(scene, moved):
-    ended = moved(StepName.CHECK, lambda: grow(scene, commit=30))
-    assert scene.target.groups.committed["app"][TopicPartition("east.orders", 1)] == Commit(30)
-    assert in_new_partition(ended_row(ended))["exactness"] == "exact"
-
-
 def test_a_partition_that_is_added_during_a_slow_drain_is_drained_after_it(scene, moved):
     def slowly(*of):
         scene.drain(*of)
@@ -116,65 +107,10 @@ def test_a_partition_that_is_added_during_a_slow_drain_is_drained_after_it(scene
     assert (row["state"], [NEW in until for until in scene.drained]) == ("completed", [False, True])
 
 
-@pytest.mark.parametrize(
-    "step", [name for name in ORDER[Mode.PLANNED] if name not in until_drained(Mode.PLANNED)][:4]
-)
-def test_a_partition_that_is_added_after_the_drain_ends_the_operation_before_the_write(scene, moved, step):
-    ended = moved(step, lambda: grow(scene))
-    row, error = ended_row(ended), ended.operation.error
-    assert (error.exit_code, error.code, error.message) == (3, "partitions_added", REFUSED.format("east"))
-    assert (row["state"], row["point_of_no_return_passed"]) == ("failed", False)
-    assert scene.target.groups.committed == {}
-
-
-def test_a_fence_is_lifted_where_a_partition_that_was_added_ends_the_operation(scene, moved):
-    before = set(scene.fences.rules)
-    ended = moved(StepName.WRITE, lambda: grow(scene), kind=FenceKind.ACL)
-    assert (ended.operation.error.code, scene.fences.rules) == ("partitions_added", before)
-
-
-@pytest.mark.parametrize("step", [StepName.CHECK, StepName.DRAIN, StepName.WRITE])
-def test_a_saved_plan_is_stale_once_a_partition_is_added(scene, moved, step):
-    ended = moved(step, lambda: grow(scene), is_saved=True)
-    error = ended.operation.error
-    assert (error.exit_code, scene.target.groups.committed) == (5, {})
-    assert error.message.endswith("is stale: 1 partition (orders-1) was added on east")
-    assert not ended.operation.point_of_no_return_passed
-
-
-def test_records_of_a_partition_that_is_added_after_the_write_are_counted(scene, moved):
-    assert ended_row(moved(StepName.REPORT, lambda: grow(scene)))["diverged_records"] == 100
-
-
-def test_a_producer_that_writes_to_a_partition_added_behind_a_fence_is_found_out(scene, moved):
-    ended = moved(StepName.REPORT, lambda: grow(scene), kind=FenceKind.WATCH)
-    assert (ended.operation.error.code, "orders-1" in ended.operation.error.message) == (
-        "past_the_fence",
-        True,
-    )
-
-
-def test_a_topic_that_the_group_began_to_read_since_the_rehearsal_moves_too(scene, moved):
-    def begin():
-        scene.has("orders-new", 10)
-        scene.commits("app", "orders-new", 4)
-
-    ended = moved(StepName.CHECK, begin)
-    moved_to = scene.target.groups.committed["app"][TopicPartition("east.orders-new", 0)]
-    assert (ended_row(ended)["state"], moved_to) == ("completed", Commit(4))
-
-
 def test_a_new_topic_that_the_group_does_not_read_is_neither_drained_nor_waited_for(scene, moved):
     ended = moved(StepName.DRAIN, lambda: scene.has("orders-new", 10))
     assert ended_row(ended)["state"] == "completed"
     assert not any(place.topic == "orders-new" for until in scene.drained for place in until)
-
-
-def test_a_drill_drains_and_counts_it(scene):
-    rehearsal = drill.rehearse(scene.look(), APP)
-    grow(scene)
-    drilled = drill.execute(rehearsal, scene, *scene.context(rehearsal))
-    assert (drilled.operation.error, drilled.lag_before, scene.drained[-1][NEW]) == (None, 100, 100)
 
 
 @pytest.fixture

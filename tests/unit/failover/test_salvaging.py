@@ -8,7 +8,7 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.failover.modes.failback import execute, rehearse
 from mmtool.failover.operation.flapping_check import judged
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.report.report import ended_row, rehearsed_row
+from mmtool.failover.report.report import ended_row
 from mmtool.kafka.batches import CorruptBatchError
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.divergence import ToTopic, diverged_of
@@ -71,30 +71,6 @@ def test_where_the_tail_goes_is_on_record_before_its_first_record(scene, ran):
     ran("topic salvage")
     assert [(begun.ends, begun.records) for begun in seen] == [({SALVAGE: 3}, 5)] * 2
     assert found(scene).tail is None
-
-
-def test_the_rehearsal_says_where_the_tail_goes_and_writes_nothing(scene):
-    rehearsal = rehearse(scene.both, BOTH, diverged=ToTopic("salvage"))
-    (export,) = [step for step in rehearsed_row(rehearsal)["steps"] if step["name"] == "export_diverged"]
-    assert "topic salvage of east" in export["sentence"]
-    assert "5 records of east never reached west" in rehearsal.warnings[0]
-    assert scene.writer.ours == {}
-
-
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("orders", "wrong_topic"),
-        ("mmtool-journal.internal", "wrong_topic"),
-        ("__consumer_offsets", "wrong_topic"),
-        ("not-there", "partition_missing"),
-    ],
-)
-def test_a_topic_that_cannot_take_the_tail_is_refused_in_the_rehearsal(scene, name, code):
-    with pytest.raises(RefusedError) as caught:
-        rehearse(scene.both, BOTH, diverged=ToTopic(name))
-    assert (caught.value.exit_code, caught.value.code) == (3, code)
-    assert caught.value.remedy
 
 
 def test_a_topic_with_too_few_partitions_is_refused_in_the_rehearsal(tmp_path):
