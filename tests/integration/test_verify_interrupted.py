@@ -28,7 +28,7 @@ SMALL = 2_000
 def bench(tmp_path_factory):
     clusters = Fleet.of(tmp_path_factory.mktemp("verify"), "source", "target", shape=OPEN)
     with clusters:
-        yield Bench(clusters, tmp_path_factory.mktemp("verify-runs"), {"mmtool.spark.master": "local[1]"})
+        yield Bench(clusters, tmp_path_factory.mktemp("verify-runs"), {"mmtool.spark.master": "local[2]"})
     clusters.remove_data()
 
 
