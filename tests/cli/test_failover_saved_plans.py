@@ -2,16 +2,21 @@
 
 import io
 import time
+from pathlib import Path
 
 import pytest
 
 from kit.processes import error_of, row_of
 from kit.scene import Scene
+from kit.there_and_back import AT_HOME, ThereAndBack
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.journal import Entry
+from mmtool.plan.runbook.plan_file import read_plan, write_plan
 from mmtool.translation.types import TopicPartition
 
 REMOTE = TopicPartition("east.orders", 0)
+OLDER = Path(__file__).parent / "saved_plans"
+"""Plans that an older mmtool saved of the clusters of these tests; ``full`` has something in each of its parts."""
 
 
 @pytest.fixture
@@ -87,3 +92,24 @@ BEGUN = {
     "steps": [],
     "reason": "",
 }
+
+
+@pytest.mark.parametrize("name", ["planned", "emergency", "failback", "full"])
+def test_a_plan_of_an_older_mmtool_is_read_and_written_byte_for_byte(name):
+    content = (OLDER / f"{name}.json").read_bytes()
+    assert write_plan(read_plan(content)) == content
+
+
+@pytest.mark.parametrize("mode", ["planned", "emergency"])
+def test_a_plan_of_an_older_mmtool_is_executed(failover, scene, mode):
+    ended = failover(mode, "--plan", OLDER / f"{mode}.json", *EXECUTE)
+    assert (ended.code, scene.target.groups.committed["app"]) == (0, {REMOTE: Commit(50)})
+
+
+def test_a_failback_that_an_older_mmtool_planned_is_executed(mmtool, wired, tmp_path):
+    home = wired(ThereAndBack(tmp_path))
+    plan = OLDER / "failback.json"
+    ended = mmtool(
+        "failover", "failback", "-c", home.config, "--plan", plan, "--diverged-dir", tmp_path, *EXECUTE
+    )
+    assert (ended.code, home.source.groups.committed) == (0, AT_HOME)
