@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hypothesis import strategies as st
 
@@ -12,14 +11,14 @@ from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.failover.steps import Mode, steps_of
-from mmtool.plan.groups.facts import Commit, Member
+from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
-from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen
+from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan
 from mmtool.plan.words import Names
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Skipping
 from mmtool.translation.divergence import DivergedTail, TailPart
-from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,17 +31,21 @@ _NAMES = st.text(min_size=1, max_size=8)
 _OFFSETS = st.integers(0, 2**63 - 1)
 _PLACES = st.builds(TopicPartition, st.sampled_from(["orders", "payments", "e.orders"]), st.integers(0, 3))
 _COMMITS = st.builds(Commit, _OFFSETS, st.text(max_size=4))
-_MEMBERS = st.lists(st.builds(Member, _NAMES, _NAMES), max_size=2).map(tuple)
 _UNKNOWN_OR = st.just(UNKNOWN).__or__
 _SIDES = st.builds(
     SideSeen,
-    _UNKNOWN_OR(_NAMES.map(ClusterId)),
-    st.dictionaries(_NAMES, st.builds(TopicSeen, _NAMES, st.integers(1, 9)), max_size=3),
+    cluster_id=st.none() | _NAMES,
+    topics=st.dictionaries(_NAMES, st.tuples(_NAMES, st.integers(1, 9)), max_size=3),
 )
-_AT = st.dictionaries(_PLACES, _COMMITS, max_size=3)
-_GROUPS = st.builds(GroupSeen, _AT, _AT, _MEMBERS, _MEMBERS)
+_AT = st.dictionaries(_PLACES, _COMMITS, max_size=3).map(
+    lambda commits: [(*place, *commit.pair) for place, commit in commits.items()]
+)
+_MEMBERS = st.lists(st.tuples(_NAMES, _NAMES), max_size=2)
+_GROUPS = st.builds(GroupSeen, commits=_AT, before=_AT, members_here=_MEMBERS, members_there=_MEMBERS)
 
-fingerprints = st.builds(Fingerprint, _SIDES, _SIDES, st.dictionaries(_NAMES, _GROUPS, max_size=3))
+fingerprints = st.builds(
+    Fingerprint, here=_SIDES, there=_SIDES, groups=st.dictionaries(_NAMES, _GROUPS, max_size=3)
+)
 """What plans rest on."""
 
 _ANSWERS = st.one_of(
@@ -116,44 +119,47 @@ def saved_plans(draw: st.DrawFn) -> SavedPlan:
 @st.composite
 def changed(draw: st.DrawFn, seen: Fingerprint) -> Fingerprint:
     """The same but for one fact."""
-    sides = [name for name in ("here", "there") if getattr(seen, name) != SideSeen(UNKNOWN)]
-    which = draw(st.sampled_from([*sides, *(["group"] * bool(seen.groups)), "more"]))
+    groups = seen["groups"]
+    sides = [
+        side for side in (seen["here"], seen["there"]) if side["topics"] or side["cluster_id"] is not None
+    ]
+    which = draw(st.sampled_from(["more", *(["group"] * bool(groups)), *(["side"] * bool(sides))]))
     if which == "more":
-        name = draw(_NAMES.filter(lambda name: name not in seen.groups))
-        return replace(seen, groups={**seen.groups, name: draw(_GROUPS)})
+        name = draw(_NAMES.filter(lambda name: name not in groups))
+        return {**seen, "groups": {**groups, name: draw(_GROUPS)}}
     if which == "group":
-        name = draw(st.sampled_from(sorted(seen.groups)))
-        return replace(seen, groups={**seen.groups, name: draw(_changed_group(seen.groups[name]))})
-    if which == "here":
-        return replace(seen, here=draw(_changed_side(seen.here)))
-    return replace(seen, there=draw(_changed_side(seen.there)))
+        name = draw(st.sampled_from(sorted(groups)))
+        return {**seen, "groups": {**groups, name: draw(_changed_group(groups[name]))}}
+    if draw(st.sampled_from(sides)) is seen["here"]:
+        return {**seen, "here": draw(_changed_side(seen["here"]))}
+    return {**seen, "there": draw(_changed_side(seen["there"]))}
 
 
 @st.composite
 def _changed_group(draw: st.DrawFn, group: GroupSeen) -> GroupSeen:
-    field = draw(st.sampled_from(["commits", "before", "here", "there"]))
+    field = draw(st.sampled_from(["commits", "before", "members_here", "members_there"]))
     values: Any = _AT if field in {"commits", "before"} else _MEMBERS
-    return replace(group, **{field: draw(values.filter(lambda value: value != getattr(group, field)))})
+    was: Any = group[field]  # type: ignore[literal-required]
+    return cast("GroupSeen", {**group, field: draw(values.filter(lambda now: sorted(now) != sorted(was)))})
 
 
 @st.composite
 def _changed_side(draw: st.DrawFn, side: SideSeen) -> SideSeen:
     """Another cluster, or a topic that was seen and is another one, or gone."""
-    if side.topics and (side.cluster_id is UNKNOWN or draw(st.booleans())):
-        return replace(side, topics=draw(_changed_topics(side.topics)))
-    return replace(side, cluster_id=ClusterId(draw(_NAMES.filter(lambda name: name != side.cluster_id))))
+    if side["topics"] and (side["cluster_id"] is None or draw(st.booleans())):
+        return {**side, "topics": draw(_changed_topics(side["topics"]))}
+    return {**side, "cluster_id": draw(_NAMES.filter(lambda name: name != side["cluster_id"]))}
 
 
 @st.composite
-def _changed_topics(draw: st.DrawFn, topics: Mapping[str, TopicSeen]) -> Mapping[str, TopicSeen]:
+def _changed_topics(draw: st.DrawFn, topics: Mapping[str, tuple[str, int]]) -> dict[str, tuple[str, int]]:
     name = draw(st.sampled_from(sorted(topics)))
-    was = topics[name]
+    topic_id, partitions = topics[name]
     others = {key: topic for key, topic in topics.items() if key != name}
     change = draw(st.sampled_from(["gone", "id", "partitions"]))
     if change == "gone":
         return others
-    now = TopicSeen(was.topic_id + "x", was.partitions) if change == "id" else replace(was, partitions=10)
-    return {**topics, name: now}
+    return {**topics, name: (topic_id + "x", partitions) if change == "id" else (topic_id, 10)}
 
 
 @st.composite

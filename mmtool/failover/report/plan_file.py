@@ -13,11 +13,12 @@ from mmtool.plain_text import group_options
 from mmtool.plan.groups.offsets import Direction, topic_names
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.runbook.by_hand import Place
-from mmtool.plan.runbook.fingerprint import SideSeen, TopicSeen, another_cluster, fingerprint_of
+from mmtool.plan.runbook.fingerprint import another_cluster, fingerprint_of
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import counted
 from mmtool.runtime.files import file_errors, write_named
 from mmtool.runtime.process import operator
+from mmtool.translation.types import or_none
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,15 +32,15 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import GroupPlan
-    from mmtool.plan.runbook.fingerprint import Fingerprint
+    from mmtool.plan.runbook.fingerprint import Fingerprint, SideSeen
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import ClusterId, Unknown
 
 
 def seen_of_flow(flow: FlowNow, groups: Iterable[GroupFacts], plans: Collection[GroupPlan]) -> Fingerprint:
     """The fingerprint of a plan whose clusters both answered: a planned failover or a failback."""
-    source = SideSeen(flow.identity.source_id, _topics(flow.topics))
-    target = SideSeen(flow.identity.target_id, _topics(flow.target_topics))
+    source = _side(flow.identity.source_id, flow.topics)
+    target = _side(flow.identity.target_id, flow.target_topics)
     home = any(plan.direction is Direction.REVERSE for plan in plans)
     here, there = (target, source) if home else (source, target)
     return fingerprint_of(here, there, groups, dict(topic_names(plans)))
@@ -47,21 +48,21 @@ def seen_of_flow(flow: FlowNow, groups: Iterable[GroupFacts], plans: Collection[
 
 def seen_of_target(now: TargetNow, plans: Iterable[GroupPlan]) -> Fingerprint:
     """The fingerprint of an emergency's plan, from the target alone: of the source it has the mirrored topics."""
-    here: dict[str, TopicSeen] = {}
+    topics: dict[str, tuple[str, int]] = {}
     for place, known in now.facts.partitions.items():
         if known.map is not None:
-            count = 1 + (here[place.topic].partitions if place.topic in here else 0)
-            here[place.topic] = TopicSeen(known.map.about.topic_id, count)
-    return fingerprint_of(
-        SideSeen(now.source_id, here),
-        SideSeen(now.target_id, _topics(now.topics)),
-        now.facts.groups,
-        dict(topic_names(plans)),
-    )
+            _, counted_yet = topics.get(place.topic, ("", 0))
+            topics[place.topic] = known.map.about.topic_id, counted_yet + 1
+    here: SideSeen = {"cluster_id": or_none(now.source_id), "topics": topics}
+    there = _side(now.target_id, now.topics)
+    return fingerprint_of(here, there, now.facts.groups, dict(topic_names(plans)))
 
 
-def _topics(topics: Mapping[str, TopicFacts]) -> dict[str, TopicSeen]:
-    return {name: TopicSeen(topic.topic_id, topic.partitions) for name, topic in topics.items()}
+def _side(cluster_id: ClusterId | Unknown, topics: Mapping[str, TopicFacts]) -> SideSeen:
+    return {
+        "cluster_id": or_none(cluster_id),
+        "topics": {name: (topic.topic_id, topic.partitions) for name, topic in topics.items()},
+    }
 
 
 _REHEARSE = "rehearse again with --out FILE, and review the new plan"
@@ -145,15 +146,10 @@ def check_clusters(saved: SavedPlan, there: ClusterPort, here: ClusterPort | Non
         StalePlanError: A cluster's id is not the one in the plan.
         UnreachableError, NotAuthorisedError: A cluster does not answer.
     """
-    named = [(saved.way.target, saved.seen.there.cluster_id, there)]
+    found = another_cluster(saved.way.target, saved.seen["there"]["cluster_id"], there.probe())
     if here is not None:
-        named.append((saved.way.source, saved.seen.here.cluster_id, here))
-    differences = [told for name, was, port in named for told in _another(name, was, port.probe())]
-    refuse_stale(saved.plan.operation_id, differences, _OTHER_CLUSTER)
-
-
-def _another(alias: str, was: ClusterId | Unknown, now: ClusterId) -> list[str]:
-    return [] if was == now else [another_cluster(alias, was, now)]
+        found += another_cluster(saved.way.source, saved.seen["here"]["cluster_id"], here.probe())
+    refuse_stale(saved.plan.operation_id, found, _OTHER_CLUSTER)
 
 
 def check_fresh(saved: SavedPlan, rehearsal: SavableRehearsal) -> None:

@@ -115,9 +115,9 @@ def _facts(runbook: Runbook) -> Iterator[tuple[str, str]]:
         yield "operation", code(plan.operation_id)
     yield "groups", _named(saved.groups)
     yield f"topics, as {prose(saved.names.source)} names them", _named(topics_of(plan.groups))
-    here, there = (runbook.hands.here, saved.seen.here), (runbook.hands.there, saved.seen.there)
+    here, there = (runbook.hands.here, saved.seen["here"]), (runbook.hands.there, saved.seen["there"])
     for name, (place, side) in (("from", here), ("to", there)):
-        cluster = "unknown" if side.cluster_id is UNKNOWN else code(side.cluster_id)
+        cluster = "unknown" if side["cluster_id"] is None else code(side["cluster_id"])
         yield name, f"{place.alias}, {code(place.bootstrap)}, cluster {cluster}"
     for option, *values in saved.option_words:
         yield code(option), prose(" ".join(values))

@@ -41,6 +41,25 @@ def made_of(cls: Callable[..., T], values: Mapping[str, Any]) -> T:
     return cls(**_checked(cls, values))
 
 
+def shaped(value: Any, kind: Any) -> Any:
+    """A JSON value as a value of an annotated type: with tuples for lists, and without the keys that it does not have.
+
+    Raises:
+        TypeError: The value is not of that type.
+    """
+    origin, inner = get_origin(kind), get_args(kind)
+    required: frozenset[str] | None = getattr(kind, "__required_keys__", None)  # a typed dict has it
+    if required is not None and isinstance(value, dict) and required <= value.keys():
+        return {name: shaped(value[name], of) for name, of in _hints(kind).items() if name in value}
+    if origin is dict and isinstance(value, dict):
+        return {name: shaped(one, inner[1]) for name, one in value.items()}
+    if origin is list and isinstance(value, list):
+        return [shaped(one, inner[0]) for one in value]
+    if not fits(value, kind):
+        raise TypeError(f"{value!r} has another type")
+    return tuple(value) if origin is tuple else value
+
+
 def _checked(cls: Callable[..., Any], values: Mapping[str, Any]) -> Mapping[str, Any]:
     assert isinstance(cls, type)
     name = misfit(cls, values)

@@ -6,189 +6,24 @@ N  a topic that did not exist when the plan was made may appear: mirroring creat
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
-from mmtool.plan.groups.facts import Commit, Member
-from mmtool.plan.records.shapes import made
+from mmtool.plan.groups.facts import Member
 from mmtool.plan.words import counted
-from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown, or_none
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
-    from mmtool.plan.groups.facts import GroupFacts
+    from mmtool.plan.groups.facts import Commit, GroupFacts
     from mmtool.plan.words import Names
 
-Commits = dict[TopicPartition, Commit]
-Key = TypeVar("Key")
-_ABSENT = "none"
+Facts: TypeAlias = "Mapping[str, str]"
+"""Facts by what they are about: ``{"group billing, orders-0 on east: the committed offset": "42"}``."""
+_MISSING = "missing"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSeen:
-    """A topic's id and partition count, which tell it from another topic of its name."""
-
-    topic_id: str
-    partitions: int
-
-    def __str__(self) -> str:
-        return f"id {self.topic_id} and {counted(self.partitions, 'partition')}"
-
-
-@dataclass(frozen=True, slots=True)
-class SideSeen:
-    """The facts of one cluster.
-
-    Attributes:
-        cluster_id: UNKNOWN where it is neither answered nor stored.
-        topics: The topics that the groups read, or will read, as far as they exist.
-    """
-
-    cluster_id: ClusterId | Unknown
-    topics: Mapping[str, TopicSeen] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupSeen:
-    """The facts of one group.
-
-    Attributes:
-        commits: Its commits on the cluster that it leaves; in an emergency the last known ones.
-        before: Its commits on the destination.
-        here, there: Its members on each of them.
-    """
-
-    commits: Mapping[TopicPartition, Commit]
-    before: Mapping[TopicPartition, Commit]
-    here: tuple[Member, ...] = ()
-    there: tuple[Member, ...] = ()
-
-    @classmethod
-    def of(cls, facts: GroupFacts) -> GroupSeen:
-        """The facts of a group by its current commits and members."""
-        return cls(
-            dict(facts.commits),
-            dict(facts.before),
-            _in_order(facts.here.members),
-            _in_order(facts.there.members),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """All facts that a plan depends on.
-
-    Attributes:
-        here: The cluster that groups leave.
-        there: The destination.
-    """
-
-    here: SideSeen
-    there: SideSeen
-    groups: Mapping[str, GroupSeen]
-
-
-def fingerprint_of(
-    here: SideSeen, there: SideSeen, groups: Iterable[GroupFacts], renamed: Mapping[str, str]
-) -> Fingerprint:
-    """The fingerprint of these groups, and of those topics alone that they read.
-
-    Args:
-        here: The cluster that groups leave, with its topics.
-        there: The destination, with its topics.
-        groups: The groups of the plan.
-        renamed: The destination's names of the plan's topics, by their names on the cluster `here`.
-    """
-    facts = tuple(groups)
-    read = sorted({place.topic for group in facts for place in group.commits} & renamed.keys())
-    return Fingerprint(
-        _narrowed(here, read),
-        _narrowed(there, [renamed[name] for name in read]),
-        {group.group: GroupSeen.of(group) for group in facts},
-    )
-
-
-def _narrowed(side: SideSeen, names: Iterable[str]) -> SideSeen:
-    return SideSeen(side.cluster_id, {name: side.topics[name] for name in names if name in side.topics})
-
-
-def _in_order(members: Iterable[Member]) -> tuple[Member, ...]:
-    return tuple(sorted(members, key=str))
-
-
-def differences(saved: Fingerprint, now: Fingerprint, names: Names) -> list[str]:
-    """The facts that differ between two fingerprints, as sentences; empty for a plan that is still fresh.
-
-    Args:
-        saved: The saved plan's fingerprint.
-        now: The current fingerprint.
-        names: ``source`` is the cluster that groups leave.
-    """
-    return [
-        *_sides(saved.here, now.here, names.source),
-        *_sides(saved.there, now.there, names.target),
-        *_groups(saved.groups, now.groups, names),
-    ]
-
-
-def another_cluster(alias: str, was: ClusterId | Unknown, now: ClusterId | Unknown) -> str:
-    """The sentence that an alias means another cluster than when the plan was made."""
-    today = "its cluster id is unknown now" if now is UNKNOWN else f"is now cluster {now}"
-    return f"{alias} was cluster {was} when the plan was made, and {today}"
-
-
-def _sides(saved: SideSeen, now: SideSeen, alias: str) -> Iterator[str]:
-    """Yield the changes of one cluster; where its id has changed, only that."""
-    if saved.cluster_id is not UNKNOWN and saved.cluster_id != now.cluster_id:
-        yield another_cluster(alias, saved.cluster_id, now.cluster_id)
-        return
-    for name, was in saved.topics.items():
-        there = now.topics.get(name)
-        if there != was:
-            today = "does not exist now" if there is None else f"now has {there}"
-            yield f"topic {name} on {alias} had {was}, and {today}"
-
-
-def _groups(saved: Mapping[str, GroupSeen], now: Mapping[str, GroupSeen], names: Names) -> Iterator[str]:
-    for group in sorted({*saved, *now}):
-        was, stands = saved.get(group), now.get(group)
-        if was is None or stands is None:
-            before, after = ("was not", "is") if was is None else ("was", "is not")
-            yield f"group {group} {before} found when the plan was made, and {after} found now"
-            continue
-        yield from _commits(group, was.commits, stands.commits, names.source)
-        yield from _commits(group, was.before, stands.before, names.target)
-        yield from _members(group, was.here, stands.here, names.source)
-        yield from _members(group, was.there, stands.there, names.target)
-
-
-def _commits(
-    group: str, was: Mapping[TopicPartition, Commit], now: Mapping[TopicPartition, Commit], alias: str
-) -> Iterator[str]:
-    for place in sorted({*was, *now}):
-        if was.get(place) != now.get(place):
-            then, today = _offset(was, place), _offset(now, place)
-            yield f"group {group}, {place} on {alias}: the committed offset was {then} and is now {today}"
-
-
-def _offset(commits: Mapping[TopicPartition, Commit], place: TopicPartition) -> str:
-    commit = commits.get(place)
-    if commit is None:
-        return _ABSENT
-    return f"{commit.offset} (metadata {commit.metadata})" if commit.metadata else str(commit.offset)
-
-
-def _members(group: str, was: tuple[Member, ...], now: tuple[Member, ...], alias: str) -> Iterator[str]:
-    if was != now:
-        yield f"group {group} on {alias} had {_who(was)}; it now has {_who(now)}"
-
-
-def _who(members: tuple[Member, ...]) -> str:
-    return "the members " + ", ".join(map(str, members)) if members else "no members"
-
-
-class SideValues(TypedDict):
+class SideSeen(TypedDict):
     """The facts of one cluster.
 
     Attributes:
@@ -200,7 +35,7 @@ class SideValues(TypedDict):
     topics: dict[str, tuple[str, int]]
 
 
-class GroupValues(TypedDict):
+class GroupSeen(TypedDict):
     """The facts of one group.
 
     Attributes:
@@ -216,7 +51,7 @@ class GroupValues(TypedDict):
     members_there: list[tuple[str, str]]
 
 
-class SeenValues(TypedDict):
+class Fingerprint(TypedDict):
     """The facts that a plan depends on.
 
     Attributes:
@@ -225,65 +60,113 @@ class SeenValues(TypedDict):
         groups: The facts of each group, by its name.
     """
 
-    here: SideValues
-    there: SideValues
-    groups: dict[str, GroupValues]
+    here: SideSeen
+    there: SideSeen
+    groups: dict[str, GroupSeen]
 
 
-def as_values(seen: Fingerprint) -> SeenValues:
-    """A fingerprint as JSON values."""
+def fingerprint_of(
+    here: SideSeen, there: SideSeen, groups: Iterable[GroupFacts], renamed: Mapping[str, str]
+) -> Fingerprint:
+    """The fingerprint of these groups, and of those topics alone that they read.
+
+    Args:
+        here: The cluster that groups leave, with its topics.
+        there: The destination, with its topics.
+        groups: The groups of the plan.
+        renamed: The destination's names of the plan's topics, by their names on the cluster `here`.
+    """
+    facts = tuple(groups)
+    read = sorted({place.topic for group in facts for place in group.commits} & renamed.keys())
     return {
-        "here": _side_values(seen.here),
-        "there": _side_values(seen.there),
+        "here": _narrowed(here, read),
+        "there": _narrowed(there, [renamed[name] for name in read]),
         "groups": {
-            name: {
-                "commits": _commit_values(group.commits),
-                "before": _commit_values(group.before),
-                "members_here": [(member.client_id, member.host) for member in group.here],
-                "members_there": [(member.client_id, member.host) for member in group.there],
+            group.group: {
+                "commits": _commits(group.commits),
+                "before": _commits(group.before),
+                "members_here": _members(group.here.members),
+                "members_there": _members(group.there.members),
             }
-            for name, group in seen.groups.items()
+            for group in facts
         },
     }
 
 
-def from_values(values: Mapping[str, Any]) -> Fingerprint:
-    """A fingerprint from the JSON values of `as_values`.
-
-    Raises:
-        KeyError, ValueError, TypeError: The values are not those of a fingerprint.
-    """
-    groups = {
-        name: GroupSeen(
-            _commits_from(group["commits"]),
-            _commits_from(group["before"]),
-            tuple(made(Member, *member) for member in group["members_here"]),
-            tuple(made(Member, *member) for member in group["members_there"]),
-        )
-        for name, group in values["groups"].items()
-    }
-    return Fingerprint(_side_from(values["here"]), _side_from(values["there"]), groups)
-
-
-def _side_values(side: SideSeen) -> SideValues:
+def _narrowed(side: SideSeen, names: Iterable[str]) -> SideSeen:
+    topics = side["topics"]
     return {
-        "cluster_id": or_none(side.cluster_id),
-        "topics": {name: (topic.topic_id, topic.partitions) for name, topic in side.topics.items()},
+        "cluster_id": side["cluster_id"],
+        "topics": {name: topics[name] for name in names if name in topics},
     }
 
 
-def _side_from(values: Mapping[str, Any]) -> SideSeen:
-    told = values["cluster_id"]
-    topics = {name: made(TopicSeen, *topic) for name, topic in values["topics"].items()}
-    return SideSeen(UNKNOWN if told is None else ClusterId(told), topics)
-
-
-def _commit_values(commits: Mapping[TopicPartition, Commit]) -> list[tuple[str, int, int, str]]:
+def _commits(commits: Mapping[TopicPartition, Commit]) -> list[tuple[str, int, int, str]]:
     return [(*place, *commit.pair) for place, commit in sorted(commits.items())]
 
 
-def _commits_from(rows: Iterable[list[Any]]) -> Commits:
+def _members(members: Iterable[Member]) -> list[tuple[str, str]]:
+    return [(member.client_id, member.host) for member in sorted(members, key=str)]
+
+
+def differences(saved: Fingerprint, now: Fingerprint, names: Names) -> list[str]:
+    """The facts that differ between two fingerprints, as sentences; empty for a plan that is still fresh.
+
+    Where a cluster's id has changed, its topics are not compared.
+
+    Args:
+        saved: The saved plan's fingerprint.
+        now: The current fingerprint.
+        names: ``source`` is the cluster that groups leave.
+    """
+    found: list[str] = []
+    for alias, was, stands in (
+        (names.source, saved["here"], now["here"]),
+        (names.target, saved["there"], now["there"]),
+    ):
+        was_topics, topics = topic_facts(alias, was), topic_facts(alias, stands)
+        known = {fact: value for fact, value in topics.items() if fact in was_topics}  # N
+        another = another_cluster(alias, was["cluster_id"], stands["cluster_id"])
+        found += another or changes(was_topics, known)
+    return found + changes(group_facts(saved, names), group_facts(now, names))
+
+
+def changes(was: Facts, now: Facts) -> list[str]:
+    """The facts whose values differ, as sentences; one that only one side has is ``missing`` on the other."""
+    return [
+        f"{fact} was {was.get(fact, _MISSING)} and is now {now.get(fact, _MISSING)}"
+        for fact in {**was, **now}
+        if was.get(fact) != now.get(fact)
+    ]
+
+
+def another_cluster(alias: str, was: str | None, now: str | None) -> list[str]:
+    """The sentence that an alias means another cluster than when the plan was made; none where it does not."""
+    told = {alias: f"cluster {was}"} if was is not None else {}
+    return changes(told, {alias: f"cluster {now}"} if told and now is not None else {})
+
+
+def topic_facts(alias: str, side: SideSeen) -> dict[str, str]:
+    """Each topic's id and partition count, which tell it from another topic of its name."""
     return {
-        made(TopicPartition, topic, number): made(Commit, offset, text)
-        for topic, number, offset, text in rows
+        f"topic {name} on {alias}": f"id {topic_id} with {counted(partitions, 'partition')}"
+        for name, (topic_id, partitions) in side["topics"].items()
     }
+
+
+def group_facts(seen: Fingerprint, names: Names) -> dict[str, str]:
+    """Each group's commits and members on both clusters."""
+    facts: dict[str, str] = {}
+    for name, group in seen["groups"].items():
+        facts[f"group {name}"] = "known"
+        for alias, commits, members in (
+            (names.source, group["commits"], group["members_here"]),
+            (names.target, group["before"], group["members_there"]),
+        ):
+            for topic, partition, offset, metadata in commits:
+                place = TopicPartition(topic, partition)
+                text = f"{offset} (metadata {metadata})" if metadata else str(offset)
+                facts[f"group {name}, {place} on {alias}: the committed offset"] = text
+            who = [str(Member(client_id, host)) for client_id, host in members]
+            facts[f"group {name} on {alias}: the list of members"] = ", ".join(who) or "empty"
+    return facts

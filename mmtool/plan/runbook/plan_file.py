@@ -18,13 +18,12 @@ from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.steps import Mode, Step, StepName
 from mmtool.plan.records.documents import UnreadableDocumentError, decode, encode
 from mmtool.plan.records.journal import GroupBody, group_body, group_of
-from mmtool.plan.runbook.fingerprint import SeenValues, as_values, differences, from_values
+from mmtool.plan.records.shapes import shaped
+from mmtool.plan.runbook.fingerprint import Fingerprint, changes, differences
 from mmtool.plan.words import Names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from mmtool.plan.runbook.fingerprint import Fingerprint
 
 _KIND: Literal["failover plan"] = "failover plan"
 
@@ -63,7 +62,7 @@ class PlanFile(TypedDict):
     acls: list[list[str]]
     guards: list[tuple[str, str]]
     warnings: list[str]
-    rests_on: SeenValues
+    rests_on: Fingerprint
     by: str
     at_ms: int
     mmtool: str
@@ -131,37 +130,23 @@ class SavedPlan:
         """
         return [
             *differences(self.seen, seen, self.way),
-            *_steps(self.plan, plan),
-            *_acls(self.plan, plan, self.names),
+            *changes(_step_facts(self.plan), _step_facts(plan)),
+            *changes(_acl_facts(self.plan, self.names), _acl_facts(plan, self.names)),
         ]
 
 
-def _steps(was: FailoverPlan, now: FailoverPlan) -> list[str]:
-    """The changed steps as sentences: the configuration may differ where the clusters do not (hook, topic name)."""
-    then, today = ({step.name: step.sentence for step in plan.steps} for plan in (was, now))
-    return [
-        _step(name, then.get(name), today.get(name))
-        for name in {**then, **today}
-        if then.get(name) != today.get(name)
-    ]
+def _step_facts(plan: FailoverPlan) -> dict[str, str]:
+    """The steps: the configuration may differ where the clusters do not (hook, topic name)."""
+    return {f"step {step.name}": repr(step.sentence) for step in plan.steps}
 
 
-def _acls(was: FailoverPlan, now: FailoverPlan, names: Names) -> list[str]:
-    """The changed ACLs as sentences: a step's sentence names only some of many."""
-    then, today = set(was.promotion.acls), set(now.promotion.acls)
-    what = f"{'remove' if was.mode is Mode.FAILBACK else 'create'} this ACL on {names.target}"
-    return [
-        *(f"a plan made now would not {what}: {acl}" for acl in sorted(then - today)),
-        *(f"a plan made now would also {what}: {acl}" for acl in sorted(today - then)),
-    ]
-
-
-def _step(name: StepName, then: str | None, today: str | None) -> str:
-    if then is None:
-        return f"step {name} is new: {today!r}"
-    if today is None:
-        return f"step {name} is no longer needed; it was {then!r}"
-    return f"step {name} was {then!r} and is now {today!r}"
+def _acl_facts(plan: FailoverPlan, names: Names) -> dict[str, str]:
+    """The ACLs that the plan creates or removes: a step's sentence names only some of many."""
+    change = "removal" if plan.mode is Mode.FAILBACK else "creation"
+    return {
+        f"the {change} of this ACL on {names.target}: {acl},": "planned"
+        for acl in sorted(plan.promotion.acls)
+    }
 
 
 def write_plan(saved: SavedPlan) -> bytes:
@@ -180,7 +165,7 @@ def write_plan(saved: SavedPlan) -> bytes:
         "acls": rows_of(plan.promotion.acls),
         "guards": [(guard.code, guard.sentence) for guard in plan.guards],
         "warnings": list(saved.warnings),
-        "rests_on": as_values(saved.seen),
+        "rests_on": saved.seen,
         "by": saved.origin.by,
         "at_ms": saved.origin.at_ms,
         "mmtool": saved.origin.version,
@@ -239,7 +224,7 @@ def _from(body: Mapping[str, Any]) -> SavedPlan:
     return SavedPlan(
         plan,
         names,
-        from_values(body["rests_on"]),
+        shaped(body["rests_on"], Fingerprint),
         Origin(body["by"], body["at_ms"], body["mmtool"]),
         dict(body["options"]),
         tuple(body["warnings"]),

@@ -30,13 +30,12 @@ from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.guards import Guard
 from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.failover.steps import Mode, steps_of
-from mmtool.plan.groups.facts import Commit, Member
+from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.imports import parse_groups_csv, parse_reset_csv
 from mmtool.plan.groups.spark_offsets import parse_offset_log
 from mmtool.plan.groups.undo import Replaced, Undo
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.marks import VerifiedRecord
-from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import Names
 from mmtool.runtime.known_names import names_in
@@ -44,6 +43,8 @@ from mmtool.translation.types import UNKNOWN, ClusterId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from mmtool.plan.runbook.fingerprint import Fingerprint
 
 
 def rows() -> Iterator[Decoder]:
@@ -143,9 +144,14 @@ def plans() -> list[bytes]:
     plan = FailoverPlan(
         "op-1", Mode.EMERGENCY, names.flow, (group,), steps, (Guard("code", "why"),), risks, ("orders",)
     )
-    side = SideSeen(ClusterId("e-id"), {"orders": TopicSeen("t-id", 4)})
-    commits = {PLACE: Commit(7, "m")}
-    seen = Fingerprint(side, SideSeen(UNKNOWN), {"app": GroupSeen(commits, commits, (Member("c", "/h"),))})
+    commits = [(*PLACE, 7, "m")]
+    seen: Fingerprint = {
+        "here": {"cluster_id": "e-id", "topics": {"orders": ("t-id", 4)}},
+        "there": {"cluster_id": None, "topics": {}},
+        "groups": {
+            "app": {"commits": commits, "before": commits, "members_here": [("c", "/h")], "members_there": []}
+        },
+    }
     saved = SavedPlan(
         plan, names, seen, Origin("ann@host", 1_780_000_000_000, "1.0"), {"unknown": "leave"}, ("careful",)
     )

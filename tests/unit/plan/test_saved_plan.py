@@ -12,24 +12,23 @@ from mmtool.plan.failover.acl_promotion import Promotion
 from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.steps import Mode
-from mmtool.plan.groups.facts import Commit, Member
 from mmtool.plan.records.documents import UnreadableDocumentError, encode
-from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen, TopicSeen, differences
+from mmtool.plan.runbook.fingerprint import differences
 from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import Names
-from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition
 
 NAMES = Names("east", "west")
-ORDERS = TopicPartition("orders", 0)
-SEEN = Fingerprint(
-    SideSeen(ClusterId("east-id"), {"orders": TopicSeen("A", 1)}),
-    SideSeen(ClusterId("west-id"), {"east.orders": TopicSeen("B", 1)}),
-    {"app": GroupSeen({ORDERS: Commit(50)}, {})},
-)
+EAST = {"cluster_id": "east-id", "topics": {"orders": ("A", 1)}}
+GROUP = {"commits": [("orders", 0, 50, "")], "before": [], "members_here": [], "members_there": []}
+SEEN = {
+    "here": EAST,
+    "there": {"cluster_id": "west-id", "topics": {"east.orders": ("B", 1)}},
+    "groups": {"app": GROUP},
+}
 
 
 def told(**changes):
-    return differences(SEEN, replace(SEEN, **changes), NAMES)
+    return differences(SEEN, {**SEEN, **changes}, NAMES)
 
 
 @given(saved_plans())
@@ -68,14 +67,14 @@ def test_any_fact_that_has_changed_makes_a_plan_stale(seen, data):
 
 @given(fingerprints)
 def test_a_topic_that_was_not_there_yet_may_come(seen):
-    topics = {**seen.there.topics, "a topic that is new": TopicSeen("N", 1)}
-    assert differences(seen, replace(seen, there=replace(seen.there, topics=topics)), NAMES) == []
+    topics = {**seen["there"]["topics"], "a topic that is new": ("N", 1)}
+    assert differences(seen, {**seen, "there": {**seen["there"], "topics": topics}}, NAMES) == []
 
 
 @given(fingerprints)
 def test_a_source_that_nobody_had_told_of_may_be_told_of_later(seen):
-    saved, now = replace(seen, here=SideSeen(UNKNOWN)), replace(seen, here=SEEN.here)
-    assert differences(saved, now, NAMES) == []
+    saved = {**seen, "here": {"cluster_id": None, "topics": {}}}
+    assert differences(saved, {**seen, "here": EAST}, NAMES) == []
 
 
 @given(saved_plans())
@@ -87,29 +86,34 @@ def test_a_step_that_would_do_something_else_makes_a_plan_stale(saved):
 
 
 def test_another_cluster_is_told_by_its_ids_and_nothing_is_said_of_its_topics():
-    assert told(here=SideSeen(ClusterId("other-id"))) == [
-        "east was cluster east-id when the plan was made, and is now cluster other-id"
+    assert told(here={"cluster_id": "other-id", "topics": {}}) == [
+        "east was cluster east-id and is now cluster other-id"
     ]
+    assert told(here={"cluster_id": None, "topics": {}}) == ["east was cluster east-id and is now missing"]
 
 
 def test_a_topic_is_told_by_its_id_and_its_partitions():
-    grown = SideSeen(ClusterId("east-id"), {"orders": TopicSeen("A", 2)})
-    assert told(here=grown) == [
-        "topic orders on east had id A and 1 partition, and now has id A and 2 partitions"
+    assert told(here={**EAST, "topics": {"orders": ("A", 2)}}) == [
+        "topic orders on east was id A with 1 partition and is now id A with 2 partitions"
     ]
-    assert told(there=SideSeen(ClusterId("west-id"))) == [
-        "topic east.orders on west had id B and 1 partition, and does not exist now"
+    assert told(there={"cluster_id": "west-id", "topics": {}}) == [
+        "topic east.orders on west was id B with 1 partition and is now missing"
     ]
 
 
 def test_a_group_is_told_by_its_commits_and_members():
-    now = GroupSeen({ORDERS: Commit(51)}, {ORDERS: Commit(1, "m")}, (Member("app-1", "/10.0.0.7"),))
+    now = {
+        "commits": [("orders", 0, 51, "")],
+        "before": [("orders", 0, 1, "m")],
+        "members_here": [("app-1", "/10.0.0.7")],
+        "members_there": [],
+    }
     assert told(groups={"app": now}) == [
         "group app, orders-0 on east: the committed offset was 50 and is now 51",
-        "group app, orders-0 on west: the committed offset was none and is now 1 (metadata m)",
-        "group app on east had no members; it now has the members app-1 on 10.0.0.7",
+        "group app on east: the list of members was empty and is now app-1 on 10.0.0.7",
+        "group app, orders-0 on west: the committed offset was missing and is now 1 (metadata m)",
     ]
-    assert told(groups={}) == ["group app was found when the plan was made, and is not found now"]
+    assert told(groups={})[0] == "group app was known and is now missing"
 
 
 @given(saved_plans())
@@ -120,24 +124,22 @@ def test_a_step_is_told_by_what_it_was_and_is_and_by_whether_it_is_there_at_all(
     assert saved.stale(changed_step, saved.seen) == [
         f"step {first.name} was {first.sentence!r} and is now 'other'"
     ]
-    assert saved.stale(gone, saved.seen) == [
-        f"step {first.name} is no longer needed; it was {first.sentence!r}"
-    ]
+    assert saved.stale(gone, saved.seen) == [f"step {first.name} was {first.sentence!r} and is now missing"]
     assert replace(saved, plan=gone).stale(saved.plan, saved.seen) == [
-        f"step {first.name} is new: {first.sentence!r}"
+        f"step {first.name} was missing and is now {first.sentence!r}"
     ]
 
 
-@pytest.mark.parametrize(("mode", "verb"), [(Mode.PLANNED, "create"), (Mode.FAILBACK, "remove")])
-def test_an_acl_is_told_with_its_cluster_its_host_and_what_the_plan_does_to_it(mode, verb):
+@pytest.mark.parametrize(("mode", "change"), [(Mode.PLANNED, "creation"), (Mode.FAILBACK, "removal")])
+def test_an_acl_is_told_with_its_cluster_its_host_and_what_the_plan_does_to_it(mode, change):
     one = Binding("orders", "LITERAL", "User:app", "10.0.0.7", "WRITE", "ALLOW")
     other = Binding("tx-", "PREFIXED", "User:app", "*", "WRITE", "ALLOW", "TRANSACTIONAL_ID")
     was, now = (
         FailoverPlan("op-1", mode, NAMES.flow, (), (), (), {}, (), promotion=Promotion(acls=(acl,)))
         for acl in (one, other)
     )
-    does = f"{verb} this ACL on west: ALLOW WRITE on"
+    does = f"the {change} of this ACL on west: ALLOW WRITE on"
     assert SavedPlan(was, NAMES, SEEN, Origin("ann@host-1", 0, "1.0")).stale(now, SEEN) == [
-        f"a plan made now would not {does} topic orders for User:app from host 10.0.0.7",
-        f"a plan made now would also {does} transactional ids that start with tx- for User:app",
+        f"{does} topic orders for User:app from host 10.0.0.7, was planned and is now missing",
+        f"{does} transactional ids that start with tx- for User:app, was missing and is now planned",
     ]

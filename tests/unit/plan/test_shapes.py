@@ -1,9 +1,11 @@
 """JSON values are taken for fields of their annotated type alone."""
 
+from typing import Any, TypedDict
+
 import pytest
 
 from mmtool.plan.groups.facts import Commit
-from mmtool.plan.records.shapes import fits, made, made_of
+from mmtool.plan.records.shapes import fits, made, made_of, shaped
 from mmtool.translation.types import TopicId, TopicPartition
 
 
@@ -39,3 +41,27 @@ def test_an_object_is_made_of_values_that_fit():
 def test_no_object_is_made_of_others(values):
     with pytest.raises(TypeError):
         made(TopicPartition, *values)
+
+
+class Side(TypedDict):
+    topics: dict[str, tuple[str, int]]
+    rows: list[tuple[int, str]]
+
+
+WHOLE: dict[str, Any] = {"topics": {"orders": ["id", 4]}, "rows": [[7, "m"]]}
+
+
+def test_a_json_object_gets_the_shape_of_its_typed_dict():
+    assert shaped({**WHOLE, "later": 1}, Side) == {"topics": {"orders": ("id", 4)}, "rows": [(7, "m")]}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None, [], {}, {"topics": {}}, {**WHOLE, "topics": None}, {**WHOLE, "topics": {"orders": ["id", "4"]}},
+        {**WHOLE, "topics": {"orders": ["id"]}}, {**WHOLE, "rows": {}}, {**WHOLE, "rows": [[7, "m", 1]]},
+    ],
+)  # fmt: skip
+def test_a_json_object_of_another_shape_is_refused(value):
+    with pytest.raises(TypeError):
+        shaped(value, Side)
