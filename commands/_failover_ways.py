@@ -183,7 +183,7 @@ def resume(
     """
     from mmtool.failover.operation.recovery import is_finished
     from mmtool.failover.report.report import recorded_row
-    from mmtool.failover.service import resumption
+    from mmtool.failover.service import group_move
 
     patience = timeout or options.DEFAULT_TIMEOUT
     known = _to_change(where, patience, operation_id)
@@ -193,7 +193,7 @@ def resume(
         talk(f"operation {operation_id} is completed: there is nothing to resume")
         return
     seconds = None if timeout is None else timeout.total_seconds()
-    ended = resumption.resume(resumption.Resumption(known, patience, seconds, diverged_dir, asked.agreed))
+    ended = group_move.resume(known, patience, seconds, diverged_dir, asked.agreed)
     operations.show_end(asked, ended)
 
 

@@ -121,14 +121,22 @@ def planned(
     seconds = None if timeout is None else timeout.total_seconds()
     with connections.lock_requested(settings, patience, execute=execution.execute, yes=execution.yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
+        from mmtool.failover.service.execution import Request
 
-        without = plans.WITHOUT_STATE in said
-        move = group_move.GroupMove(
-            settings, chosen, saved, without, patience, seconds, reason, asked.agreed, lock
+        request = Request(
+            settings,
+            chosen,
+            patience,
+            asked.agreed,
+            reason,
+            saved,
+            without_state=plans.WITHOUT_STATE in said,
+            drain_seconds=seconds,
+            lock=lock,
         )
         fenced = partial(fences.asked, settings, said, timeout)
         already = partial(operations.show_moved, asked)
-        ended = group_move.move_planned(move, fenced, settle, already, principals)
+        ended = group_move.move_planned(request, fenced, settle, already, principals)
         operations.show_end(asked, ended)
 
 
@@ -169,6 +177,7 @@ def emergency(
     principals = promotions.asked(promoted)
     with connections.lock_requested(settings, timeout, execute=execution.execute, yes=execution.yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
+        from mmtool.failover.service.execution import Request
 
         unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
         said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state) | promoted
@@ -178,10 +187,17 @@ def emergency(
             if execution.execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
                 operations.refuse_loss(asked, rehearsal)
 
-        without = plans.WITHOUT_STATE in said
-        agreed = asked.agreed
-        move = group_move.GroupMove(settings, chosen, saved, without, timeout, None, reason, agreed, lock)
-        ended = group_move.move_in_emergency(move, unknowns, settle, principals, asked.accepts_loss)
+        request = Request(
+            settings,
+            chosen,
+            timeout,
+            asked.agreed,
+            reason,
+            saved,
+            without_state=plans.WITHOUT_STATE in said,
+            lock=lock,
+        )
+        ended = group_move.move_in_emergency(request, unknowns, settle, principals, asked.accepts_loss)
         operations.show_end(asked, ended)
 
 
@@ -208,6 +224,7 @@ def failback(
     Choose groups with -g, --groups, --unit or --all-groups, or a saved plan with --plan.
     """
     from mmtool.failover.service import group_move
+    from mmtool.failover.service.execution import Request
 
     saved = plans.opened(ctx, files.plan, "failback")
     meant_for = divergence.chosen(saved, diverged, name, diverged_dir)
@@ -221,9 +238,17 @@ def failback(
     said = divergence.said(meant_for) | plans.state_said(saved, without=without_state)
     settle = partial(plans.settle, saved, said=said, files=files, config=where.config)
     seconds = None if timeout is None else timeout.total_seconds()
-    without = plans.WITHOUT_STATE in said
-    move = group_move.GroupMove(flow, chosen, saved, without, patience, seconds, reason, asked.agreed)
-    ended = group_move.move_back(move, back, meant_for, diverged_dir or Path(), settle)
+    request = Request(
+        flow,
+        chosen,
+        patience,
+        asked.agreed,
+        reason,
+        saved,
+        without_state=plans.WITHOUT_STATE in said,
+        drain_seconds=seconds,
+    )
+    ended = group_move.move_back(request, back, meant_for, diverged_dir or Path(), settle)
     operations.show_end(asked, ended)
 
 
@@ -249,7 +274,8 @@ def drill(
     with -g, --groups, --unit or --all-groups.
     """
     from mmtool.failover.modes import drill as service
-    from mmtool.failover.service.group_move import GroupMove, run_drill
+    from mmtool.failover.service.execution import Request
+    from mmtool.failover.service.group_move import run_drill
     from mmtool.plan.failover.drill import Limits
 
     page = evidence.asked_for(html, sign)
@@ -267,7 +293,17 @@ def drill(
         return is_agreed
 
     seconds = None if timeout is None else timeout.total_seconds()
-    drilled = run_drill(GroupMove(settings, chosen, None, without_state, patience, seconds, reason, agreed))
+    drilled = run_drill(
+        Request(
+            settings,
+            chosen,
+            patience,
+            agreed,
+            reason,
+            without_state=without_state,
+            drain_seconds=seconds,
+        )
+    )
     if drilled is None:
         return
     ended, row = drilled

@@ -107,7 +107,7 @@ class OneName(ThereAndBack):
         return FlowClusters(self.settings, self.source, self.target, self.state, self.back_state, self.mm2)
 
     def tools_for(self, words: str, since: Recorded | None = None) -> TailTools | None:
-        """As `mmtool.failover.service.work` makes them, for the words of ``--diverged``."""
+        """As `mmtool.failover.service.group_move` makes them, for the words of ``--diverged``."""
         if words == "file":
             return None
         self.writer.begin_again()

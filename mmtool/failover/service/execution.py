@@ -16,6 +16,7 @@ from mmtool.failover.operation.flapping_check import judged
 from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Both, Journalist
 from mmtool.failover.operation.recovery import find
+from mmtool.failover.operation.states import START
 from mmtool.failover.service import connections
 from mmtool.output import bind, detail, talk
 from mmtool.plan.failover.choices import Unknowns
@@ -26,17 +27,67 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from datetime import timedelta
 
+    from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
     from mmtool.failover.modes.cutover import Ended, LockPort
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.operation import Operation, StepLog
     from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.operation.states import OperationStatus
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.failover.steps import Step
+    from mmtool.plan.groups.facts import GroupSelection
     from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.runbook.plan_file import SavedPlan
 
 E = TypeVar("E", bound="Ended")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A requested operation: of the command line, of a saved plan, or one of the journal that is resumed.
+
+    Attributes:
+        settings: The flow.
+        groups: Which of them move.
+        timeout: For one request to a cluster.
+        agreed: Shows the plan, and returns whether the operator confirmed it.
+        reason: Why, in the operator's words.
+        saved: The plan that was read; None without one.
+        found: The operation as the journal has it, when it is resumed.
+        without_state: Kafka Streams applications move although their state does not.
+        drain_seconds: For the mirror to catch up; None waits as long as it takes.
+        lock: The operation lock, where it has been requested already.
+    """
+
+    settings: FlowSettings
+    groups: GroupSelection
+    timeout: timedelta
+    agreed: Callable[[Rehearsal], bool]
+    reason: str
+    saved: SavedPlan | None = None
+    found: Recorded | None = None
+    without_state: bool = False
+    drain_seconds: float | None = None
+    lock: LockPort | None = None
+
+    @property
+    def operation_id(self) -> str | None:
+        """The operation id of the saved plan or the journal; None for a new operation."""
+        if self.found is not None:
+            return self.found.operation_id
+        return None if self.saved is None else self.saved.plan.operation_id
+
+    @property
+    def since(self) -> OperationStatus:
+        """The operation's state before it is executed."""
+        return START if self.found is None else self.found.operation.standing
+
+    @property
+    def recorded_entries(self) -> int:
+        """How many journal entries the operation had when it was read; 0 for a new one."""
+        return 0 if self.found is None else self.found.entries
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,52 +98,33 @@ class Execution:
         rehearsal: The plan.
         destination: The cluster on which the groups will run.
         identity: Of the flow.
-        timeout: For one request.
-        reason: Why, in the operator's words.
-        since: The operation as the journal has it, when it is resumed.
         is_alone: It takes the operation lock; a drill does not.
-        is_named_before: Its id was known before, as that of a saved plan: another process may start it as well.
-        lock: The operation lock, where it has been requested already.
     """
 
+    request: Request
     rehearsal: Rehearsal
     destination: ClusterPort
     identity: FlowIdentity
-    timeout: timedelta
-    reason: str = ""
-    since: Recorded | None = None
     is_alone: bool = True
-    is_named_before: bool = False
-    lock: LockPort | None = None
 
     @property
     def operation_id(self) -> str:
         return self.rehearsal.plan.operation_id
 
-    @property
-    def recorded_entries(self) -> int:
-        """How many journal entries the operation had when it was read; 0 for a new one."""
-        return 0 if self.since is None else self.since.entries
 
-
-def run(
-    execution: Execution,
-    work: Callable[[OperationContext, StepLog], Ended],
-    agreed: Callable[[Rehearsal], bool],
-) -> Ended | None:
+def run(execution: Execution, work: Callable[[OperationContext, StepLog], Ended]) -> Ended | None:
     """Check a rehearsal against the journals, ask the operator, and execute it.
 
     Args:
         execution: The rehearsed operation, and how it is executed.
         work: Executes the operation with its context and step log.
-        agreed: Shows the plan, and returns whether the operator confirmed it.
 
     Returns:
         The ended operation; None if it was only rehearsed or declined.
     """
     judged_now = _judged(execution)
     bind(operation=execution.operation_id, **flow_fields(judged_now.names.flow))
-    if not agreed(judged_now):
+    if not execution.request.agreed(judged_now):
         return None
     return execute(replace(execution, rehearsal=judged_now), work)
 
@@ -105,13 +137,13 @@ def execute(execution: Execution, work: Callable[[OperationContext, StepLog], E]
 
 def _judged(execution: Execution) -> Rehearsal:
     """The rehearsal after `flapping_check.judged` by the target's journal, for a planned failover also the source's."""
-    rehearsal, timeout = execution.rehearsal, execution.timeout
-    settings = rehearsal.settings
+    rehearsal, request = execution.rehearsal, execution.request
+    settings, timeout = rehearsal.settings, request.timeout
     journals = [connections.journal(settings, timeout)]
     if rehearsal.plan.mode is Mode.PLANNED:
         journals.append(connections.journal(settings, timeout, at_source=True))
-    lock = execution.lock or connections.operation_lock_of(settings, timeout)
-    return judged(rehearsal, journals, lock, time.time() * 1000, is_resumed=execution.since is not None)
+    lock = request.lock or connections.operation_lock_of(settings, timeout)
+    return judged(rehearsal, journals, lock, time.time() * 1000, is_resumed=request.found is not None)
 
 
 @contextmanager
@@ -121,15 +153,16 @@ def at_work(execution: Execution) -> Iterator[tuple[OperationContext, StepLog]]:
     Raises:
         OwnedElsewhereError: Another process started or resumed the operation.
     """
-    kept = connections.tools(execution.rehearsal.settings, execution.identity, execution.timeout)
+    request = execution.request
+    kept = connections.tools(execution.rehearsal.settings, execution.identity, request.timeout)
     bind(operation=execution.operation_id, **flow_fields(execution.rehearsal.names.flow))
-    lock: LockPort = execution.lock or (kept.lock if execution.is_alone else NoLock())
+    lock: LockPort = request.lock or (kept.lock if execution.is_alone else NoLock())
     context, log = _context(execution, kept, lock)
     lock.join()
     try:
-        if execution.is_named_before or execution.since is not None:
+        if request.operation_id is not None:  # another process may start or resume it as well
             lock.hold()
-            _refuse_if_resumed(kept.journal, execution.operation_id, execution.recorded_entries)
+            _refuse_if_resumed(kept.journal, execution.operation_id, request.recorded_entries)
         yield context, log
     finally:
         lock.leave()
@@ -138,15 +171,16 @@ def at_work(execution: Execution) -> Iterator[tuple[OperationContext, StepLog]]:
 def _context(
     execution: Execution, kept: connections.Tools, lock: LockPort
 ) -> tuple[OperationContext, StepLog]:
-    settings, since, about = execution.rehearsal.settings, execution.since, _about(execution)
-    journalist = Journalist(kept.journal, about, execution.recorded_entries)
-    journalist.operation = None if since is None else since.operation
+    settings, request, about = execution.rehearsal.settings, execution.request, _about(execution)
+    found = request.found
+    journalist = Journalist(kept.journal, about, request.recorded_entries)
+    journalist.operation = None if found is None else found.operation
     context = OperationContext(
         execution.destination,
         journalist,
         kept.marks,
         lock,
-        Attempt(execution.operation_id, about.by, _seconds_since(since), execution.is_named_before),
+        Attempt(execution.operation_id, about.by, _seconds_since(found), request.saved is not None),
         synced=settings.sync_group_offsets,
         hooks=hooks_of(settings, about.reason),
     )
@@ -158,10 +192,10 @@ def _seconds_since(recorded: Recorded | None) -> float:
 
 
 def _about(execution: Execution) -> About:
-    rehearsal, since = execution.rehearsal, execution.since
-    groups = tuple(plan.group for plan in rehearsal.plan.groups) if since is None else since.group_names
+    rehearsal, found = execution.rehearsal, execution.request.found
+    groups = tuple(plan.group for plan in rehearsal.plan.groups) if found is None else found.group_names
     said = rehearsal.unknowns if isinstance(rehearsal, EmergencyRehearsal) else Unknowns.LEAVE
-    ids, reason = (rehearsal.source_id, rehearsal.target_id), " ".join(execution.reason.split())
+    ids, reason = (rehearsal.source_id, rehearsal.target_id), " ".join(execution.request.reason.split())
     return About(rehearsal.names, *ids, groups, reason, process.operator(), said)
 
 

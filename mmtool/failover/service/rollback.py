@@ -10,7 +10,7 @@ from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.modes.release import rehearse_release, release
 from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
 from mmtool.failover.service import connections, fence, promotion
-from mmtool.failover.service.execution import Execution, at_work
+from mmtool.failover.service.execution import Execution, Request, at_work
 from mmtool.failover.service.lookup import operation_of, operations_of
 from mmtool.runtime import process
 
@@ -72,7 +72,8 @@ def _execution(known: FlowOperation, timeout: timedelta) -> Execution:
     flow, found = known.flow, known.found
     rehearsal = Rehearsal(flow, found.source_id, found.target_id, found.operation.plan)
     written, identity = connections.written_at(found, flow, timeout), connections.identity_of(found)
-    return Execution(rehearsal, written, identity, timeout, found.reason, found)
+    request = Request(flow, known.groups, timeout, lambda _: True, found.reason, found=found)  # `undo` asks
+    return Execution(request, rehearsal, written, identity)
 
 
 def _rehearsal(
