@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError
 from mmtool.failover.modes.cutover import Cutover, Ended
-from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_missing
+from mmtool.failover.modes.drain import look_for_added, refuse_missing
 from mmtool.failover.modes.emergency import rehearse as rehearse_emergency
-from mmtool.failover.modes.proof import prove, state_end_guards
+from mmtool.failover.modes.planned_mode import PlannedSteps
+from mmtool.failover.modes.proof import compare_again
 from mmtool.failover.modes.rehearsal import (
     Rehearsal,
     names_of,
@@ -25,17 +26,14 @@ from mmtool.failover.operation import operation
 from mmtool.failover.operation.meanwhile import refuse_changed_names
 from mmtool.failover.report.report import ended_row
 from mmtool.failover.report.rows import reread_of
-from mmtool.insight.applications import app_state, as_groups
-from mmtool.insight.flow_progress import log_ends, short_of
+from mmtool.insight.applications import app_state
+from mmtool.insight.flow_progress import short_of
 from mmtool.insight.group_lookup import remedy_of
-from mmtool.insight.partitions import partition_facts
 from mmtool.insight.standstill import standstill
 from mmtool.insight.translation import (
     metadata_warnings,
     plan_groups,
-    plans_by,
     read_groups,
-    refined_plans,
     selected_groups,
     selection_warnings,
     topics_of,
@@ -44,7 +42,7 @@ from mmtool.kafka.ports import LogPart
 from mmtool.output import warn
 from mmtool.plan.failover.drill import failing, missed, plan_drill, shadow_of, shadowed, shown_by
 from mmtool.plan.failover.emergency import costs_of
-from mmtool.plan.failover.failover_plan import drain_goal, name_guards
+from mmtool.plan.failover.failover_plan import name_guards
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
@@ -53,7 +51,7 @@ from mmtool.plan.words import counted, then
 from mmtool.translation.types import UNKNOWN, or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drain import DrainPort
@@ -65,8 +63,6 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.drill import Limits
     from mmtool.plan.failover.emergency import Costs
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection
-    from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 _RULES = Rules(Direction.FORWARD)
 _FIRST = 10
@@ -175,17 +171,9 @@ def execute(
 
 
 @dataclass(slots=True)
-class _Steps:
-    """What each step does, and what it leaves for the next."""
+class _Steps(PlannedSteps):
+    """The steps of a planned failover, with shadows as its groups, and a drill's own."""
 
-    rehearsal: DrillRehearsal
-    flow: FlowNow
-    drain_port: DrainPort
-    cutover: Cutover
-    timeout_seconds: float | None
-    shadows: list[GroupFacts] = field(default_factory=list)
-    until: Mapping[TopicPartition, UpstreamOffset] = field(default_factory=dict)
-    partitions: Mapping[TopicPartition, PartitionFacts] = field(default_factory=dict)
     lag_before: int = 0
     records_read: int = 0
 
@@ -194,7 +182,7 @@ class _Steps:
             StepName.CHECK: self.check,
             StepName.DRAIN: self.drain,
             StepName.TRANSLATE: self.translate,
-            StepName.PROVE: lambda: _prove(self),
+            StepName.PROVE: self.prove,
             StepName.VALIDATE: self.cutover.validate,
             StepName.WRITE: self.cutover.write,
             StepName.READ_BACK: self.cutover.read_back,
@@ -202,11 +190,6 @@ class _Steps:
             StepName.CLEAN_UP: self.clean_up,
             StepName.REPORT: lambda: None,
         }
-
-    @property
-    def topics(self) -> frozenset[str]:
-        """The topics that the groups read, and their state topics, on the source."""
-        return topics_of(self.shadows) | set(self.rehearsal.plan.state)
 
     def check(self) -> None:
         """Read the groups' current commits for the shadows, and the drain's end offsets; groups may be running."""
@@ -217,25 +200,14 @@ class _Steps:
         )
         groups = read_groups(self.flow, names, Direction.FORWARD)
         refuse(name_guards(groups, self.rehearsal.names.target))
-        self.shadows = _shadows(groups, self.rehearsal.plan.operation_id)
+        self.groups = _shadows(groups, self.rehearsal.plan.operation_id)
         self.flow, _ = look_for_added(self.flow, self.topics, self.cutover.context.attempt)
-        self.lag_before = short_of(self.flow, self._goal(self.flow))
-
-    def _goal(self, flow: FlowNow) -> Mapping[TopicPartition, UpstreamOffset]:
-        return drain_goal(self.shadows, log_ends(flow, self.topics))
-
-    def drain(self) -> None:
-        attempt = self.cutover.context.attempt
-        self.flow, self.until = drain_all(
-            self.flow, self._goal, self.topics, self.drain_port, self.timeout_seconds, attempt
-        )
+        self.lag_before = short_of(self.flow, self.goal(self.flow))
 
     def translate(self) -> None:
         missing = short_of(self.flow, self.until)
         refuse_missing(self.rehearsal.settings, missing, "when the drill began", "run the drill again")
-        partitions = partition_facts(self.flow, Direction.FORWARD, topics=self.topics, complete=True)
-        self.partitions, plans = refined_plans(self.flow, self.shadows, partitions, _RULES, [])
-        state = self.rehearsal.state
+        plans, state = self.translate_commits(), self.rehearsal.state
         self.cutover.plans = tuple(with_lost_state(plan, state, shadowed(plan.group)) for plan in plans)
         self.cutover.figures = replace(
             self.cutover.figures, rpo_records=missing, reread_records=reread_of(self.cutover.plans)
@@ -258,10 +230,7 @@ class _Steps:
                 raise CheckFailedError(
                     f"the records of {target.place} on {names.target} from offset {target.offsets.start} differ from"
                     f" those of {source.place} on {names.source} from offset {source.offsets.start}",
-                    remedy=f"another producer wrote into {target.place.topic} on {names.target}, or a topic was"
-                    " recreated: stop that producer and `mmtool replicate`, run `mmtool flow rebuild"
-                    f" -c FILE -s {names.source} -t {names.target} --topic {source.place.topic} --execute`, which"
-                    " compares both logs again, and start `mmtool replicate` again; then run the drill again",
+                    remedy=compare_again(names, source.place, target.place, "run the drill again"),
                 )
             self.records_read += len(pairs)
 
@@ -353,9 +322,3 @@ def drilled_row(drilled: Drilled, emergency: Costs) -> OperationRow:
         "emergency_rpo_records": or_none(emergency.lost.most),
         "emergency_knowledge_age_seconds": None if age is None else round(age, 1),
     }
-
-
-def _prove(steps: _Steps) -> None:
-    ends = plans_by(steps.flow, as_groups(steps.until, steps.rehearsal.plan.state), steps.partitions, _RULES)
-    refuse(state_end_guards(ends, steps.partitions, steps.flow.clusters.settings))
-    prove(steps.flow, [*steps.cutover.plans, *ends], steps.partitions)

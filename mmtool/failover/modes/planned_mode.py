@@ -17,6 +17,7 @@ from mmtool.failover.modes.cutover import Cutover, Ended
 from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_added, refuse_missing
 from mmtool.failover.modes.proof import prove, state_end_guards
 from mmtool.failover.modes.rehearsal import (
+    Rehearsal,
     SavableRehearsal,
     names_of,
     new_operation_id,
@@ -75,7 +76,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection
-    from mmtool.plan.groups.offsets import PartitionFacts
+    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
     from mmtool.translation.types import TopicPartition
 
 _RULES = Rules(Direction.FORWARD)
@@ -232,7 +233,7 @@ def execute(
     fence = None if asked is None else FenceSteps(plan, asked, context, patience, committed)
     cutover = Cutover.of(context, plan)
     acls = PromotionStep(plan, rehearsal.acls, cutover)
-    steps = _Steps(rehearsal, rehearsal.flow, drain, cutover, timeout_seconds, fence)
+    steps = PlannedSteps(rehearsal, rehearsal.flow, drain, cutover, timeout_seconds, fence)
     begun = (*(() if fence is None else fence.begun), *acls.begun)
     undo = {**({} if fence is None else fence.undo()), **acls.undo_actions}
     ended = operation.run(
@@ -247,10 +248,10 @@ def execute(
 
 
 @dataclass(slots=True)
-class _Steps:
+class PlannedSteps:
     """What each step does, and what it leaves for the next; the flow is read again until its drain ends."""
 
-    rehearsal: PlannedRehearsal
+    rehearsal: Rehearsal
     flow: FlowNow
     drain_port: DrainPort
     cutover: Cutover
@@ -316,10 +317,10 @@ class _Steps:
     def drain(self) -> None:
         attempt = self.cutover.context.attempt
         self.flow, self.until = drain_all(
-            self.flow, self._goal, self.topics, self.drain_port, self.timeout_seconds, attempt
+            self.flow, self.goal, self.topics, self.drain_port, self.timeout_seconds, attempt
         )
 
-    def _goal(self, flow: FlowNow) -> Mapping[TopicPartition, UpstreamOffset]:
+    def goal(self, flow: FlowNow) -> Mapping[TopicPartition, UpstreamOffset]:
         """The source's log ends; with a fence those that stopped moving, also in partitions that were added since."""
         ends: Mapping[TopicPartition, int] = {}
         if self.fence is not None:
@@ -336,8 +337,7 @@ class _Steps:
         missing = short_of(self.flow, self.until)
         self.cutover.figures = replace(self.cutover.figures, rpo_records=missing)
         refuse_missing(self.rehearsal.settings, missing, "when the groups had stopped")
-        partitions = partition_facts(self.flow, _RULES.direction, topics=self.topics, complete=True)
-        self.partitions, plans = refined_plans(self.flow, self.groups, partitions, _RULES, [])
+        plans = self.translate_commits()
         self.cutover.plans = tuple(with_lost_state(plan, self.rehearsal.state) for plan in plans)
         reread = reread_of(plans)
         self.cutover.figures = replace(self.cutover.figures, reread_records=reread)
@@ -349,6 +349,12 @@ class _Steps:
                 remedy="to accept these re-reads, run the command again with --fence none; without --execute, it shows"
                 " reread_max for each partition",
             )
+
+    def translate_commits(self) -> list[GroupPlan]:
+        """Translate the groups' commits by the mirror as it is now."""
+        partitions = partition_facts(self.flow, _RULES.direction, topics=self.topics, complete=True)
+        self.partitions, plans = refined_plans(self.flow, self.groups, partitions, _RULES, [])
+        return plans
 
     def prove(self) -> None:
         """Prove that each group's next record, and each state topic's last, is the same on both clusters."""

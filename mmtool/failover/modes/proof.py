@@ -114,9 +114,16 @@ def _differs(names: Names, boundary: Boundary, record: Mirrored, here: Seen, the
         f"near offset {boundary.commit} of {boundary.source} on {names.source}, the record at {record.upstream} differs"
         f" from the record at {record.downstream} of {boundary.target} on {names.target} (SHA-256"
         f" {here.digest.hex()[:12]} and {there.digest.hex()[:12]}); no offset was committed",
-        remedy=f"another producer wrote into {boundary.target.topic} on {names.target}, or a topic was recreated: stop"
-        f" that producer and `mmtool replicate`, run `mmtool flow rebuild -c FILE -s {names.source} -t"
-        f" {names.target} --topic {boundary.source.topic} --execute`, which compares both logs again, and start"
-        " `mmtool replicate` again; then run the same command again",
+        remedy=compare_again(names, boundary.source, boundary.target, "run the same command again"),
         code="boundary_differs",
+    )
+
+
+def compare_again(names: Names, source: TopicPartition, target: TopicPartition, again: str) -> str:
+    """The remedy for a mirror with other records than its source; ``again`` is what to do at last."""
+    return (
+        f"another producer wrote into {target.topic} on {names.target}, or a topic was recreated: stop that producer"
+        f" and `mmtool replicate`, run `mmtool flow rebuild -c FILE -s {names.source} -t {names.target}"
+        f" --topic {source.topic} --execute`, which compares both logs again, and start `mmtool replicate` again;"
+        f" then {again}"
     )
