@@ -194,16 +194,16 @@ def wire_cluster(
 
 
 def blocking_wire(
-    cluster: ClusterSettings, client_id_suffix: str, role: Role, seconds: float
+    cluster: ClusterSettings, client_id_suffix: str, role: Role, seconds: float, patience: float = 0.0
 ) -> BlockingWireClient:
-    """Create the client of a cluster for callers without an event loop; ``seconds`` as in `BlockingWireClient`.
+    """Create the client of a cluster for callers without an event loop; the times are those of `BlockingWireClient`.
 
     Raises:
         ConfigError: As `wire_options`.
     """
     from mmtool.kafka.wire.blocking_client import BlockingWireClient
 
-    return BlockingWireClient(wire_cluster(cluster, client_id_suffix, role=role), seconds)
+    return BlockingWireClient(wire_cluster(cluster, client_id_suffix, role=role), seconds, patience)
 
 
 def client_id(suffix: str = "") -> str:

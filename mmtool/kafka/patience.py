@@ -45,7 +45,7 @@ async def again(attempt: Callable[[], Awaitable[Value]], seconds: float) -> Valu
         try:
             return await attempt()
         except RetriableError as answer:
-            if asyncio.get_running_loop().time() > deadline:
+            if asyncio.get_running_loop().time() >= deadline:
                 raise answer.final from answer
         await asyncio.sleep(_PAUSE_SECONDS)
 

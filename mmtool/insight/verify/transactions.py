@@ -7,13 +7,10 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.errors import UnreachableError
 from mmtool.insight.target_only import TargetSide, look_at_target
 from mmtool.kafka.batches.sequence import is_abort_marker
 from mmtool.kafka.clients import blocking_wire
-from mmtool.kafka.errors import remedy_of
 from mmtool.kafka.mm2.mirror_maker import Mm2Topics
-from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
 from mmtool.plan.failover.half_transactions import (
@@ -95,13 +92,7 @@ def read_half_transactions(flow: PreparedFlow) -> list[HalfTransaction]:
         since = dict.fromkeys(ids, max(min(waiting) - _LONGEST_MS, 0))
         return await _shares(there, ids, await list_offsets(there, since, read_committed=False))
 
-    try:
-        return half_transactions(wire.ask(read, "reading transactions"), frontiers)
-    except ConnectionLostError as error:
-        raise UnreachableError(
-            f"transactions of cluster {cluster.alias} cannot be read: {error}",
-            remedy=error.remedy or remedy_of(error.cause, cluster.alias),
-        ) from error
+    return half_transactions(wire.ask(read, "reading transactions"), frontiers)
 
 
 async def _shares(

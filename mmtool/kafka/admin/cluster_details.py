@@ -172,7 +172,7 @@ class KafkaClusterDetails:
             await wire.refresh(())
             return {broker.node: _address(broker) for broker in wire.brokers}
 
-        return self._ask("listing brokers", known)
+        return self._wire.ask(known, "listing brokers")
 
     def topics(self) -> dict[str, TopicDetails]:
         """Every topic that mmtool may DESCRIBE, by name."""
@@ -210,7 +210,7 @@ class KafkaClusterDetails:
             answers = await _of_each(wire, lambda node: DescribeBrokerConfigRequest(node, names))
             return {node: one.values for node, one in answers.items() if one.error_code == Code.NONE}
 
-        return self._ask("reading broker properties", told)
+        return self._wire.ask(told, "reading broker properties")
 
     def log_dirs(self, topics: Collection[str]) -> Answers[int, tuple[LogDir, ...]]:
         """Each broker's log directories, with the sizes of the given topics.
@@ -232,7 +232,7 @@ class KafkaClusterDetails:
                 result.failed[node] = self._no_log_dirs(node, answers.get(node))
             return result
 
-        return self._ask("reading log directories", told)
+        return self._wire.ask(told, "reading log directories")
 
     def _no_log_dirs(self, node: int, answer: DescribedLogDirs | None) -> MmtoolError:
         what = f"reading the log directories of broker {node}"
@@ -303,7 +303,7 @@ class KafkaClusterDetails:
                 found |= dict(zip(some, answers, strict=True))
             return found
 
-        return self._ask("reading mmtool's rights", tried) if names else {}
+        return self._wire.ask(tried, "reading mmtool's rights") if names else {}
 
     # --- offsets ------------------------------------------------------------------------------------------
 
@@ -320,7 +320,7 @@ class KafkaClusterDetails:
                 result.failed[place] = self._no_offset(wire, place)
             return result
 
-        return self._ask("reading offsets", told) if times else Answers()
+        return self._wire.ask(told, "reading offsets") if times else Answers()
 
     def _no_offset(self, wire: WireCluster, place: TopicPartition) -> MmtoolError:
         is_led = wire.leader(*place) is not None
@@ -348,7 +348,7 @@ class KafkaClusterDetails:
             await check_markers(wire)
             return (time.monotonic() - began) / REQUESTS
 
-        return self._ask("asking for the right to write markers", timed)
+        return self._wire.ask(timed, "asking for the right to write markers")
 
     def _samples(
         self,
@@ -369,7 +369,7 @@ class KafkaClusterDetails:
                     result.failed[place] = failed
             return result
 
-        return self._ask("reading records", sampled) if questions else Answers()
+        return self._wire.ask(sampled, "reading records") if questions else Answers()
 
     # --- asking -------------------------------------------------------------------------------------------
 
@@ -377,13 +377,7 @@ class KafkaClusterDetails:
         async def asked(wire: WireCluster) -> T:
             return await wire.ask_any(request)
 
-        return self._ask(what, asked)
-
-    def _ask(self, what: str, question: Callable[[WireCluster], Awaitable[T]]) -> T:
-        try:
-            return self._wire.ask(question, what)
-        except ConnectionLostError as error:
-            raise unreachable(self.alias, what, error) from error
+        return self._wire.ask(asked, what)
 
 
 async def _of_each(wire: WireCluster, request: Callable[[int], WireRequest[T]]) -> dict[int, T]:

@@ -10,14 +10,14 @@ from confluent_kafka.admin import ConfigResource
 
 from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import admin_client, blocking_wire
-from mmtool.kafka.errors import TOO_OLD, Kind, failure_of, kind_of, unreachable
+from mmtool.kafka.errors import TOO_OLD, Kind, failure_of, kind_of
 from mmtool.kafka.groups.coordinators import partition_of, read_commit_times
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.logs.log_bounds import Patience, read_bounds
 from mmtool.kafka.logs.log_parts import read_parts
-from mmtool.kafka.patience import RetriableError, again, seconds_for_each
+from mmtool.kafka.patience import seconds_for_each
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
+from mmtool.kafka.wire.cluster import COMMITS
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.topics.facts import TopicFacts, name_problem
 from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown
@@ -58,7 +58,7 @@ class KafkaCluster:
         self._settings = settings
         self._seconds = timeout_seconds
         self._probe_seconds = timeout_seconds if probe_seconds is None else probe_seconds
-        self._wire = blocking_wire(settings, "facts", "admin", 3 * timeout_seconds)
+        self._wire = blocking_wire(settings, "facts", "admin", 3 * timeout_seconds, timeout_seconds)
 
     @property
     def _admin(self) -> HearingClient:
@@ -98,18 +98,7 @@ class KafkaCluster:
 
     def _described(self, names: Collection[str] | None) -> dict[str, TopicMetadata]:
         """Describe the named topics, or (None) all that mmtool may see; each carries its own error code."""
-        what = "listing topics"
-
-        async def described(wire: WireCluster) -> dict[str, TopicMetadata]:
-            async def attempt() -> dict[str, TopicMetadata]:
-                try:
-                    return await wire.refresh(names)
-                except ConnectionLostError as error:
-                    raise RetriableError(unreachable(self.alias, what, error)) from error
-
-            return await again(attempt, self._seconds)
-
-        return self._wire.ask(described, what)
+        return self._wire.ask(lambda wire: wire.refresh(names), "listing topics")
 
     def bounds(
         self, partitions: Collection[TopicPartition], *, committed: bool = False

@@ -13,7 +13,7 @@ from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.admin.topics import READ_ACLS
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import NO_LEADER, check_code, failure_of, is_passing, problem_of, unreachable
-from mmtool.kafka.patience import RetriableError, again, handfuls
+from mmtool.kafka.patience import RetriableError, handfuls
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER, Problem
 from mmtool.kafka.tokens.source import principal_of
 from mmtool.kafka.wire.acls import (
@@ -38,7 +38,7 @@ from mmtool.runtime.threads import within
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.config.credentials import Security
@@ -81,7 +81,7 @@ class KafkaFences:
         self._cluster = cluster
         self._seconds = timeout_seconds
         wire = wire_cluster(cluster, "fences", role="admin", request_timeout_ms=_CHANGE_TIMEOUT_MS)
-        self._wire = BlockingWireClient(wire, 2 * timeout_seconds + _SPARE_SECONDS)
+        self._wire = BlockingWireClient(wire, 2 * timeout_seconds + _SPARE_SECONDS, timeout_seconds)
 
     @property
     def alias(self) -> str:
@@ -108,13 +108,13 @@ class KafkaFences:
 
     def _acls(self, bindings: frozenset[Binding] | Unknown) -> AclFacts:
         own, own_complete = own_principals(self._cluster)
-        config = self._ask("reading super.users of the brokers", self._config)
+        config = self._wire.ask(self._config, "reading super.users of the brokers")
         supers, unruled = config[_SUPER_USERS], config[_ALLOWS_UNRULED]
         return AclFacts(
             bindings,
             own,
             own_complete,
-            self._ask("reading mmtool's rights", self._may_alter),
+            self._wire.ask(self._may_alter, "reading mmtool's rights"),
             UNKNOWN if supers is UNKNOWN else _principals(supers),
             UNKNOWN if unruled is UNKNOWN else unruled.strip().lower() == "true",
         )
@@ -124,7 +124,7 @@ class KafkaFences:
         return frozenset() if found is UNKNOWN else found
 
     def own_writes(self, topics: Collection[str]) -> frozenset[str]:
-        found = self._ask("reading mmtool's rights", lambda wire: wire.refresh(topics, with_rights=True))
+        found = self._wire.ask(lambda wire: wire.refresh(topics, with_rights=True), "reading mmtool's rights")
         return frozenset(
             name for name, topic in found.items() if topic.rights is not UNKNOWN and topic.rights.may_write
         )
@@ -139,7 +139,7 @@ class KafkaFences:
             check_code(self._cluster, answer.error_code, "reading ACLs", READ_ACLS)
             return answer.bindings
 
-        return self._ask("reading ACLs", listed)
+        return self._wire.ask(listed, "reading ACLs")
 
     async def _may_alter(self, wire: WireCluster) -> bool | Unknown:
         try:
@@ -167,7 +167,7 @@ class KafkaFences:
     def _writers_or_why(
         self, topics: Collection[str]
     ) -> Mapping[TopicPartition, tuple[Writer, ...]] | CannotTell:
-        found = self._ask("listing partitions", lambda wire: wire.refresh(topics))
+        found = self._wire.ask(lambda wire: wire.refresh(topics), "listing partitions")
         places = [TopicPartition(name, p.partition) for name, of in found.items() for p in of.partitions]
         try:
             return self.writers(places)
@@ -205,10 +205,10 @@ class KafkaFences:
                 answer = await self._any(wire, request(some))
                 return self._refused(dict(zip(some, answer, strict=True)))
 
-            problems |= self._ask("changing ACLs", change)
+            problems |= self._wire.ask(change, "changing ACLs")
         done = frozenset(wanted) - problems.keys()
         return problems | (
-            self._ask("reading ACLs", lambda wire: self._settled(wire, done, there)) if done else {}
+            self._wire.ask(lambda wire: self._settled(wire, done, there), "reading ACLs") if done else {}
         )
 
     def _refused(self, answer: Mapping[Binding, int]) -> dict[Binding, Problem]:
@@ -286,7 +286,7 @@ class KafkaFences:
                     found[place] = tuple(map(_writer, producers))
 
         try:
-            self._ask("listing producers", described)
+            self._wire.ask(described, "listing producers")
         except UnsupportedByBrokerError as error:
             raise RefusedError(
                 f"brokers of {self.alias} cannot list producers (DescribeProducers needs Kafka 2.8 or later)",
@@ -330,7 +330,7 @@ class KafkaFences:
             return {producer: told for answer in answers for producer, told in answer.items()}
 
         try:
-            return self._ask("listing transactions", asked)
+            return self._wire.ask(asked, "listing transactions")
         except (UnsupportedByBrokerError, NotAuthorisedError):  # before Kafka 3.0; without DESCRIBE
             return {}
 
@@ -348,20 +348,6 @@ class KafkaFences:
         }
 
     # --- asking -------------------------------------------------------------------------------------------
-
-    def _ask(self, what: str, question: Callable[[WireCluster], Awaitable[B]]) -> B:
-        """Send requests to the cluster, and repeat them on retriable errors and lost connections."""
-
-        async def patiently(wire: WireCluster) -> B:
-            async def tried() -> B:
-                try:
-                    return await question(wire)
-                except ConnectionLostError as error:
-                    raise RetriableError(unreachable(self.alias, what, error)) from error
-
-            return await again(tried, self._seconds)
-
-        return self._wire.ask(patiently, what)
 
     async def _any(self, wire: WireCluster, request: WireRequest[A]) -> A:
         """Send a request to a broker that has just answered another one.

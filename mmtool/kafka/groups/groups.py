@@ -15,11 +15,10 @@ from confluent_kafka import KafkaError
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import blocking_wire
-from mmtool.kafka.errors import is_passing, problem_of, unreachable
+from mmtool.kafka.errors import is_passing, problem_of
 from mmtool.kafka.groups.coordinators import DELETE, DESCRIBE, READ, Coordinators, Question, all_groups
-from mmtool.kafka.patience import RetriableError, again, handfuls, seconds_for_each
+from mmtool.kafka.patience import RetriableError, handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers, GroupListing, Problem
-from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.groups import (
     OTHER_KINDS,
@@ -37,13 +36,12 @@ from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.acls import Rights
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.groups import DeletedOffsets, DescribedGroup, FetchedOffsets, ListedGroup
-    from mmtool.kafka.wire.metadata import TopicMetadata
+    from mmtool.kafka.wire.groups import DeletedOffsets, DescribedGroup, FetchedOffsets
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.translation.types import TopicPartition
 
@@ -75,7 +73,8 @@ class KafkaGroups:
         """Take the settings of the groups' cluster and the longest time of one request, in seconds."""
         self._cluster = cluster
         self._seconds = timeout_seconds
-        self._wire = blocking_wire(cluster, "groups", "admin", timeout_seconds + _SPARE_SECONDS)
+        seconds = timeout_seconds + _SPARE_SECONDS
+        self._wire = blocking_wire(cluster, "groups", "admin", seconds, timeout_seconds)
         self._coordinators = Coordinators(cluster)
         self._used: set[str] = set()
 
@@ -85,13 +84,12 @@ class KafkaGroups:
     # --- listing ------------------------------------------------------------------------------------------
 
     def listing(self) -> GroupListing:
-        async def listed(wire: WireCluster) -> list[ListedGroup]:
-            return await self._patiently("listing groups", lambda: all_groups(wire, check))
+        what = "listing groups"
 
         def check(code: int) -> None:
-            self._coordinators.check(code, "listing groups")
+            self._coordinators.check(code, what)
 
-        groups = self._wire.ask(listed, "listing groups")
+        groups = self._wire.ask(lambda wire: all_groups(wire, check), what)
         return GroupListing(
             {g.group: g.state or "Unknown" for g in groups if g.protocol_type in _OF_CONSUMERS},
             {g.group: g.protocol_type for g in groups if g.protocol_type not in _OF_CONSUMERS},
@@ -189,7 +187,7 @@ class KafkaGroups:
             self._rights_of,
         ).complete()
         topics = {place.topic for places in wanted.values() for place in places}
-        found = self._wire.ask(lambda wire: self._topic_rights(wire, topics), "reading mmtool's rights")
+        found = self._wire.ask(lambda wire: wire.refresh(topics, with_rights=True), "reading mmtool's rights")
         return [
             *(f"READ on group {name}" for name, of in sorted(described.items()) if _may_not_read(of)),
             *(
@@ -204,11 +202,6 @@ class KafkaGroups:
         if is_passing(KafkaError(described.error_code)):
             self._check(described.error_code, "reading mmtool's rights on group", group)
         return described.rights
-
-    async def _topic_rights(self, wire: WireCluster, topics: Collection[str]) -> dict[str, TopicMetadata]:
-        return await self._patiently(
-            "reading mmtool's rights", lambda: wire.refresh(topics, with_rights=True)
-        )
 
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
         wanted = {place: commit.pair for place, commit in offsets.items()}
@@ -355,15 +348,6 @@ class KafkaGroups:
             found.update(answers)
             found.failed |= answers.failed
         return found
-
-    async def _patiently(self, what: str, attempt: Callable[[], Awaitable[B]]) -> B:
-        async def tried() -> B:
-            try:
-                return await attempt()
-            except ConnectionLostError as error:
-                raise RetriableError(unreachable(self._cluster.alias, what, error)) from error
-
-        return await again(tried, self._seconds)
 
     def _check(self, code: int, what: str, group: str, operation: str = DESCRIBE) -> None:
         """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one."""

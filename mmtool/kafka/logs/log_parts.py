@@ -6,10 +6,10 @@ import asyncio
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.errors import MmtoolError
 from mmtool.kafka.batches import raw_records
 from mmtool.kafka.clients import blocking_wire
-from mmtool.kafka.errors import remedy_of, unreachable
+from mmtool.kafka.errors import unreachable
 from mmtool.kafka.patience import AT_ONCE, handfuls
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.state.flow_state import count_unbooked
@@ -85,23 +85,20 @@ class KafkaBatches:
                     return views, view.header.next_offset
             return views, offsets.stop
 
-        try:
-            return self._wire.ask(read, f"reading {place}")
-        except ConnectionLostError as lost:
-            raise unreachable(self._settings.alias, f"reading {place}", lost) from lost
+        return self._wire.ask(read, f"reading {place}")
 
     def producers(self) -> dict[int, ProducerRecord]:
         return read_producers(self._settings)
 
     def unbooked(self, known: PartitionMap) -> int | Unknown:
         async def count(cluster: WireCluster) -> int | Unknown:
-            await cluster.refresh([known.about.target_topic])
+            try:
+                await cluster.refresh([known.about.target_topic])
+            except ConnectionLostError:
+                return UNKNOWN
             return await count_unbooked(cluster, known)
 
-        try:
-            return self._wire.ask(count, f"listing the producers of {known.about.target_topic}")
-        except ConnectionLostError:
-            return UNKNOWN
+        return self._wire.ask(count, f"listing the producers of {known.about.target_topic}")
 
 
 _SPARE_SECONDS = 5.0
@@ -122,31 +119,24 @@ def read_parts(
     for some in handfuls(list(dict.fromkeys(parts)), AT_ONCE):
 
         async def read(there: WireCluster, some: list[LogPart] = some) -> None:
-            try:
-                await there.refresh({part.place.topic for part in some})
-            except ConnectionLostError as lost:
-                raise _unread(cluster.alias, lost) from lost
+            await there.refresh({part.place.topic for part in some})
             await asyncio.gather(*(read_one(there, part) for part in some))
 
         async def read_one(there: WireCluster, part: LogPart) -> None:
             try:
                 found[part] = await within(seconds, _read(there, part, read_committed=read_committed))
-            except (ConnectionLostError, TimeoutError) as lost:
-                late = f"reading {part.place} took longer than {seconds:g} s"
-                found.failed[part] = _unread(cluster.alias, lost, late)
+            except ConnectionLostError as lost:
+                found.failed[part] = unreachable(cluster.alias, f"reading {part.place}", lost)
+            except TimeoutError:
+                late = f"no answer within {seconds:g} s"
+                found.failed[part] = unreachable(
+                    cluster.alias, f"reading {part.place}", late, "REQUEST_TIMED_OUT"
+                )
             except MmtoolError as error:
                 found.failed[part] = error
 
         wire.ask(read, "reading records")
     return found
-
-
-def _unread(alias: str, lost: ConnectionLostError | TimeoutError, late: str = "") -> UnreachableError:
-    cause = lost.cause if isinstance(lost, ConnectionLostError) else "REQUEST_TIMED_OUT"
-    remedy = getattr(lost, "remedy", "") or remedy_of(cause, alias)
-    return UnreachableError(
-        f"records of cluster {alias} could not be read: {str(lost) or late}", remedy=remedy
-    )
 
 
 async def _read(cluster: WireCluster, part: LogPart, *, read_committed: bool) -> list[Seen]:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, TypeVar
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.clients import blocking_wire
-from mmtool.kafka.errors import remedy_of_refusal, unreachable
+from mmtool.kafka.errors import remedy_of_refusal
 from mmtool.kafka.state.claims import ClaimLostError, claim, fence
 from mmtool.kafka.state.own_log import append
-from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
 from mmtool.kafka.wire.scan import log_bounds, read_range
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.kafka.batches import BatchHeader, ReadyBatch
     from mmtool.kafka.state.claims import Claim
-    from mmtool.kafka.wire.blocking_client import BlockingWireClient
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.translation.types import TopicId, TopicPartition
 
@@ -93,7 +91,7 @@ class KafkaAppender:
             )
             return numbered([view.header async for view in views], writer.producer_id)
 
-        return self._asked(self._looks, count, f"reading {place}")
+        return self._looks.ask(count, f"reading {place}")
 
     def append(self, place: TopicPartition, batch: ReadyBatch) -> None:
         writer, sequence = self._claim(), self._next.get(place, 0)
@@ -107,7 +105,7 @@ class KafkaAppender:
                 cluster, ProducePartition(place.topic, topic_id, place.partition, batch.payload)
             )
 
-        code = self._asked(self._wire, send, f"writing to {place}")
+        code = self._wire.ask(send, f"writing to {place}")
         if code not in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
             raise self._refusal(place, code)
         self._next[place] = (sequence + batch.record_count) % SEQUENCES
@@ -139,8 +137,8 @@ class KafkaAppender:
 
     def _claim(self) -> Claim:
         if self._claimed is None:
-            self._claimed = self._asked(
-                self._wire, lambda cluster: claim(cluster, self._id), f"claiming transactional id {self._id}"
+            self._claimed = self._claimed_by(
+                lambda cluster: claim(cluster, self._id), f"claiming transactional id {self._id}"
             )
         return self._claimed
 
@@ -153,19 +151,14 @@ class KafkaAppender:
         if claimed.epoch == 0 or place in self._fenced:
             return
         self.begin_again()
-        self._claimed = self._asked(
-            self._wire,
+        self._claimed = self._claimed_by(
             lambda cluster: fence(cluster, self._id, claimed, {place}),
             f"shutting out older producers of {place}",
         )
         self._fenced.add(place)
 
-    def _asked(
-        self, wire: BlockingWireClient, question: Callable[[WireCluster], Awaitable[T]], what: str
-    ) -> T:
+    def _claimed_by(self, question: Callable[[WireCluster], Awaitable[Claim]], what: str) -> Claim:
         try:
-            return wire.ask(question, what)
+            return self._wire.ask(question, what)
         except ClaimLostError as lost:
             raise ClaimLostError(lost.message, remedy=self._way_on) from lost
-        except ConnectionLostError as lost:
-            raise unreachable(self._alias, what, lost) from lost

@@ -7,20 +7,17 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.clients import blocking_wire, shared
-from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.log_reader import newest_records, read_log, unreadable
 from mmtool.kafka.state.own_log import append_records, make_missing
-from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 from mmtool.plan.records.journal import Entry
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.state.log_reader import LogRecord
-    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.records.journal import Kind
 
 
@@ -46,20 +43,14 @@ class KafkaJournal:
             make = partial(
                 make_missing, settings=self._target, topic=JOURNAL_TOPIC, replication_factor=self._factor
             )
-            self._ask(make, f"creating {JOURNAL_TOPIC}")
+            self._wire.ask(make, f"creating {JOURNAL_TOPIC}")
             self._is_there = True
 
     def append(self, entries: Sequence[Entry]) -> None:
         self.prepare()
         records = [(entry.key, entry.encode()) for entry in entries]
         append = partial(append_records, topic=JOURNAL_TOPIC, records=records)
-        self._ask(append, f"writing to {JOURNAL_TOPIC}")
-
-    def _ask(self, question: Callable[[WireCluster], Awaitable[None]], what: str) -> None:
-        try:
-            self._wire.ask(question, what)
-        except ConnectionLostError as lost:
-            raise unreachable(self._target.alias, what, lost) from lost
+        self._wire.ask(append, f"writing to {JOURNAL_TOPIC}")
 
     def entries(self) -> list[Entry]:
         return self._reader.entries()

@@ -13,7 +13,6 @@ from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.clients import blocking_wire, lent_reader, shared
 from mmtool.kafka.errors import Kind, failure_of, kind_of
 from mmtool.kafka.state.own_log import MARK
-from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.runtime.threads import Unawaited
 
@@ -115,7 +114,7 @@ def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> 
         wire = shared(cluster, f"questions, {patience_seconds} s", connect)
         try:
             found = wire.ask(lambda asked: asked.refresh([topic]), f"reading {topic}")
-        except (ConnectionLostError, UnreachableError):
+        except UnreachableError:
             return True
         code = found[topic].error_code
         if code == Code.UNKNOWN_TOPIC_OR_PARTITION:

@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.clients import blocking_wire
-from mmtool.kafka.errors import unreachable
 from mmtool.kafka.state.own_log import append_records, make_missing
-from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.transactions import Marker, write_markers
 
 if TYPE_CHECKING:
@@ -59,11 +57,7 @@ def write_marks(
         await make_missing(cluster, target, identity.control_topic, replication_factor)
         await append_records(cluster, identity.control_topic, [(mark.key, mark.encode()) for mark in marks])
 
-    what = f"writing to {identity.control_topic}"
-    try:
-        wire.ask(write, what)
-    except ConnectionLostError as lost:
-        raise unreachable(target.alias, what, lost) from lost
+    wire.ask(write, f"writing to {identity.control_topic}")
 
 
 def _check(cluster: WireCluster, identity: FlowIdentity) -> None:

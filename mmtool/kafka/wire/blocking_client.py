@@ -8,6 +8,8 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from mmtool.kafka.errors import unreachable
+from mmtool.kafka.patience import RetriableError, again
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.runtime.threads import LookUps
 
 if TYPE_CHECKING:
@@ -65,12 +67,15 @@ class BlockingWireClient:
     Args:
         cluster: Not yet connected.
         seconds: How long one question may take.
+        patience: For how many seconds a question is asked again after a temporary error or a lost connection: a
+            question that may be repeated.
     """
 
-    def __init__(self, cluster: WireCluster, seconds: float) -> None:
+    def __init__(self, cluster: WireCluster, seconds: float, patience: float = 0.0) -> None:
         self.alias = cluster.alias
         self._cluster = cluster
         self._seconds = seconds
+        self._patience = patience
         self._started = False
         self._starting = asyncio.Lock()
         weakref.finalize(self, _close, cluster).atexit = False
@@ -81,7 +86,7 @@ class BlockingWireClient:
         ``what`` names the request in the error.
 
         Raises:
-            UnreachableError: the cluster does not answer in time.
+            UnreachableError: the cluster does not answer in time, or a connection broke.
             Exception: whatever ``question`` raises.
         """
         loop, errand = _loop(), _Errand()
@@ -93,13 +98,19 @@ class BlockingWireClient:
             raise
 
     async def _asked(self, question: Callable[[WireCluster], Awaitable[T]], what: str) -> T:
+        async def attempt() -> T:
+            try:
+                return await question(self._cluster)
+            except ConnectionLostError as lost:
+                raise RetriableError(unreachable(self.alias, what, lost)) from lost
+
         try:
             async with asyncio.timeout(self._seconds):
                 async with self._starting:
                     if not self._started:
                         await self._cluster.start()
                         self._started = True
-                return await question(self._cluster)
+                return await again(attempt, self._patience)
         except TimeoutError as error:
             # a broker that hangs keeps its connection, and another may lead by now: the next question begins anew
             self._started = False

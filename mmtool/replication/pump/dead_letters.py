@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.logs.dead_letters import KafkaDeadLetters, Letter
-from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.driver.stop_signal import to_its_end
 from mmtool.runtime.threads import in_thread
 
@@ -27,7 +26,7 @@ class LetterPort(Protocol):
         """Write a dead letter to all in-sync replicas of its topic, unless it is there already.
 
         Raises:
-            UnreachableError, ConnectionLostError: The target does not answer; the caller retries.
+            UnreachableError: The target does not answer; the caller retries.
             MmtoolError: The target refuses the record.
         """
 
@@ -82,7 +81,7 @@ class DeadLetters:
         before = mirror.held_bytes
         try:
             await in_thread(self._port(about.shard).post, letter)
-        except (UnreachableError, ConnectionLostError):
+        except UnreachableError:
             return  # it is still the mirror's letter
         except MmtoolError as error:
             mirror.halt(

@@ -51,7 +51,7 @@ class Log:
 def appended(monkeypatch, log):
     appender = KafkaAppender(ClusterSettings(alias="target", bootstrap_servers="nowhere:1"), "mmtool.x", 1.0)
     monkeypatch.setattr(appender, "_claim", lambda: Claim(OURS, 0))
-    monkeypatch.setattr(appender, "_asked", lambda _wire, question, _what: asyncio.run(question(log)))
+    monkeypatch.setattr(appender._looks, "ask", lambda question, _what: asyncio.run(question(log)))
     return appender.appended(PLACE, 0)
 
 

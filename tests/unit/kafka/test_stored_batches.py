@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
 from kit.batches import data
@@ -29,6 +27,9 @@ class Leader:
     def __init__(self, *answers):
         self.answers = list(answers)
 
+    async def start(self):
+        pass
+
     async def refresh(self, topics):
         del topics
 
@@ -44,7 +45,7 @@ def read(monkeypatch, *answers):
     monkeypatch.setattr(scan, "_PAUSE_SECONDS", 0)
     batches = KafkaBatches(ClusterSettings(alias="west", bootstrap_servers="nowhere:1"), 1.0)
     leader = Leader(*answers)
-    monkeypatch.setattr(batches._wire, "ask", lambda question, _what: asyncio.run(question(leader)))
+    monkeypatch.setattr(batches._wire, "_cluster", leader)
     return [view.header.base_offset for view in batches.batches(PLACE, SOURCE_ID, range(6), committed=False)]
 
 

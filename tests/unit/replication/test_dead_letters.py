@@ -13,7 +13,6 @@ from kit.batches import PlainRecord, batch_of
 from kit.mirror import SOURCE_ID, assigned, fetched, mirror_of
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.batches import decode, view_of
-from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.pump.dead_letters import DeadLetters
@@ -116,7 +115,7 @@ def test_the_letter_is_the_record_as_it_was_and_tells_its_place(mirror):
 
 
 def test_while_the_target_is_away_it_is_tried_again_and_nothing_passes_it(mirror):
-    box = Box(UnreachableError("west does not answer"), ConnectionLostError("west-0 has no leader"))
+    box = Box(UnreachableError("west does not answer"), UnreachableError("west-0 has no leader"))
     run(mirror, box, lambda _: not box.answers)
     assert (mirror.frontier, mirror.state == State.HALTED) == (0, False)
     run(mirror, box, lambda _: mirror.letter is None)

@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.errors import UnreachableError
+from mmtool.kafka.errors import CUT_SHORT, NO_LEADER, THROTTLED
 from mmtool.kafka.wire import blocking_client
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, _Errand
+from mmtool.kafka.wire.cluster import ConnectionLostError
 
 
 class HungOnce:
@@ -41,6 +43,41 @@ def test_a_question_that_a_broker_leaves_unanswered_does_not_keep_the_next_one_f
     with pytest.raises(UnreachableError, match=r"east: asking failed: no answer within 0\.1 s"):
         wire.ask(HungOnce.answer, "asking")
     assert [wire.ask(HungOnce.answer, "asking") for _ in range(2)] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("cause", "remedy"),
+    [
+        (
+            THROTTLED,
+            "raise the quota of mmtool's principal on east, or wait for less load, then run the same command again",
+        ),
+        (CUT_SHORT, "run the same command again"),
+        (NO_LEADER, "check that every partition of the topic has a leader on east"),
+        ("", "check east.bootstrap.servers, and that the brokers of east run"),
+    ],
+)
+def test_the_remedy_of_a_lost_connection_is_that_of_its_cause(cause, remedy):
+    async def lost(_):
+        raise ConnectionLostError("orders-0 of east cannot be read", cause)
+
+    with pytest.raises(UnreachableError) as caught:
+        BlockingWireClient(HungOnce(), 10.0).ask(lost, "reading transactions")
+    assert caught.value.remedy == remedy
+    assert caught.value.message == (
+        "cluster east: reading transactions failed: orders-0 of east cannot be read"
+    )
+
+
+def test_a_question_that_may_be_repeated_outlives_a_lost_connection():
+    lost = [ConnectionLostError("broker 1 is away"), ConnectionLostError("broker 1 is away")]
+
+    async def ask(_):
+        if lost:
+            raise lost.pop()
+        return "answer"
+
+    assert BlockingWireClient(HungOnce(), 10.0, patience=5.0).ask(ask, "listing topics") == "answer"
 
 
 def test_who_is_interrupted_does_not_go_on_asking_behind_what_takes_it_back():
