@@ -127,8 +127,8 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 # the awaited result does, and a task that should end then continues.
 
 
-async def within(seconds: float, work: Awaitable[T]) -> T:
-    """Await ``work`` for at most ``seconds``, and return its result.
+async def within(seconds: float | None, work: Awaitable[T]) -> T:
+    """Await ``work`` for at most ``seconds`` (None: without an end), and return its result.
 
     Raises:
         TimeoutError: There was no result in time.

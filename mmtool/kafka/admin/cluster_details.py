@@ -24,17 +24,17 @@ from mmtool.kafka.tokens.source import principal_of
 from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeClusterRequest
 from mmtool.kafka.wire.api_versions import HeartbeatTrial, claim_trial
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, run_beside
-from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import DescribeGroupsRequest, OffsetDeleteRequest
 from mmtool.kafka.wire.metadata import (
     DescribeBrokerConfigRequest,
     DescribeLogDirsRequest,
     DescribeTopicConfigsRequest,
-    ListOffsetsRequest,
     MetadataRequest,
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.scan import answers_of, offsets_now
 from mmtool.kafka.wire.transactions import REQUESTS, check_markers
 from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.plan.topics.facts import CreateTopic
@@ -207,7 +207,9 @@ class KafkaClusterDetails:
         """Read the named configs of each broker; brokers that do not show them are left out."""
 
         async def told(wire: WireCluster) -> dict[int, dict[str, str | None]]:
-            answers = await _of_each(wire, lambda node: DescribeBrokerConfigRequest(node, names))
+            await wire.refresh(())
+            requests = {node: DescribeBrokerConfigRequest(node, names) for node in wire.nodes}
+            answers = await answers_of(wire, requests)
             return {node: one.values for node, one in answers.items() if one.error_code == Code.NONE}
 
         return self._wire.ask(told, "reading broker properties")
@@ -221,7 +223,8 @@ class KafkaClusterDetails:
         wanted = {name: len(known[name].partitions) for name in sorted(topics) if name in known}
 
         async def told(wire: WireCluster) -> Answers[int, tuple[LogDir, ...]]:
-            answers = await _of_each(wire, lambda _: DescribeLogDirsRequest(wanted))
+            await wire.refresh(())
+            answers = await answers_of(wire, dict.fromkeys(wire.nodes, DescribeLogDirsRequest(wanted)))
             found = {
                 node: tuple(map(_log_dir, one.directories))
                 for node, one in answers.items()
@@ -312,7 +315,7 @@ class KafkaClusterDetails:
 
         async def told(wire: WireCluster) -> Answers[TopicPartition, int | None]:
             await wire.refresh({place.topic for place in times})
-            found = await _listed(wire, times)
+            found = await offsets_now(wire, times)
             result: Answers[TopicPartition, int | None] = Answers(
                 {place: offset if offset >= 0 else None for place, offset in found.items()}
             )
@@ -378,37 +381,6 @@ class KafkaClusterDetails:
             return await wire.ask_any(request)
 
         return self._wire.ask(asked, what)
-
-
-async def _of_each(wire: WireCluster, request: Callable[[int], WireRequest[T]]) -> dict[int, T]:
-    """Send each broker a request; return the answers of the brokers that gave one."""
-    await wire.refresh(())
-    nodes = wire.nodes
-    answers = await asyncio.gather(
-        *(wire.send(node, request(node)) for node in nodes), return_exceptions=True
-    )
-    found: dict[int, T] = {}
-    for node, answer in zip(nodes, answers, strict=True):
-        if not isinstance(answer, BaseException):
-            found[node] = answer
-        elif not isinstance(answer, (ConnectionLostError, UnsupportedByBrokerError)):
-            raise answer
-    return found
-
-
-async def _listed(wire: WireCluster, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    requests = (
-        wire.send(leader, ListOffsetsRequest({place: times[place] for place in of}, read_committed=False))
-        for leader, of in by_leader(wire, times).items()
-    )
-    answers = await asyncio.gather(*requests, return_exceptions=True)
-    return {
-        place: one.offset
-        for answer in answers
-        if isinstance(answer, dict)
-        for place, one in answer.items()
-        if one.error_code == Code.NONE
-    }
 
 
 def _numbered(answer: ListenerAnswer, broker: int | None) -> ListenerAnswer:

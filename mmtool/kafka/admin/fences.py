@@ -27,6 +27,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest, MetadataRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.scan import answers_of
 from mmtool.kafka.wire.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
@@ -382,10 +383,8 @@ async def _if_it_answers(names: Coroutine[Any, Any, dict[int, B]]) -> dict[int, 
 
 async def _answering(wire: WireCluster) -> dict[int, MetadataAnswer]:
     """Ask all brokers for metadata together; return the answers that come within `_ANSWER_SECONDS`."""
-    nodes = wire.nodes
-    asked = (within(_ANSWER_SECONDS, wire.send(node, MetadataRequest(()))) for node in nodes)
-    answers = await asyncio.gather(*asked, return_exceptions=True)
-    return {node: one for node, one in zip(nodes, answers, strict=True) if not isinstance(one, BaseException)}
+    requests = dict.fromkeys(wire.nodes, MetadataRequest(()))
+    return await answers_of(wire, requests, seconds=_ANSWER_SECONDS, lost=(Exception,))
 
 
 def own_principals(cluster: ClusterSettings) -> tuple[frozenset[str], bool]:

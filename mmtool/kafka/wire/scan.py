@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.kafka.batches import AbortedFilter, iter_batches
 from mmtool.kafka.errors import CUT_SHORT, NO_LEADER, THROTTLED
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import ListedOffset
+    from mmtool.kafka.wire.request import WireRequest
     from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.translation.types import TopicId, TopicPartition
 
+A = TypeVar("A")
 
 _FETCH_BYTES = 8 << 20
 _ROUNDS = 50
@@ -71,8 +73,9 @@ async def list_offsets(
     async def attempt() -> tuple[int, None]:
         await cluster.refresh({tp.topic for tp in missing})
         late: dict[TopicPartition, int] = {}
-        asked = _ask_leaders(cluster, missing, read_committed=read_committed, replica=replica)
-        for answer in await asyncio.gather(*asked):
+        asked = _of_leaders(cluster, missing, read_committed=read_committed, replica=replica)
+        sent = (cluster.send(leader, request, purpose="metadata") for leader, request in asked.items())
+        for answer in await asyncio.gather(*sent):
             for tp, listed in answer.items():
                 cluster.check_denied(listed.error_code, f"DESCRIBE on topic {tp.topic}")
                 if listed.error_code in _PASSES and listed.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION:
@@ -121,45 +124,62 @@ async def log_bounds(
     return {tp: (starts[tp], ends[tp]) for tp in partitions if tp in starts and tp in ends}
 
 
-async def ends_now(
+async def offsets_now(
     cluster: WireCluster,
-    partitions: Collection[TopicPartition],
-    seconds: float,
+    timestamps: Mapping[TopicPartition, int],
+    seconds: float | None = None,
     *,
-    when: int = LATEST,
     replica: int = CLIENT,
 ) -> dict[TopicPartition, int]:
-    """Log ends that the leaders return within ``seconds``, with one try; other partitions are left out.
+    """Offsets at timestamps that the leaders return within ``seconds``, with one try; others are left out.
 
-    ``when`` and ``replica`` as in `list_offsets`.
+    -1 is the offset of a partition without a record at or after the timestamp. ``replica`` as in `list_offsets`.
     """
-    asks = _ask_leaders(cluster, dict.fromkeys(partitions, when), read_committed=False, replica=replica)
-    asked = [within(seconds, request) for request in asks]
-    answers = await asyncio.gather(*asked, return_exceptions=True)
+    requests = _of_leaders(cluster, timestamps, read_committed=False, replica=replica)
+    answers = await answers_of(cluster, requests, "metadata", seconds=seconds, lost=(Exception,))
     return {
         tp: listed.offset
-        for answer in answers
-        if not isinstance(answer, BaseException)
+        for answer in answers.values()
         for tp, listed in answer.items()
         if listed.error_code == Code.NONE
     }
 
 
-def _ask_leaders(  # type: ignore[no-untyped-def]  # noqa: ANN202  a list of coroutines
-    cluster: WireCluster,
-    timestamps: Mapping[TopicPartition, int],
-    *,
-    read_committed: bool,
-    replica: int = CLIENT,
-):
-    return [
-        cluster.send(
-            leader,
-            ListOffsetsRequest({tp: timestamps[tp] for tp in of}, read_committed, replica),
-            purpose="metadata",
-        )
+def _of_leaders(
+    cluster: WireCluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool, replica: int
+) -> dict[int, ListOffsetsRequest]:
+    """A request for each leader of some of the partitions."""
+    return {
+        leader: ListOffsetsRequest({tp: timestamps[tp] for tp in of}, read_committed, replica)
         for leader, of in by_leader(cluster, timestamps).items()
-    ]
+    }
+
+
+_LOST = (ConnectionLostError, TimeoutError, UnsupportedByBrokerError)
+
+
+async def answers_of(
+    cluster: WireCluster,
+    requests: Mapping[int, WireRequest[A]],
+    purpose: str = "",
+    *,
+    seconds: float | None = None,
+    lost: tuple[type[Exception], ...] = _LOST,
+) -> dict[int, A]:
+    """Send each broker its request, all at once and with one try; return the answers that come within ``seconds``.
+
+    ``lost`` are the failures after which a broker is left out; any other one is raised.
+    """
+    sent = (
+        within(seconds, cluster.send(node, request, purpose=purpose)) for node, request in requests.items()
+    )
+    found: dict[int, A] = {}
+    for node, answer in zip(requests, await asyncio.gather(*sent, return_exceptions=True), strict=True):
+        if not isinstance(answer, BaseException):
+            found[node] = answer
+        elif not isinstance(answer, lost):
+            raise answer
+    return found
 
 
 async def read_range(
@@ -254,13 +274,10 @@ async def active_producers_of_all(
 
     Partitions for which a leader gives no answer are left out.
     """
-    led = by_leader(cluster, places)
-    asked = [cluster.send(node, DescribeProducersRequest(of), purpose=purpose) for node, of in led.items()]
-    answers = await asyncio.gather(*asked, return_exceptions=True)
-    found: dict[TopicPartition, Sequence[ProducerState]] = {}
-    for answer in answers:
-        if isinstance(answer, dict):
-            found |= {place: one.producers for place, one in answer.items() if one.error_code == Code.NONE}
-        elif not isinstance(answer, (ConnectionLostError, UnsupportedByBrokerError)):
-            raise answer
-    return found
+    requests = {node: DescribeProducersRequest(of) for node, of in by_leader(cluster, places).items()}
+    return {
+        place: one.producers
+        for answer in (await answers_of(cluster, requests, purpose)).values()
+        for place, one in answer.items()
+        if one.error_code == Code.NONE
+    }

@@ -9,7 +9,8 @@ from mmtool.errors import MmtoolError, UnreachableError, is_away
 from mmtool.events import Event, Notice, flow_fields, flow_notice
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.scan import ends_now
+from mmtool.kafka.wire.metadata import LATEST
+from mmtool.kafka.wire.scan import offsets_now
 from mmtool.plan.flow.phases import FlowEvent
 from mmtool.plan.records.documents import State
 from mmtool.replication.driver.notices import NoticeDeduplicator, awaited, retried
@@ -317,7 +318,8 @@ class Reacquirer:
                 await source.refresh({about.source_topic for about in awaited})
             except (ConnectionLostError, MmtoolError):
                 continue
-            led = await ends_now(source, [about.upstream for about in awaited], _LOOK_SECONDS)
+            ends = dict.fromkeys((about.upstream for about in awaited), LATEST)
+            led = await offsets_now(source, ends, _LOOK_SECONDS)
             gone = [a for a in awaited if source.topic_id(a.source_topic) != a.topic_id]
             if led or gone:
                 break

@@ -12,7 +12,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.scan import ends_now
+from mmtool.kafka.wire.metadata import LATEST
+from mmtool.kafka.wire.scan import offsets_now
 from mmtool.runtime.threads import within
 from mmtool.translation.types import DownstreamOffset
 
@@ -64,7 +65,7 @@ class TargetEnds:
             if (mark := m.mark) is not None
         }
         self._next = now + max(self._every, len(resting) / _PARTITIONS_A_SECOND)
-        ends = await ends_now(self._cluster, resting, _PATIENCE_SECONDS)
+        ends = await offsets_now(self._cluster, dict.fromkeys(resting, LATEST), _PATIENCE_SECONDS)
         unclear = {
             place.topic
             for place, (mirror, _) in resting.items()

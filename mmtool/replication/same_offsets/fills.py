@@ -11,8 +11,8 @@ from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
-from mmtool.kafka.wire.metadata import EARLIEST, NO_REPLICA
-from mmtool.kafka.wire.scan import active_producers_of_all, ends_now
+from mmtool.kafka.wire.metadata import EARLIEST, LATEST, NO_REPLICA
+from mmtool.kafka.wire.scan import active_producers_of_all, offsets_now
 from mmtool.kafka.wire.transactions import Marker, WriteTxnMarkersRequest, markers_denied
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
@@ -58,8 +58,9 @@ async def replicated_ends(
 async def _replicated_now(
     cluster: WireCluster, places: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    ends = await ends_now(cluster, places, _ANSWER_SECONDS, replica=NO_REPLICA)
-    marks = await ends_now(cluster, places, _ANSWER_SECONDS)
+    asked = dict.fromkeys(places, LATEST)
+    ends = await offsets_now(cluster, asked, _ANSWER_SECONDS, replica=NO_REPLICA)
+    marks = await offsets_now(cluster, asked, _ANSWER_SECONDS)
     return {place: end for place, end in ends.items() if marks.get(place) == end}
 
 
@@ -117,7 +118,7 @@ class Fills:
     async def _begin_some(self) -> list[TopicPartition]:
         """Begin the mirrors whose leaders answer; return those of them that do not tell their producers."""
         new = [place for place in self._unbegun if not self._mirrors[place].assignment.stored]
-        starts = await ends_now(self._cluster, new, _ANSWER_SECONDS, when=EARLIEST)
+        starts = await offsets_now(self._cluster, dict.fromkeys(new, EARLIEST), _ANSWER_SECONDS)
         ends = await _replicated_now(self._cluster, self._unbegun)
         told = await active_producers_of_all(self._cluster, list(ends), purpose="scan")
         for place, producers in told.items():

@@ -19,7 +19,7 @@ from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.errors import KINDS, Kind, remedy_of_refusal
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST
-from mmtool.kafka.wire.scan import ends_now, list_offsets, log_bounds
+from mmtool.kafka.wire.scan import list_offsets, log_bounds, offsets_now
 from mmtool.plan.records.documents import PrefillRecord, State
 from mmtool.plan.topics.configs import ResetConfig, SetConfig
 from mmtool.plan.topics.facts import HaltReason
@@ -339,7 +339,7 @@ class Prefills:
             if block.mirror_start.downstream > 0
             and self.flow.settings.keeps_offsets(block.about.source_topic)
         }
-        starts = await ends_now(target, begun, _ANSWER_SECONDS, when=EARLIEST)
+        starts = await offsets_now(target, dict.fromkeys(begun, EARLIEST), _ANSWER_SECONDS)
         for down, start in starts.items():
             goal, topic_id = int(begun[down].mirror_start.downstream), begun[down].about.target_topic_id
             if start < goal:

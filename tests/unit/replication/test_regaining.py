@@ -173,14 +173,14 @@ class PutOff(Run):
         self.standing = OwnedState({}, {place: self.block})
         self.standing.put_off(place, "orders-0 of source has no leader")
         monkeypatch.setattr(regaining, "_LOOK_SECONDS", 0.001)
-        monkeypatch.setattr(regaining, "ends_now", self._ends_now)
+        monkeypatch.setattr(regaining, "offsets_now", self._offsets_now)
 
     async def _refresh(self, topics):
         if self.ends[0] is None:
             self.ends.pop(0)
             raise ConnectionLostError("no broker of source answers")
 
-    async def _ends_now(self, _cluster, _places, _seconds):
+    async def _offsets_now(self, _cluster, _places, _seconds):
         self.looks += 1
         return self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
 
