@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.config.aliases import positions_topics
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.ports import Mm2State, StoredCheckpoint, StoredCheckpoints
-from mmtool.kafka.state.log_reader import read_log
+from mmtool.kafka.state.log_reader import StoredTopic, read_log
 from mmtool.translation.connect_offsets import SourcePosition, decode_position
 from mmtool.translation.mm2_records import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync
 from mmtool.translation.sync_map import OffsetPair, SyncMap
@@ -110,18 +110,19 @@ class FollowedMirrorMaker:
         self._flow = flow
         self._clock = clock
         self._syncs: dict[TopicPartition, OffsetSync] = {}
-        self._next: dict[int, int] = {}
+        cluster, self._topic = syncs_place(flow)
+        self._stored = StoredTopic(cluster)
         self._positions: dict[TopicPartition, UpstreamOffset] = {}
         self._read_at = float("-inf")
 
     def syncs(self) -> dict[TopicPartition, OffsetSync]:
         """MM2's last offset sync of each source partition, with new records read first; empty without READ."""
         with suppress(NotAuthorisedError):
-            for record in read_log(*syncs_place(self._flow), start=self._next):
-                self._next[record.partition] = record.offset + 1
+            for record in self._stored.follow(self._topic, self._syncs.clear):
                 sync = None if record.is_ours else decode_offset_sync(record.key, record.value)
                 if isinstance(sync, OffsetSync):
                     self._syncs[sync.topic_partition] = sync
+            self._stored.taken()
         return self._syncs
 
     def positions(self) -> dict[TopicPartition, UpstreamOffset]:

@@ -14,7 +14,7 @@ from mmtool.kafka.groups.lease import members_now
 from mmtool.kafka.logs.log_bounds import first_missing_times
 from mmtool.kafka.mm2.mirror_maker import FollowedMirrorMaker
 from mmtool.kafka.state.control_view import ControlView
-from mmtool.kafka.state.log_reader import newest_records, read_log
+from mmtool.kafka.state.log_reader import StoredTopic
 from mmtool.kafka.state.state_log import (
     partition_maps,
     read_control,
@@ -108,19 +108,16 @@ class FollowedFlowState(KafkaFlowState):
         self._keys: dict[Place, set[BlockKey]] = {}
         self._maps: dict[Place, PartitionMap] = {}
         self._stale: set[Place] = set()
-        self._next: dict[int, int] = {}
+        self._runs = StoredTopic(target)
 
     def maps(self, identity: FlowIdentity) -> dict[Place, PartitionMap]:
-        records = list(read_log(self._target, identity.runs_topic, start=self._next))
-        if any(record.offset < self._next.get(record.partition, 0) for record in records):
-            self._forget()  # the topic was made again, or its log was cut
-            records = list(read_log(self._target, identity.runs_topic))
-        for key in [take_block(self._blocks, record, identity) for record in newest_records(records)]:
+        records = self._runs.follow(identity.runs_topic, self._forget)
+        for key in [take_block(self._blocks, record, identity) for record in records]:
             if key is not None:
                 place = (key.topic_id, key.partition)
                 self._keys.setdefault(place, set()).add(key)
                 self._stale.add(place)
-        self._next |= {record.partition: record.offset + 1 for record in records}
+        self._runs.taken()
         for place in self._stale:
             self._maps.pop(place, None)
         stale = [key for place in self._stale for key in self._keys[place]]
@@ -133,7 +130,6 @@ class FollowedFlowState(KafkaFlowState):
         self._keys.clear()
         self._maps.clear()
         self._stale.clear()
-        self._next.clear()
 
 
 class WayBackState:
@@ -222,7 +218,7 @@ class KafkaFlowWatch(FollowedFlowState):
         self._seconds = timeout_seconds
         self._view = ControlView(trails=PositionTrails())
         self._groups: set[str] = set()
-        self._read_to: dict[int, int] = {}
+        self._checkpoints = StoredTopic(flow.target)
 
     def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
         return members_now(self._flow.target, identity.ownership_group, self._seconds)
@@ -249,12 +245,11 @@ class KafkaFlowWatch(FollowedFlowState):
         return {topic: retention_of(entries) for topic, entries in configs.items()}
 
     def checkpointed_groups(self) -> int:
-        topic = self._flow.checkpoints_topic
-        for record in read_log(self._flow.target, topic, start=self._read_to):
-            self._read_to[record.partition] = record.offset + 1
+        for record in self._checkpoints.follow(self._flow.checkpoints_topic, self._groups.clear):
             found = decode_checkpoint(record.key, record.value)
             if isinstance(found, Checkpoint):
                 self._groups.add(found.group)
+        self._checkpoints.taken()
         return len(self._groups)
 
     def mirror_maker(self) -> MirrorMakerProgress:

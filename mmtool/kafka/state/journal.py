@@ -7,7 +7,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.clients import blocking_wire, shared
-from mmtool.kafka.state.log_reader import newest_records, read_log, unreadable
+from mmtool.kafka.state.log_reader import StoredTopic, unreadable
 from mmtool.kafka.state.own_log import append_records, make_missing
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC
@@ -64,10 +64,9 @@ class JournalReader:
     ) -> None:
         """Take the journal's cluster, how long to wait for it, and the kinds of entries that are not kept."""
         self._target = target
-        self._patience = patience_seconds
+        self._topic = StoredTopic(target, patience_seconds)
         self._without = without
         self._entries: dict[bytes, Entry] = {}
-        self._next: dict[int, int] = {}
         self._reading = Lock()
 
     def entries(self) -> list[Entry]:
@@ -78,20 +77,14 @@ class JournalReader:
             RefusedError: an entry cannot be read; the next call reads it again.
         """
         with self._reading:
-            read = list(
-                read_log(self._target, JOURNAL_TOPIC, start=self._next, patience_seconds=self._patience)
-            )
-            is_recreated = bool(read) and read[0].offset < self._next.get(read[0].partition, 0)
-            found = {} if is_recreated else self._entries
-            decoded = [(record.key, self._decoded(record)) for record in newest_records(read)]
-            for key, entry in decoded:
+            records = self._topic.follow(JOURNAL_TOPIC, self._entries.clear)
+            for key, entry in [(record.key, self._decoded(record)) for record in records]:
                 if entry is None:
-                    found.pop(key, None)
+                    self._entries.pop(key, None)
                 elif entry.kind not in self._without:
-                    found[key] = entry
-            self._entries = found
-            self._next |= {record.partition: record.offset + 1 for record in read[-1:]}
-            return list(found.values())
+                    self._entries[key] = entry
+            self._topic.taken()
+            return list(self._entries.values())
 
     def _decoded(self, record: LogRecord) -> Entry | None:
         """A record's entry; None for a tombstone."""

@@ -17,7 +17,7 @@ from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
     from mmtool.errors import MmtoolError
@@ -30,6 +30,7 @@ FOREIGN_RECORD = (
 
 _POLL_SECONDS = 0.5
 _BATCH = 5_000
+_PATIENCE_SECONDS = 10.0
 _STALL_SECONDS = 30.0
 _END_SECONDS = 2.0
 _seen: set[tuple[str, str]] = set()
@@ -60,7 +61,7 @@ def read_log(
     start: Mapping[int, int] = _FROM_THE_START,
     *,
     committed: bool = False,
-    patience_seconds: float = 10.0,
+    patience_seconds: float = _PATIENCE_SECONDS,
     stall_seconds: float = _STALL_SECONDS,
 ) -> Iterator[LogRecord]:
     """Read a topic's records up to its present end, in order within a partition; records without a key are left out.
@@ -219,6 +220,42 @@ class _Ends:
 def newest_records(records: Iterable[LogRecord]) -> list[LogRecord]:
     """The last record of each key, as compaction leaves it; tombstones stay."""
     return list({record.key: record for record in records}.values())
+
+
+class StoredTopic:
+    """A compacted topic that is read repeatedly, each time only what is new. Not safe for threads."""
+
+    def __init__(self, cluster: ClusterSettings, patience_seconds: float = _PATIENCE_SECONDS) -> None:
+        """Take the topic's cluster, and ``patience_seconds`` as of `read_log`."""
+        self._cluster = cluster
+        self._patience = patience_seconds
+        self._next: dict[int, int] = {}
+        self._read_to: dict[int, int] = {}
+
+    def follow(self, topic: str, forget: Callable[[], None]) -> list[LogRecord]:
+        """The last record of each key among those that were not `taken` yet.
+
+        Calls ``forget`` and returns all of them where the topic was recreated, or its log was cut.
+
+        Raises:
+            UnreachableError, NotAuthorisedError: as `read_log`.
+        """
+        found: dict[bytes, LogRecord] = {}
+        self._read_to = dict(self._next)
+        for record in read_log(self._cluster, topic, start=self._next, patience_seconds=self._patience):
+            if record.offset < self._next.get(record.partition, 0):
+                break
+            found[record.key] = record
+            self._read_to[record.partition] = record.offset + 1
+        else:
+            return list(found.values())
+        forget()
+        self._next = {}
+        return self.follow(topic, forget)
+
+    def taken(self) -> None:
+        """Read on behind the returned records from now on; otherwise the next call returns them again."""
+        self._next = self._read_to
 
 
 def unreadable(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.log_reader import newest_records, read_log, unreadable
+from mmtool.plan.flow.position_trails import PositionTrails
 from mmtool.plan.records.documents import ProducerRecord, UnreadableDocumentError
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.translation.answers import Reason
@@ -36,7 +37,7 @@ def read_control(
     Args:
         cluster: The flow's target.
         identity: The flow.
-        view: An earlier view: only later records are read, and applied to it.
+        view: An earlier view: only later records are read, and applied to it; to a new one if the topic was recreated.
 
     Only the last value under a key counts, as compaction will have it: a busy flow writes thousands a second.
 
@@ -45,8 +46,11 @@ def read_control(
         UnreachableError, NotAuthorisedError: as ``read_log``.
     """
     view = view or ControlView()
+    end = view.end
     last: dict[bytes, LogRecord] = {}
-    for record in read_log(cluster, identity.control_topic, start={0: view.end} if view.end else {}):
+    for record in read_log(cluster, identity.control_topic, start={0: end} if end else {}):
+        if record.offset < end:  # the topic was recreated
+            return read_control(cluster, identity, ControlView(trails=view.trails and PositionTrails()))
         if view.trails is not None:
             view.trails.note(record.key, record.value, record.timestamp_ms)
         last.pop(record.key, None)  # back in at the end: values are taken in in the order of the log

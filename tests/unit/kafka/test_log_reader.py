@@ -13,12 +13,13 @@ from kit.maps import blocks_of
 from kit.runs import ORDERS
 from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.kafka.state import flow_state, state_log
+from mmtool.kafka.state import log_reader, state_log
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.flow_state import FollowedFlowState
 from mmtool.kafka.state.journal import KafkaJournal
-from mmtool.kafka.state.log_reader import LogRecord, _until_the_end
+from mmtool.kafka.state.log_reader import LogRecord, StoredTopic, _until_the_end
 from mmtool.kafka.state.state_log import maps_of, read_control
+from mmtool.plan.flow.position_trails import PositionTrails
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.translation.block_codec import encode_block, encode_key
@@ -222,9 +223,9 @@ def test_who_reads_on_is_refused_again_and_again_by_what_cannot_be_read(monkeypa
     west, view = ClusterSettings(alias="west", bootstrap_servers="nowhere:1"), ControlView()
     for _ in range(3):
         with pytest.raises(RefusedError, match=r"record at offset 1 in partition 0 of .*internal on west"):
-            read_control(west, FLOW, view)
+            read_control(WEST, FLOW, view)
     stored.append(log[1]._replace(offset=3))
-    assert read_control(west, FLOW, view).failed_over.keys() == {"a", "b", "c"}
+    assert read_control(WEST, FLOW, view).failed_over.keys() == {"a", "b", "c"}
 
 
 @pytest.fixture
@@ -232,11 +233,12 @@ def runs(monkeypatch):
     """The runs topic, as a list; who begins behind its end begins at its beginning, as the library does."""
     log = []
 
-    def read_log(_, __, start=None):
+    def read_log(_, __, start=None, patience_seconds=None):
+        del patience_seconds
         begins = (start or {}).get(0, 0)
         return log[begins:] if begins <= len(log) else log[:]
 
-    monkeypatch.setattr(flow_state, "read_log", read_log)
+    monkeypatch.setattr(log_reader, "read_log", read_log)
     return log
 
 
@@ -256,3 +258,23 @@ def test_who_follows_the_runs_forgets_those_of_a_topic_that_was_made_again(runs)
     (anew,) = blocks(runs=7)
     runs[:] = records(anew)
     assert list(followed.maps(FLOW).values()) == [join_blocks([anew])]
+
+
+def test_who_follows_the_control_topic_forgets_the_marks_of_one_that_was_made_again(runs, monkeypatch):
+    monkeypatch.setattr(state_log, "read_log", log_reader.read_log)
+    marks = [FailedOverRecord(topic, True, "operation", "ann@host-1", 1) for topic in ("a", "b", "c")]
+    runs[:] = [LogRecord(0, at, mark.key, mark.encode(), 0) for at, mark in enumerate(marks[:2])]
+    view = read_control(WEST, FLOW, ControlView(trails=PositionTrails()))
+    runs[:] = [LogRecord(0, 0, marks[2].key, marks[2].encode(), 0)]
+    anew = read_control(WEST, FLOW, view)
+    assert (anew.failed_over.keys(), anew.end, anew.trails is None) == ({"c"}, 1, False)
+
+
+@pytest.mark.parametrize("taken", [True, False])
+def test_who_did_not_take_what_was_read_reads_it_again(runs, taken):
+    runs += [LogRecord(0, at, key, b"value", 0) for at, key in enumerate((b"a", b"b", b"a"))]
+    topic, forgotten = StoredTopic(WEST), []
+    assert [record.offset for record in topic.follow("runs", forgotten.clear)] == [2, 1]
+    if taken:
+        topic.taken()
+    assert [record.offset for record in topic.follow("runs", forgotten.clear)] == ([] if taken else [2, 1])
