@@ -23,7 +23,7 @@ from kit.mm2_truth import Sighted, copied_partitions
 from kit.processes import run_mmtool
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import load_settings
-from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.lab.artifacts import MIRROR_MAKER_VERSION
 from mmtool.lab.cluster import JVM_FOR_SPEED, Shape
 from mmtool.lab.fleet import Fleet

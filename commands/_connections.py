@@ -132,7 +132,7 @@ def watched_flows(
     from mmtool.commands._options import DEFAULT_TIMEOUT
     from mmtool.insight.flow_now import FIRST_ANSWER, connect
     from mmtool.insight.status import WatchedFlow
-    from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+    from mmtool.kafka.mirror_maker import Mm2Topics
     from mmtool.kafka.state.flow_state import KafkaFlowWatch
 
     patience = timeout or DEFAULT_TIMEOUT

@@ -87,7 +87,7 @@ def replicate(
     from mmtool.output import Result, finish, talk, warn
     from mmtool.output.console import stderr_is_tty, switches
     from mmtool.output.progress import Progress
-    from mmtool.replication.driver.run_options import RunOptions
+    from mmtool.replication.driver.engine import RunOptions
     from mmtool.replication.driver.service import replicate as run
 
     switches.timed = not stderr_is_tty()

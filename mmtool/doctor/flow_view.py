@@ -184,7 +184,7 @@ class FlowView:
     # --- MirrorMaker 2 ------------------------------------------------------------------------------------
 
     def _traces(self) -> Mm2Traces:
-        from mmtool.kafka.mm2.mirror_maker import Mm2Topics, latest_positions
+        from mmtool.kafka.mirror_maker import Mm2Topics, latest_positions
 
         hidden: NotAuthorisedError | None = None
         try:  # before the syncs, which MM2 sends after it has stored these

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mmtool.doctor.finding import Check, problem, unasked, warning
 from mmtool.doctor.retention import span_words
 from mmtool.errors import MmtoolError
-from mmtool.kafka.logs.hole_sample import HoleQuestion
+from mmtool.kafka.logs.samples import HoleQuestion
 from mmtool.plan.words import counted, few
 from mmtool.translation.types import TopicPartition
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
     from mmtool.kafka.admin.details import ListenerAnswer
-    from mmtool.kafka.logs.hole_sample import HoleSample
+    from mmtool.kafka.logs.samples import HoleSample
     from mmtool.kafka.ports import Bounds
 
 _APIS = {21: "DeleteRecords", 27: "WriteTxnMarkers", 61: "DescribeProducers"}

@@ -98,7 +98,7 @@ def connect(
         first: The time limit of a cluster's first answer, where a lost cluster is an answer too; else ``timeout``.
     """
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
-    from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+    from mmtool.kafka.mirror_maker import Mm2Topics
     from mmtool.kafka.state.flow_state import KafkaFlowState, way_back_state
 
     seconds, probe_seconds = timeout.total_seconds(), None if first is None else first.total_seconds()

@@ -1,15 +1,15 @@
-"""Retry a request that a broker answers with a temporary error.
+"""How long brokers are waited for: requests that are repeated, and hedged ones, which the next broker gets as well.
 
-A coordinator that still loads its groups answers so, and so does a partition that elects its leader.
+A coordinator that still loads its groups answers with a temporary error; so does a partition that elects its leader.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 
     from mmtool.errors import MmtoolError
 
@@ -26,6 +26,10 @@ _TRIES = 3
 
 _PAUSE_SECONDS = 0.1
 
+NEXT_SECONDS = 2.0
+"""Seconds that one request is waited for before the next one starts; longer than a distant cluster takes."""
+
+A = TypeVar("A")
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 
@@ -67,3 +71,40 @@ def handfuls(keys: list[Key], size: int) -> Iterator[list[Key]]:
     """Split keys into lists of at most ``size``, in order."""
     for start in range(0, len(keys), size):
         yield keys[start : start + size]
+
+
+async def first_answer(
+    asks: Sequence[Callable[[], Coroutine[Any, Any, A]]], lost: tuple[type[Exception], ...]
+) -> tuple[int, A]:
+    """Start requests one after the other; return the index and the answer of the first one that is answered.
+
+    The next one starts when one fails, or has been silent for `NEXT_SECONDS`.
+
+    Args:
+        asks: The requests, at least one; those that still run at the end are cancelled.
+        lost: Failures of one request that leave the others their chance.
+
+    Raises:
+        Exception: the last of ``lost`` when every request ended so; any other failure at once.
+    """
+    under_way: dict[asyncio.Task[A], int] = {}
+    number, failure = 0, None
+    try:
+        while number < len(asks) or under_way:
+            if number < len(asks):
+                under_way[asyncio.create_task(asks[number]())] = number
+                number += 1
+            patience = NEXT_SECONDS if number < len(asks) else None
+            done, _ = await asyncio.wait(under_way, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+            for task in sorted(done, key=under_way.__getitem__):
+                which = under_way.pop(task)
+                try:
+                    return which, task.result()
+                except lost as error:
+                    failure = error
+    finally:
+        for task in under_way:
+            task.cancel()
+        await asyncio.gather(*under_way, return_exceptions=True)
+    assert failure is not None
+    raise failure

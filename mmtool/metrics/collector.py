@@ -14,7 +14,7 @@ from mmtool.insight.flow_now import FlowClusters
 from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
-from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.kafka.state.flow_state import KafkaFlowWatch
 from mmtool.kafka.state.journal import JournalReader
 from mmtool.keystores.certificates import first_expiry

@@ -18,7 +18,7 @@ from kit.processes import run_mmtool
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.replication.driver.halt_retry import FIRST_SECONDS
+from mmtool.replication.driver.round import FIRST_RETRY_SECONDS
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 
@@ -68,7 +68,7 @@ def test_records_that_a_target_lost_are_told_and_come_again_once(threes, tmp_pat
                 wait_until(
                     lambda: values(target, f"source.{other}") == values(source, other), "the other topic", 30
                 )
-                time.sleep(2 * FIRST_SECONDS)  # what was halted for another reason would be tried again
+                time.sleep(2 * FIRST_RETRY_SECONDS)  # what was halted for another reason would be tried again
         cut.heal()
     for _ in range(2):  # a clean end settles nothing
         stopped = bench.catch_up(properties, "-o", "json")

@@ -20,7 +20,7 @@ from kit.processes import run_mmtool
 from kit.streams_app import counting_by_key
 from mmtool.doctor.checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
 from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
-from mmtool.kafka.logs.hole_sample import HoleQuestion
+from mmtool.kafka.logs.samples import HoleQuestion
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of

@@ -7,7 +7,7 @@ import pytest
 from kit.consumers import consume
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.doctor.checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
-from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until

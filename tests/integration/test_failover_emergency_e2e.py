@@ -19,7 +19,7 @@ from kit.consumers import consume
 from kit.exactness import flow_identity
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
-from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import patience, wait_until

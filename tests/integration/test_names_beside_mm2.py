@@ -10,7 +10,7 @@ from kit.processes import run_mmtool
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import FlowSettings, load_settings
 from mmtool.config.aliases import positions_topic
-from mmtool.kafka.mm2.mirror_maker import read_positions, read_syncs
+from mmtool.kafka.mirror_maker import read_positions, read_syncs
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, topics_of

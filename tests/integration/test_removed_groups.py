@@ -10,7 +10,7 @@ import pytest
 from kit.black_hole import BlackHole
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner
-from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit

@@ -15,7 +15,7 @@ from kit.kafka_tools import consumer_groups
 from kit.lookups import groups_of
 from kit.mm2_model import mm2_answer, mm2_store
 from kit.processes import run_mmtool
-from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.ports import patience
 from mmtool.plan.records.identity import FlowIdentity

@@ -18,7 +18,7 @@ from kit.processes import Answer, run_mmtool
 from kit.raw_producer import append_batches
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import load_settings
-from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets

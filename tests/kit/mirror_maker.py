@@ -12,7 +12,7 @@ from kit.batches import PlainRecord, batch_of
 from kit.raw_producer import append_batches
 from mmtool.config.aliases import positions_topic
 from mmtool.errors import MmtoolError
-from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.lab.topics import create_topic
 from mmtool.translation.connect_offsets import CONNECTOR
 from mmtool.translation.mm2_records import Heartbeat, OffsetSync

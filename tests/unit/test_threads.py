@@ -16,7 +16,7 @@ import pytest
 
 from mmtool.config.live import Chosen, LiveFile
 from mmtool.replication.driver import service
-from mmtool.replication.driver.run_options import RunOptions
+from mmtool.replication.driver.engine import RunOptions
 from mmtool.runtime.threads import Once, in_thread, run_loop, within
 
 

@@ -110,7 +110,7 @@ def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
     """Connections to a flow's target alone; no request is sent yet."""
     from mmtool.insight.target_only import TargetSide
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
-    from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+    from mmtool.kafka.mirror_maker import Mm2Topics
     from mmtool.kafka.state.flow_state import KafkaFlowState
 
     return TargetSide(

@@ -20,7 +20,7 @@ from mmtool.insight.verify.job import ComparedFlow
 from mmtool.insight.verify.points import VerifiedPoints
 from mmtool.insight.verify.ranges import ComparedPartition, Joint, began_at
 from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.kafka.mm2.mirror_maker import latest_positions
+from mmtool.kafka.mirror_maker import latest_positions
 from mmtool.kafka.state.state_log import read_producers
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.documents import State

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.insight.target_only import TargetSide, look_at_target
 from mmtool.kafka.batches.sequence import is_abort_marker
 from mmtool.kafka.clients import blocking_wire
-from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
 from mmtool.plan.failover.half_transactions import (

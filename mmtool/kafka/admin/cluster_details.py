@@ -16,8 +16,7 @@ from mmtool.kafka.admin.listeners import ListenerTrial, addresses, entrances
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import NO_LEADER, failure_of, problem_of, unreachable
-from mmtool.kafka.logs.hole_sample import sample_holes
-from mmtool.kafka.logs.size_sample import sample_sizes
+from mmtool.kafka.logs.samples import sample_holes, sample_sizes
 from mmtool.kafka.patience import handfuls
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.tokens.source import principal_of
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.config.credentials import Security
     from mmtool.kafka.admin.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
-    from mmtool.kafka.logs.hole_sample import HoleQuestion, HoleSample
+    from mmtool.kafka.logs.samples import HoleQuestion, HoleSample
     from mmtool.kafka.wire.acls import Rights
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import (

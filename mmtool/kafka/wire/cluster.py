@@ -19,7 +19,7 @@ from mmtool.kafka.errors import (
     UNPROVEN,
     remedy_of,
 )
-from mmtool.kafka.wire.ask import NEXT_SECONDS, first_answer
+from mmtool.kafka.patience import NEXT_SECONDS, first_answer
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest, FindCoordinatorsRequest

@@ -17,7 +17,7 @@ from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mmtool.kafka.errors import readable_refusal
-from mmtool.kafka.wire.ask import first_answer
+from mmtool.kafka.patience import first_answer
 from mmtool.kafka.wire.sasl import Login
 
 if TYPE_CHECKING:

@@ -196,10 +196,17 @@ def _check(code: int, message: str) -> None:
 def _authenticator(options: Mapping[str, Any]) -> Authenticator:
     from aiokafka import conn
 
-    from mmtool.kafka.wire.token_exchange import TokenExchange
-
     mechanism = options["sasl_mechanism"]
     if mechanism == "OAUTHBEARER":
+
+        class TokenExchange(conn.OAuthAuthenticator):  # type: ignore[misc]  # aiokafka has no types
+            """Answers the refusal of a token (RFC 7628, section 3.2.3), which aiokafka takes for a success."""
+
+            async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
+                if payload:
+                    return b"\x01", True
+                return await super().step(payload)  # type: ignore[no-any-return]
+
         return TokenExchange(sasl_oauth_token_provider=options["sasl_oauth_token_provider"])
     login = {
         "loop": asyncio.get_running_loop(),

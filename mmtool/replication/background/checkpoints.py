@@ -15,7 +15,7 @@ from mmtool.insight.group_lookup import ShownCommits, remedy_of
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import selected_groups
 from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.kafka.mm2.mirror_maker import source_partition
+from mmtool.kafka.mirror_maker import source_partition
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.kafka.state.own_log import MARK, append_records
 from mmtool.plan.groups.facts import Commit, GroupSelection

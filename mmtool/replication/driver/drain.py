@@ -18,10 +18,9 @@ from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import not_the_same
 from mmtool.plan.words import are, counted
 from mmtool.replication.driver.context import connect
-from mmtool.replication.driver.engine import Engine
+from mmtool.replication.driver.engine import Engine, RunOptions
 from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.driver.progress import FlowsShown
-from mmtool.replication.driver.run_options import RunOptions
 from mmtool.replication.mm2.guard import BY_MIRROR_MAKER, MirrorMakerGuard
 from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.types import TopicId

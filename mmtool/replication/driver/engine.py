@@ -20,9 +20,8 @@ from mmtool.replication.background import Scheduler
 from mmtool.replication.background.flow_tasks import duties_of
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.driver.halt_retry import HaltRetry
 from mmtool.replication.driver.notices import NoticeDeduplicator, retried
-from mmtool.replication.driver.round import Round, plan_round, round_ended, round_started
+from mmtool.replication.driver.round import HaltRetry, Round, plan_round, round_ended, round_started
 from mmtool.replication.driver.slot_watch import SlotWatch
 from mmtool.replication.driver.stop_signal import StopAskedError, unless_stopped
 from mmtool.replication.driver.topic_refresh import TopicRefresher, refuse_idle
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.config.changes import Changes
     from mmtool.replication.background import Duty
-    from mmtool.replication.driver.run_options import RunOptions
     from mmtool.replication.ownership.owned_state import Place
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.rounds import Rounds
@@ -55,6 +53,27 @@ _IDLE_SECONDS = 1.0
 _NO_SLOT_SECONDS = 5.0
 _FAILURES_IN_A_ROW = 5
 _THROTTLE = "mmtool.throttle.bytes.per.second"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """How long a run lasts, and whether it waits for the lease or for MirrorMaker 2.
+
+    Attributes:
+        until_caught_up: Stop when every frontier has passed the source's end seen at the start.
+        until: Stop when these frontiers are reached instead, by flow name and partition.
+        standby: Wait for the ownership lease without a time limit.
+        take_over: Wait until MirrorMaker 2 has stopped, and continue where it stopped.
+    """
+
+    until_caught_up: bool = False
+    until: Mapping[str, Mapping[Place, int]] | None = None
+    standby: bool = False
+    take_over: bool = False
+
+    @property
+    def has_goal(self) -> bool:
+        return self.until_caught_up or self.until is not None
 
 
 @dataclass(slots=True)

@@ -45,8 +45,7 @@ from mmtool.replication.same_offsets.refusals import check_prefill, check_right,
 from mmtool.replication.spark.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
 from mmtool.replication.topics.deleted_topics import forget_deleted, refuse_recreated, refuse_unfinished
 from mmtool.replication.topics.mirror_topics import MirrorTopics, TopicsView, source_ends
-from mmtool.replication.topics.start_offsets import FirstSizes, LeaderCheck, first_blocks
-from mmtool.replication.topics.timestamp_limits import refused_times
+from mmtool.replication.topics.start_offsets import FirstSizes, LeaderCheck, first_blocks, refused_times
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.block_codec import decode_block
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.events import Event, Notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.plan import words
 from mmtool.plan.flow.slots import first_shares, pack
 from mmtool.plan.records.documents import Command, State
 from mmtool.plan.words import counted
@@ -23,15 +24,49 @@ from mmtool.runtime.threads import in_thread, left_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from mmtool.plan.flow.slots import ShardLoad
     from mmtool.replication.driver.flow_run import FlowRun
-    from mmtool.replication.driver.halt_retry import HaltRetry
     from mmtool.replication.driver.slot_watch import SlotWatch
     from mmtool.replication.driver.topic_refresh import TopicRefresher
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.assignment import FlowAssignment
     from mmtool.replication.spark.rounds import Rounds
+
+FIRST_RETRY_SECONDS = 15.0
+"""Seconds to the first retry of a halt: once a right is granted, the partition continues within half a minute."""
+
+
+class HaltRetry:
+    """Says when the next round starts because of partitions that are halted in this one.
+
+    A. A reason that was not there before is tried again after `FIRST_RETRY_SECONDS`.
+    B. For a missing right the interval stays the same, without end. Any other reason is tried less and less often:
+       each try reads and sends again what is refused.
+    """
+
+    def __init__(self) -> None:
+        self._known: AbstractSet[str] = frozenset()
+        self._since = 0.0
+        self._wait = FIRST_RETRY_SECONDS
+
+    def due(self, reasons: AbstractSet[str], now: float) -> bool:
+        """Whether a new round must start now to retry halted partitions.
+
+        Args:
+            reasons: The reasons of the partitions that are halted now; empty while a retry runs.
+            now: Seconds of a monotonic clock.
+        """
+        if reasons - self._known:
+            self._known, self._since, self._wait = reasons, now, FIRST_RETRY_SECONDS
+        needs_right = any(reason.endswith(words.GRANT_IT) for reason in reasons)
+        if not reasons or now - self._since < (FIRST_RETRY_SECONDS if needs_right else self._wait):
+            return False
+        self._since = now
+        if not needs_right:
+            self._wait *= 2
+        return True
 
 
 def round_started(number: int, tasks: Sequence[TaskAssignment]) -> Notice:

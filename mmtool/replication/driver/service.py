@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from mmtool.config.live import LiveFile
     from mmtool.output.progress import ProgressSnapshot
-    from mmtool.replication.driver.run_options import RunOptions
+    from mmtool.replication.driver.engine import RunOptions
 
 Observe = Callable[[Engine], AbstractContextManager[None]]
 

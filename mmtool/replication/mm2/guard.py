@@ -12,7 +12,7 @@ from mmtool.config.aliases import workers_groups
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
 from mmtool.events import Event, flow_notice
 from mmtool.kafka.groups.lease import described
-from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.state.own_log import foreign_records
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.metadata import LATEST

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.batches import BatchError, raw_records, same_records
 from mmtool.kafka.errors import BOTH_AWAY
-from mmtool.kafka.mm2.mirror_maker import read_positions, read_syncs, syncs_place
+from mmtool.kafka.mirror_maker import read_positions, read_syncs, syncs_place
 from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError, remedy_after
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, log_bounds, read_range

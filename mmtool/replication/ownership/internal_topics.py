@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError
 from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.state.own_log import (
     append_records,
     check_counts,

@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, OwnedElsewhereError
 from mmtool.events import Event, Notice, flow_fields
 from mmtool.kafka.clients import CLIENT_ID
-from mmtool.kafka.groups.lease import GroupLease, lease_holder, not_let_in
+from mmtool.kafka.groups.lease import (
+    LOOK_SECONDS,
+    NOBODY_WAITS_SECONDS,
+    GroupLease,
+    LeaseWait,
+    lease_holder,
+    not_let_in,
+    waits,
+)
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.failover.lease_wait import LOOK_SECONDS, NOBODY_WAITS_SECONDS, LeaseWait, waits
 from mmtool.plan.flow.phases import (
     CLAIMED,
     IN_DOUBT,

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.errors import remedy_of_refusal
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
-from mmtool.replication.driver.halt_retry import GRANT_IT, RAISE
+from mmtool.plan.words import GRANT_IT
+from mmtool.replication.topics.target_limits import RAISE
 from mmtool.translation.types import UNKNOWN, DownstreamOffset
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from mmtool.kafka.wire.metadata import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.topics.retention import deleted_unmirrored
-from mmtool.replication.driver.halt_retry import GRANT_IT
+from mmtool.plan.words import GRANT_IT
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.pump.batch_prep import damaged
 from mmtool.replication.pump.open_transactions import OpenTransactionWatch

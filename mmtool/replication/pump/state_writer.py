@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.errors import remedy_of_refusal
-from mmtool.kafka.mm2.mirror_maker import syncs_place
+from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.state.own_log import MARK, append, own_batches, refused
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import FENCED, RETRY_AFTER_METADATA, Code, name_of

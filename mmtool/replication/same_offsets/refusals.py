@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
-from mmtool.kafka.mm2.mirror_maker import read_positions, read_syncs
+from mmtool.kafka.mirror_maker import read_positions, read_syncs
 from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_control
 from mmtool.kafka.wire.cluster import retrying
 from mmtool.kafka.wire.codes import Code

@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.replication.spark.class_archive import spark_classes
+from mmtool.replication.spark.rounds import java_options, local_master, open_rounds, spark_classes
 from mmtool.runtime.files import one_at_a_time
 
 if TYPE_CHECKING:
@@ -47,8 +47,6 @@ def make_archive() -> Path:
 def _record(options: tuple[str, ...]) -> None:
     """Start Spark as a flow does, and end it; on exit the JVM writes the classes that it has loaded."""
     from pyspark import SparkContext
-
-    from mmtool.replication.spark.rounds import java_options, local_master, open_rounds
 
     java = " ".join((java_options(), *options))
     rounds = open_rounds(local_master(1), {"spark.driver.extraJavaOptions": java})

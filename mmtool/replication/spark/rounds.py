@@ -7,16 +7,17 @@ import signal
 import sys
 import uuid
 from contextlib import suppress
+from importlib.metadata import distribution
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from mmtool.errors import MmtoolError, UsageError
+from mmtool.java import ClassArchive
 from mmtool.plain_text import marks_secret
 from mmtool.plan.flow.slots import asked_slots
 from mmtool.replication.driver.stop_signal import StopAskedError, or_stop
 from mmtool.replication.pump.report import ReportRow
-from mmtool.replication.spark.class_archive import spark_classes
 from mmtool.replication.spark.log import (
     attempt_number,
     drop_old_logs,
@@ -28,6 +29,7 @@ from mmtool.replication.spark.log import (
 )
 from mmtool.replication.spark.slots import SlotsQuestion, SparkSlots
 from mmtool.replication.spark.task import run_task
+from mmtool.runtime.files import cache_root
 from mmtool.runtime.threads import in_thread, within
 
 if TYPE_CHECKING:
@@ -165,8 +167,10 @@ def java_options() -> str:
     return f'"-Dlog4j2.configurationFile={log4j}" -XX:TieredStopAtLevel=1 {quiet}'
 
 
-def _archived() -> str:
-    return "".join(f' "{option}"' for option in spark_classes().options())
+def spark_classes() -> ClassArchive:
+    """The class archive for this Java and this Spark; its file may be missing."""
+    spark = distribution("pyspark")
+    return ClassArchive(cache_root() / "spark", (spark.version, spark.locate_file("pyspark")))
 
 
 def _context(settings: Mapping[str, str]) -> Any:
@@ -184,7 +188,8 @@ def _context(settings: Mapping[str, str]) -> Any:
         return SparkContext._active_spark_context  # noqa: SLF001  likewise
     keep_talk_aside()
     conf = SparkConf(loadDefaults=False)
-    java = settings.get("spark.driver.extraJavaOptions", f"{java_options()}{_archived()}")
+    archived = "".join(f' "{option}"' for option in spark_classes().options())
+    java = settings.get("spark.driver.extraJavaOptions", f"{java_options()}{archived}")
     for name, value in {**settings, "spark.driver.extraJavaOptions": java}.items():
         conf.set(name, value)
     drop_old_logs()

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 FOR_EVER = (1 << 63) - 1
 """Kafka's own value for no limit at all, in milliseconds."""
+RAISE = "mmtool.on.timestamp.refused = raise-limit"
+"""The setting with which mmtool raises timestamp limits, so that a target topic accepts every record."""
 BEFORE, AFTER = "message.timestamp.before.max.ms", "message.timestamp.after.max.ms"
 _EITHER = "message.timestamp.difference.max.ms"
 TIME_BOUNDS = frozenset({BEFORE, AFTER, _EITHER})

@@ -22,7 +22,7 @@ from kit.scenario_ends import differences, operation_of, standing_differences
 from kit.scenarios import SIDES, Scenario, SceneState, read_scenario
 from mmtool.config import load_settings
 from mmtool.failover.operation.records import recorded
-from mmtool.kafka.mm2.mirror_maker import Mm2Topics
+from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.state_log import read_control
 from mmtool.lab.load import Load, produce

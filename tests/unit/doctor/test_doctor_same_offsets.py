@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from mmtool.doctor.same_offsets import judge_apis, judge_first_copy, judge_pace, judge_prefills, judge_targets
-from mmtool.kafka.logs.hole_sample import HoleSample
+from mmtool.kafka.logs.samples import HoleSample
 from mmtool.kafka.ports import Bounds
 from mmtool.translation.types import TopicPartition
 

@@ -10,9 +10,9 @@ import pytest
 from mmtool.config import ClusterSettings
 from mmtool.config.aliases import workers_groups
 from mmtool.errors import NotAuthorisedError
+from mmtool.kafka import mirror_maker
 from mmtool.kafka.clients import reader_config
-from mmtool.kafka.mm2 import mirror_maker
-from mmtool.kafka.mm2.mirror_maker import read_positions
+from mmtool.kafka.mirror_maker import read_positions
 from mmtool.kafka.state.log_reader import LogRecord
 from mmtool.translation.names import TopicAliases
 from mmtool.translation.types import TopicPartition

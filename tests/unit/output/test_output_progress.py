@@ -127,7 +127,7 @@ from types import SimpleNamespace
 from mmtool.config.live import Chosen, LiveFile
 from mmtool.output import Progress, talk
 from mmtool.replication.driver import service
-from mmtool.replication.driver.run_options import RunOptions
+from mmtool.replication.driver.engine import RunOptions
 
 class Engine:
     def __init__(self, flows, options, stop, tick, say, heartbeats_only):

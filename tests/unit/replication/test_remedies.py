@@ -19,8 +19,9 @@ from mmtool.plan.flow.moves import Action
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason, source_made_again
-from mmtool.replication.driver.halt_retry import FIRST_SECONDS, GRANT_IT, HaltRetry
+from mmtool.plan.words import GRANT_IT
 from mmtool.replication.driver.notices import retried
+from mmtool.replication.driver.round import FIRST_RETRY_SECONDS, HaltRetry
 from mmtool.replication.flow_state.flow_moves import _refuse_other, refusal_of
 from mmtool.replication.ownership import internal_topics
 from mmtool.replication.ownership.internal_topics import Refusals
@@ -186,7 +187,7 @@ def test_a_right_that_is_missing_again_is_tried_as_soon_as_the_first_time():
     for now in range(700):
         again.due({REFUSED, DENIED} if now < 30 else {REFUSED}, now)
     due = [now for now in range(700, 800) if again.due({REFUSED, DENIED}, now)]
-    assert due[0] - 700 <= FIRST_SECONDS
+    assert due[0] - 700 <= FIRST_RETRY_SECONDS
     assert [later - earlier for earlier, later in pairwise(due)] == [15] * (len(due) - 1)
 
 
@@ -194,7 +195,7 @@ def test_a_right_that_is_missing_again_is_tried_as_soon_as_the_first_time():
 def test_tries_are_never_closer_than_fifteen_seconds(halted):
     again = HaltRetry()
     due = [now for now, reasons in enumerate(halted) if again.due(frozenset(reasons), float(now))]
-    assert all(later - earlier >= FIRST_SECONDS for earlier, later in pairwise(due))
+    assert all(later - earlier >= FIRST_RETRY_SECONDS for earlier, later in pairwise(due))
 
 
 DENIED_TOPICS = {"orders": "CREATE is denied", "bills": "CREATE is denied"}

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from mmtool.kafka.wire import ask as asking
-from mmtool.kafka.wire.ask import first_answer
+from mmtool.kafka import patience as asking
+from mmtool.kafka.patience import first_answer
 
 
 class LostError(Exception):

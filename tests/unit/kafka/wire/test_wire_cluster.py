@@ -22,9 +22,9 @@ from kit.mirror import SOURCE_ID, TARGET_ID
 from kit.resident import resident_growth
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.kafka import patience as asking
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import unreachable
-from mmtool.kafka.wire import ask as asking
 from mmtool.kafka.wire import connection
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster, remedy_after, retrying
 from mmtool.kafka.wire.codes import Code

@@ -1,8 +1,9 @@
-"""Sample a partition's next and newest records for one that is too large for a target batch."""
+"""Sample parts of a partition's log: records too large for a target batch, and offsets without a record."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.kafka.admin.details import SizeSample
 from mmtool.kafka.batches import OversizeRecordError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.translation.types import TopicId, TopicPartition
 
-_SAMPLE_BYTES = 8 << 20
+_SIZES_BYTES = 8 << 20
 """Bytes that are read from each of the two parts of a log: its start and its newest records."""
 _NEWEST = 500
 """Offsets before the log end where the second part begins."""
@@ -56,7 +57,7 @@ async def _read(
         found = _oversize(view, start, question.limit)
         if found is not None:
             return SizeSample(looked, read_to, False, found.upstream_offset, found.size)
-        if looked >= _SAMPLE_BYTES:
+        if looked >= _SIZES_BYTES:
             break
     return SizeSample(looked, read_to, read_to >= question.end)
 
@@ -69,3 +70,59 @@ def _oversize(view: BatchView, start: int, limit: int) -> OversizeRecordError | 
     except OversizeRecordError as error:
         return error
     return None
+
+
+_HOLES_BYTES = 1 << 20
+_SHORTEST_SECONDS = 0.1
+
+
+class HoleQuestion(NamedTuple):
+    """The part of a log that is sampled, and whether aborted records are holes, too."""
+
+    start: int
+    end: int
+    read_committed: bool
+
+
+class HoleSample(NamedTuple):
+    """A sample from its first record to its last one.
+
+    Attributes:
+        offsets: How many offsets it has.
+        missing: How many of them have no record.
+        holes: Runs of such offsets; those inside a batch are at most so many.
+        seconds: From its first record's timestamp until now.
+    """
+
+    offsets: int
+    missing: int
+    holes: int
+    seconds: float
+
+
+async def sample_holes(
+    wire: WireCluster, place: TopicPartition, topic_id: TopicId, question: HoleQuestion
+) -> HoleSample:
+    """Read up to a megabyte from the start of a range.
+
+    Raises:
+        ConnectionLostError: the log cannot be read.
+        NotAuthorisedError: without READ on the topic.
+    """
+    first, last, looked, missing, holes, since_ms = question.start, question.start, 0, 0, 0, 0
+    views = read_range(
+        wire, *(place.topic, topic_id, place.partition, question.start, AtMost(question.end)),
+        read_committed=question.read_committed, fetch_bytes=_HOLES_BYTES,
+    )  # fmt: skip
+    async for view in views:
+        header = view.header
+        if not looked:
+            first, last, since_ms = header.base_offset, header.base_offset, header.max_timestamp
+        inside = header.last_offset_delta + 1 - header.record_count
+        missing += header.base_offset - last + inside
+        holes += (header.base_offset > last) + min(inside, header.record_count + 1)
+        last, looked = header.next_offset, looked + len(view.memory)
+        if looked >= _HOLES_BYTES:
+            break
+    seconds = max(time.time() - since_ms / 1000, _SHORTEST_SECONDS)
+    return HoleSample(last - first, missing, holes, seconds)

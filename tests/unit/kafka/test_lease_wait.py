@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.plan.failover.lease_wait import NOBODY_WAITS_SECONDS, SESSION_SECONDS, LeaseWait, waits
+from mmtool.kafka.groups.lease import NOBODY_WAITS_SECONDS, SESSION_SECONDS, LeaseWait, waits
 from mmtool.plan.flow.status import FlowMember
 
 

@@ -1,1 +1,0 @@
-"""MirrorMaker 2's topics and Connect's stored offsets."""
