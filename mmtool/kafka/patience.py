@@ -24,6 +24,7 @@ _SHORT_SECONDS = 5.0
 _LEAST_SECONDS = 2.0
 _TRIES = 3
 
+_FIRST_PAUSE_SECONDS = 0.05
 _PAUSE_SECONDS = 0.1
 
 NEXT_SECONDS = 2.0
@@ -42,8 +43,14 @@ class RetriableError(Exception):
         self.final = final
 
 
-async def again(attempt: Callable[[], Awaitable[Value]], seconds: float) -> Value:
-    """Run ``attempt`` and return its result; repeat it for at most ``seconds`` while it raises `RetriableError`."""
+async def again(
+    attempt: Callable[[], Awaitable[Value]], seconds: float, longest_pause: float = _PAUSE_SECONDS
+) -> Value:
+    """Run ``attempt`` and return its result; repeat it for at most ``seconds`` while it raises `RetriableError`.
+
+    The pauses between attempts grow up to ``longest_pause``, in seconds.
+    """
+    pause = _FIRST_PAUSE_SECONDS
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
         try:
@@ -51,7 +58,8 @@ async def again(attempt: Callable[[], Awaitable[Value]], seconds: float) -> Valu
         except RetriableError as answer:
             if asyncio.get_running_loop().time() >= deadline:
                 raise answer.final from answer
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, longest_pause)
 
 
 def seconds_for_each(seconds: float) -> float:

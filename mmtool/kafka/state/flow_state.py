@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.config.aliases import workers_groups
 from mmtool.errors import NotAuthorisedError, UsageError
@@ -31,7 +31,7 @@ from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.kafka.ports import FirstMissing
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
     Place = tuple[TopicId, int]
+
+T = TypeVar("T")
 
 
 async def count_unbooked(target: WireCluster, known: Block | PartitionMap) -> int | Unknown:
@@ -146,27 +148,21 @@ class WayBackState:
         self._required = required
 
     def maps(self, identity: FlowIdentity) -> Mapping[Place, PartitionMap]:
-        try:
-            return self._state.maps(identity)
-        except NotAuthorisedError:
-            if self._required:
-                raise
-            return {}
+        return self._unless_denied(lambda: self._state.maps(identity), {})
 
     def control(self, identity: FlowIdentity) -> ControlView:
-        try:
-            return self._state.control(identity)
-        except NotAuthorisedError:
-            if self._required:
-                raise
-            return ControlView()
+        return self._unless_denied(lambda: self._state.control(identity), ControlView())
 
     def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
+        self._unless_denied(lambda: self._state.check_aliases(identity, topics), None)
+
+    def _unless_denied(self, read: Callable[[], T], otherwise: T) -> T:
         try:
-            self._state.check_aliases(identity, topics)
+            return read()
         except NotAuthorisedError:
             if self._required:
                 raise
+            return otherwise
 
 
 def way_back_state(flow: FlowSettings, kind: type[KafkaFlowState] = KafkaFlowState) -> WayBackState | None:

@@ -19,7 +19,7 @@ from mmtool.kafka.errors import (
     UNPROVEN,
     remedy_of,
 )
-from mmtool.kafka.patience import NEXT_SECONDS, first_answer
+from mmtool.kafka.patience import NEXT_SECONDS, RetriableError, again, first_answer
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest, FindCoordinatorsRequest
@@ -42,8 +42,7 @@ COMMITS = "__consumer_offsets"
 """The topic whose partition leaders are the coordinators of groups."""
 PATIENCE_SECONDS = 60.0
 _CONNECT_SECONDS = 8.0
-_BACKOFF_SECONDS = 0.05
-_BACKOFF_LIMIT_SECONDS = 1.0
+_LONGEST_PAUSE_SECONDS = 1.0
 _COORDINATED = {
     Coordinated.GROUP: ("group", COMMITS, "DESCRIBE"),
     Coordinated.TRANSACTION: ("transactional id", "__transaction_state", "WRITE"),
@@ -403,23 +402,22 @@ class WireCluster:
         """
         what, topic, operation = _COORDINATED[kind]
         coordinated = remedy_of(NO_LEADER, self.alias, topic=topic)
-        deadline = asyncio.get_running_loop().time() + seconds
-        pause = _BACKOFF_SECONDS
-        while True:
-            reason, remedy = "no broker answers", remedy_of("", self.alias)
-            with suppress(ConnectionLostError):
+
+        def away(reason: str, remedy: str) -> RetriableError:
+            said = f"cluster {self.alias} has no coordinator for {what} {key}: {reason}"
+            return RetriableError(UnreachableError(said, remedy=remedy))
+
+        async def attempt() -> int:
+            try:
                 found = await self.ask_any(FindCoordinatorRequest(key, kind))
-                if found.error_code == Code.NONE:
-                    return self._coordinates(found)
-                self.check_denied(found.error_code, f"{operation} on {what} {key}")
-                reason, remedy = name_of(found.error_code), coordinated
-            if asyncio.get_running_loop().time() > deadline:
-                raise UnreachableError(
-                    f"cluster {self.alias} has no coordinator for {what} {key}: {reason}",
-                    remedy=remedy,
-                )
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)
+            except ConnectionLostError as lost:
+                raise away("no broker answers", remedy_of("", self.alias)) from lost
+            self.check_denied(found.error_code, f"{operation} on {what} {key}")
+            if found.error_code != Code.NONE:
+                raise away(name_of(found.error_code), coordinated)
+            return self._coordinates(found)
+
+        return await again(attempt, seconds, _LONGEST_PAUSE_SECONDS)
 
     async def find_coordinators(self, keys: Collection[str], kind: Coordinated) -> dict[str, Coordinator]:
         """Find the coordinators of several keys with one try each; an answer may be an error code instead.
@@ -502,17 +500,16 @@ async def retrying(attempt: Any, *, what: str, alias: str, seconds: float = PATI
     Raises:
         UnreachableError: when the code stays retriable, or the connection lost, for ``seconds``.
     """
-    deadline = asyncio.get_running_loop().time() + seconds
-    pause = _BACKOFF_SECONDS
-    while True:
+
+    async def tried() -> Any:
         try:
             code, answer = await attempt()
-            if code not in RETRIABLE:
-                return code, answer
-            reason, remedy = name_of(code), remedy_of(name_of(code), alias)
-        except ConnectionLostError as error:
-            reason, remedy = str(error), error.remedy or remedy_of(error.cause, alias)
-        if asyncio.get_running_loop().time() > deadline:
-            raise UnreachableError(f"{what} failed: {reason}", remedy=remedy)
-        await asyncio.sleep(pause)
-        pause = min(pause * 2, _BACKOFF_LIMIT_SECONDS)
+        except ConnectionLostError as lost:
+            remedy = lost.remedy or remedy_of(lost.cause, alias)
+            raise RetriableError(UnreachableError(f"{what} failed: {lost}", remedy=remedy)) from lost
+        if code in RETRIABLE:
+            name = name_of(code)
+            raise RetriableError(UnreachableError(f"{what} failed: {name}", remedy=remedy_of(name, alias)))
+        return code, answer
+
+    return await again(tried, seconds, _LONGEST_PAUSE_SECONDS)

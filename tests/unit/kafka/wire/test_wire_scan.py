@@ -10,7 +10,8 @@ import pytest
 from kit.batches import data
 from kit.mirror import SOURCE_ID, fetched
 from mmtool.errors import UnreachableError
-from mmtool.kafka.wire import cluster, scan
+from mmtool.kafka import patience
+from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.cluster import (
     PATIENCE_SECONDS,
     ConnectionLostError,
@@ -63,7 +64,7 @@ class Leader:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr(scan, "_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(cluster, "_BACKOFF_SECONDS", 0)
+    monkeypatch.setattr(patience, "_FIRST_PAUSE_SECONDS", 0)
 
 
 def refused(code):
