@@ -139,7 +139,7 @@ class KafkaClusterDetails:
         tried = {answer.address: answer for answer in first}
         rest = await trial.run([place for place in wanted if place[0] not in tried])
         numbers = {address: node for node, address in advertised.items()}
-        return [*(_numbered(one, numbers.get(one.address)) for one in first), *rest]
+        return [*(replace(one, broker=numbers.get(one.address)) for one in first), *rest]
 
     async def _advertised(self, entrance: Entrance) -> dict[int, str]:
         settings = self._settings.model_copy(
@@ -319,15 +319,12 @@ class KafkaClusterDetails:
                 {place: offset if offset >= 0 else None for place, offset in found.items()}
             )
             for place in times.keys() - result.keys():
-                result.failed[place] = self._no_offset(wire, place)
+                is_led = wire.leader(*place) is not None
+                why, cause = ("no answer", "") if is_led else ("the partition has no leader", NO_LEADER)
+                result.failed[place] = unreachable(self.alias, f"reading offsets of {place}", why, cause)
             return result
 
         return self._wire.ask(told, "reading offsets") if times else Answers()
-
-    def _no_offset(self, wire: WireCluster, place: TopicPartition) -> MmtoolError:
-        is_led = wire.leader(*place) is not None
-        why, cause = ("no answer", "") if is_led else ("the partition has no leader", NO_LEADER)
-        return unreachable(self.alias, f"reading offsets of {place}", why, cause)
 
     def size_samples(
         self, questions: Mapping[TopicPartition, SizeQuestion]
@@ -380,10 +377,6 @@ class KafkaClusterDetails:
             return await wire.ask_any(request)
 
         return self._wire.ask(asked, what)
-
-
-def _numbered(answer: ListenerAnswer, broker: int | None) -> ListenerAnswer:
-    return replace(answer, broker=broker)
 
 
 def _address(broker: BrokerAddress) -> str:

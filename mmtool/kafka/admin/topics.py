@@ -403,9 +403,10 @@ class TopicAdmin(_Admin):
                 raise unreachable(alias, f"creating {topic}", reason, cause)
             if "AUTHORIZATION_FAILED" in reason:
                 covered = names if topic.startswith(names.removesuffix("*")) else topic
+                kind = "topics" if covered.endswith("*") else "topic"
                 raise NotAuthorisedError(
                     f"cluster {alias} denies CREATE on topic {topic}: {reason}",
-                    remedy=f"grant mmtool's principal CREATE, READ and WRITE on {_topics(covered)}",
+                    remedy=f"grant mmtool's principal CREATE, READ and WRITE on {kind} {covered}",
                 )
             raise RefusedError(
                 f"cluster {alias} refuses to create {topic}: {reason}",
@@ -413,10 +414,6 @@ class TopicAdmin(_Admin):
                 if cause == "INVALID_REPLICATION_FACTOR"
                 else remedy_of_refusal(cause, alias, f"topic {topic}"),
             )
-
-
-def _topics(names: str) -> str:
-    return f"topics {names}" if names.endswith("*") else f"topic {names}"
 
 
 def _changes(steps: Iterable[SetConfig | ResetConfig]) -> Changes:

@@ -126,19 +126,18 @@ class KafkaGroups:
     def _commits_of(self, group: str, answer: FetchedOffsets) -> dict[TopicPartition, Commit]:
         self._check(answer.error_code, "reading the commits of group", group)
         for place, partition in answer.partitions.items():
-            if partition.error_code != Code.NONE:
-                self._refuse_commit(group, place, partition.error_code)
+            if partition.error_code == Code.NONE:
+                continue
+            # what has just been committed is open for a moment more
+            if partition.error_code == Code.UNSTABLE_OFFSET_COMMIT:
+                raise RetriableError(self._unstable(group, f"{place}"))
+            what, right = f"reading group {group}'s commit of {place}", f"DESCRIBE on topic {place.topic}"
+            self._coordinators.check(partition.error_code, what, right)
         return {
             place: Commit(partition.offset, partition.metadata)
             for place, partition in answer.partitions.items()
             if partition.offset >= 0  # Kafka's own word for "no commit" in this answer is -1
         }
-
-    def _refuse_commit(self, group: str, place: TopicPartition, code: int) -> None:
-        if code == Code.UNSTABLE_OFFSET_COMMIT:  # one that has just been committed is open for a moment more
-            raise RetriableError(self._unstable(group, f"{place}"))
-        what, right = f"reading group {group}'s commit of {place}", f"DESCRIBE on topic {place.topic}"
-        self._coordinators.check(code, what, right)
 
     def _unstable(self, group: str, place: str) -> UnstableOffsetError:
         return UnstableOffsetError(

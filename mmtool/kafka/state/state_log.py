@@ -130,17 +130,14 @@ def _map_of(records: Mapping[BlockKey, LogRecord], identity: FlowIdentity) -> Pa
     """Decode a partition's records together; on an error one by one, so that the error names the record."""
     with suppress(UnreadableStateError):
         blocks = decode_blocks([record.value for record in records.values() if record.value is not None])
-        if all(_is_in_place(block, key, identity) for block, key in zip(blocks, records, strict=True)):
+        ids = identity.source_id, identity.target_id
+        if all(b.key == key and b.belongs_to(*ids) for b, key in zip(blocks, records, strict=True)):
             return join_blocks(blocks)
     found: dict[BlockKey, Block] = {}
     for record in records.values():
         take_block(found, record, identity)
     (whole,) = partition_maps(found.values(), identity).values()
     return whole
-
-
-def _is_in_place(block: Block, key: BlockKey, identity: FlowIdentity) -> bool:
-    return block.key == key and block.belongs_to(identity.source_id, identity.target_id)
 
 
 def read_newest_blocks(cluster: ClusterSettings, identity: FlowIdentity) -> dict[Place, Block]:

@@ -232,26 +232,23 @@ class Checkpoints:
     def _look(self, flow: FlowNow) -> None:
         """Read and translate the commits, in one thread at a time: an abandoned thread has read older commits."""
         with self._at_work:
-            self._take_in(flow)
-
-    def _take_in(self, flow: FlowNow) -> None:
-        looked_ms = int(time.time() * 1000)
-        commits = self._shown.of(flow.clusters.source, self._followed(flow))
-        ours = {
-            (group, place): commit
-            for group, of_group in commits.items()
-            for place, commit in of_group.items()
-            if place.topic in flow.topics
-        }
-        untold = self._shown.denied
-        self._rates.look(ours, looked_ms, untold)
-        self._removals = self._removals_by(commits)
-        for gone in [key for key in self.current if key not in ours and key[0] not in untold]:
-            del self.current[gone]
-        self._settled = {
-            key: commit for key, commit in self._settled.items() if key in ours or key[0] in untold
-        }
-        self._translate(flow, {key: c for key, c in ours.items() if self._settled.get(key) != c})
+            looked_ms = int(time.time() * 1000)
+            commits = self._shown.of(flow.clusters.source, self._followed(flow))
+            ours = {
+                (group, place): commit
+                for group, of_group in commits.items()
+                for place, commit in of_group.items()
+                if place.topic in flow.topics
+            }
+            untold = self._shown.denied
+            self._rates.look(ours, looked_ms, untold)
+            self._removals = self._removals_by(commits)
+            for gone in [key for key in self.current if key not in ours and key[0] not in untold]:
+                del self.current[gone]
+            self._settled = {
+                key: commit for key, commit in self._settled.items() if key in ours or key[0] in untold
+            }
+            self._translate(flow, {key: c for key, c in ours.items() if self._settled.get(key) != c})
 
     def _followed(self, flow: FlowNow) -> list[str]:
         """The listed groups, and others with checkpoints, until they are known to have been removed."""

@@ -53,7 +53,8 @@ class Heartbeats:
         topic = self.pair.policy.heartbeats_topic()
         try:
             if not self._is_there:
-                await in_thread(self._create, topic)
+                wanted = mm2_topic(topic, self.pair.heartbeats_replication_factor)
+                await in_thread(TopicAdmin(self.pair.target).create_internal, [wanted])
                 await self.target.refresh([topic])
             aliases = self.pair.topic_aliases
             beat = Heartbeat(aliases.source, aliases.target, int(time.time() * 1000))
@@ -62,10 +63,6 @@ class Heartbeats:
             self._is_there = False  # deleted, perhaps: the next turn makes it again
             raise
         self._is_there = True
-
-    def _create(self, topic: str) -> None:
-        factor = self.pair.heartbeats_replication_factor
-        TopicAdmin(self.pair.target).create_internal([mm2_topic(topic, factor)])
 
 
 _SECONDS = 30.0  # for one request

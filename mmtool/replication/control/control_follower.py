@@ -114,7 +114,10 @@ class ControlFollower:
     async def _follow(self, feed: ControlFeed) -> None:
         while True:
             documents = await self._next(feed)
-            self._note_holds([d for d in documents if isinstance(d, (PauseRecord, FailedOverRecord))])
+            words = [d for d in documents if isinstance(d, (PauseRecord, FailedOverRecord))]
+            for word in words:
+                self.holds = self.holds.with_word(word)
+            self.news += news(words)
             for document in documents:
                 if isinstance(document, MovedGroupRecord):
                     note_move(self.moved, document)
@@ -141,11 +144,6 @@ class ControlFollower:
             self.news.append(Notice(trouble, Event.CLUSTER_AWAY))
         self._trouble = trouble
         return documents
-
-    def _note_holds(self, words: list[PauseRecord | FailedOverRecord]) -> None:
-        for word in words:
-            self.holds = self.holds.with_word(word)
-        self.news += news(words)
 
     def _note(self, place: Place, position: PositionRecord) -> None:
         """Report what halts or delays a partition once, however many rounds repeat it, until it moves."""

@@ -129,7 +129,8 @@ class _Drain:
     async def until(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
         while not await _reached(self.flow, identity, goal):
             _refuse_held(await self._control(identity), goal, self.names)
-            if await _runs_elsewhere(self.flow, identity):
+            # a living owner is watched, not replaced
+            if await in_thread(holder_now, self.flow.target, identity.ownership_group) is not None:
                 await self._watch(identity, goal)
                 continue
             try:
@@ -230,11 +231,6 @@ async def _reached(flow: FlowSettings, identity: FlowIdentity, goal: Mapping[Pla
     )
 
 
-async def _runs_elsewhere(flow: FlowSettings, identity: FlowIdentity) -> bool:
-    """Whether a living process owns the flow: then it is watched, not replaced."""
-    return await in_thread(holder_now, flow.target, identity.ownership_group) is not None
-
-
 def _refuse_halted(
     control: ControlView,
     goal: Mapping[Place, UpstreamOffset],
@@ -253,7 +249,10 @@ def _refuse_halted(
         RefusedError: a partition of the goal is halted, or its topic is not mirrored at all.
     """
     positions = control.positions
-    mirrored = {topic: _mirrored_as(control, topic) for topic in names.values()}
+    mirrored = {
+        topic: {TopicId(p.topic_id) for p in positions.values() if p.topic == topic}
+        for topic in names.values()
+    }
     new = {topic for topic_id, topic in names.items() if not_the_same(topic, topic_id, mirrored[topic])}
     refused = control.refused_beside(new)
     for topic_id, partition in goal:
@@ -269,11 +268,6 @@ def _refuse_halted(
                 f"the remaining records of {what} cannot be mirrored: {why}",
                 remedy="remove this cause, then run the same command again",
             )
-
-
-def _mirrored_as(control: ControlView, topic: str) -> set[TopicId]:
-    """The topic ids with which topics of that name were mirrored."""
-    return {TopicId(p.topic_id) for p in control.positions.values() if p.topic == topic}
 
 
 def _refuse_held(

@@ -383,18 +383,14 @@ class Engine:
         """Wait a moment while there is nothing to mirror, and refresh the topics if that is due."""
         if self._topics.is_due:
             await unless_stopped(self._topics.look(), self.stop)
-        self._regain_lost()
+        for run in self._present():
+            if run.life.phase is FlowPhase.GIVEN_UP:
+                self._regaining.begin(run)
         self._show()
         if self._regaining.is_busy:
             await self._regaining.wait(_IDLE_SECONDS)
             return
         await came_within(_IDLE_SECONDS, self.stop.wait())
-
-    def _regain_lost(self) -> None:
-        """Reacquire, in the background, the claimed flows whose lost lease was given up."""
-        for run in self._present():
-            if run.life.phase is FlowPhase.GIVEN_UP:
-                self._regaining.begin(run)
 
     async def _round_once(self) -> None:
         self._round += 1

@@ -94,14 +94,10 @@ class Reloader:
             why = f"{self.file.path}: {type(error).__name__}"
         self._watch.follow(self.file.files, also_earlier=chosen is None)
         if chosen is None:
-            self._refuse(why, asked=asked)
+            if asked or why != self._complaint:  # once, and to each operator who asked
+                self.warn(Notice(f"{why}; {_STAYS}", Event.CONFIG_REFUSED))
+            self._complaint = why
         return chosen
-
-    def _refuse(self, why: str, *, asked: bool) -> None:
-        """Report once why the file is not applied; answer each reload that an operator asked for."""
-        if asked or why != self._complaint:
-            self.warn(Notice(f"{why}; {_STAYS}", Event.CONFIG_REFUSED))
-        self._complaint = why
 
     def _beating(self, chosen: Chosen) -> list[FlowSettings]:
         """The pairs of clusters that get heartbeats only, and pairs that became flows but are not started as such."""

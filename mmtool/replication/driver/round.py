@@ -23,7 +23,7 @@ from mmtool.replication.spark.log import GivenUpError, HungError
 from mmtool.runtime.threads import in_thread, left_behind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from mmtool.plan.flow.slots import ShardLoad
@@ -124,17 +124,13 @@ def plan_round(
     piles = pack([load for run in runs for load in run.loads()], slots)
     parts: dict[int, list[FlowAssignment]] = defaultdict(list)
     for run in runs:
-        shards = {index: _shards_of(run, pile) for index, pile in enumerate(piles)}
         for index, share in _first_shares(run, piles).items():
-            parts[index].append(run.assignment(number, shards[index], share))
+            shards = {load.shard for load in piles[index] if load.flow == run.flow.identity.flow}
+            parts[index].append(run.assignment(number, shards, share))
     return [
         TaskAssignment(index, round_seconds, min(flow.settings.buffer_bytes for flow in flows), tuple(flows))
         for index, flows in sorted(parts.items())
     ]
-
-
-def _shards_of(run: FlowRun, pile: Iterable[ShardLoad]) -> set[int]:
-    return {load.shard for load in pile if load.flow == run.flow.identity.flow}
 
 
 def _first_shares(run: FlowRun, piles: Sequence[Sequence[ShardLoad]]) -> Mapping[int, float | None]:

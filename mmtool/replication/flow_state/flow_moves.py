@@ -349,17 +349,15 @@ class _Mover:
         for place, move in todo.items():
             match move.action:
                 case Action.SKIP:
-                    await self._skip(place, move)
+                    recorder = MapRecorder.resume(self._run.standing.blocks[place])
+                    recorder.skip_to(_known(move.after))
+                    await self._store(place, recorder)
                 case Action.FORGET:
-                    await self._forget(place)
+                    await self._strike_out(place, self._keys[place])
+                    self._run.standing.forget(place)
                 case _:
                     await self._begin_anew(place, move)
         await self._tell_watchers(todo)
-
-    async def _skip(self, place: Place, move: Move) -> None:
-        recorder = MapRecorder.resume(self._run.standing.blocks[place])
-        recorder.skip_to(_known(move.after))
-        await self._store(place, recorder)
 
     async def _begin_anew(self, place: Place, move: Move) -> None:
         flow, source = self._run.flow, move.facts.source
@@ -390,10 +388,6 @@ class _Mover:
             recorder.saw_source(SeenOffset(log.log_end, now_ms), SeenOffset(log.log_start, now_ms))
         await self._strike_out(place, self._keys[place][:-1])
         await self._store(place, recorder, struck_out=self._keys[place][-1:])
-
-    async def _forget(self, place: Place) -> None:
-        await self._strike_out(place, self._keys[place])
-        self._run.standing.forget(place)
 
     async def _store(
         self, place: Place, recorder: MapRecorder, struck_out: Collection[BlockKey] = ()

@@ -174,15 +174,15 @@ class MirrorMakerGuard:
                 self._warn_of_denied(denied)
             return None
 
-    def _topics(self) -> list[tuple[WireCluster, str, Judge]]:
-        """The topics that MM2 writes beside the mirrored ones, each with a test for this flow's records."""
+    async def _written_lately(self) -> list[tuple[str, int]]:
+        """The topics that MM2 writes beside the mirrored ones, and that had records about this flow lately."""
         settings = self.flow.settings
         cluster, syncs = syncs_place(settings)
         at = self.flow.source if cluster is settings.source else self.flow.target
-        return [(self.flow.target, settings.policy.heartbeats_topic(), _beats_for), (at, syncs, _maps_for)]
-
-    async def _written_lately(self) -> list[tuple[str, int]]:
-        found = await asyncio.gather(*(self._lately(*topic) for topic in self._topics()))
+        found = await asyncio.gather(
+            self._lately(self.flow.target, settings.policy.heartbeats_topic(), _beats_for),
+            self._lately(at, syncs, _maps_for),
+        )
         return [written for written in found if written is not None]
 
     async def _lately(self, cluster: WireCluster, topic: str, is_about: Judge) -> tuple[str, int] | None:
@@ -340,13 +340,11 @@ class MirrorMakerWatch:
     async def perform(self) -> None:
         with suppress(UnreachableError, ConnectionLostError):  # others say that a cluster is away
             sign = await self.guard.look()
-            if sign is not None and not self._is_there and self._is_of_before(sign):
+            # maybe the last records of an MM2 from which this process has just taken over
+            is_recent = time.monotonic() - self._since < RECENT_SECONDS
+            if sign is not None and not self._is_there and sign.last_written and is_recent:
                 return
             self._tell(sign)
-
-    def _is_of_before(self, sign: Sign) -> bool:
-        """Whether the evidence may be the last records of an MM2 from which this process has just taken over."""
-        return bool(sign.last_written) and time.monotonic() - self._since < RECENT_SECONDS
 
     def _tell(self, sign: Sign | None) -> None:
         name, was_there = self.guard.flow.settings.name, self._is_there

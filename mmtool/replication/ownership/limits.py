@@ -59,7 +59,11 @@ def refuse_repetition(flows: Iterable[FlowSettings]) -> None:
     """
     keeping = [flow for flow in flows if flow.keeps_names]
     for topic in _sorts_of_topics(keeping):
-        routes = repetition(_edge(flow) for flow in keeping if _may_carry(flow, topic))
+        routes = repetition(
+            Edge(flow.source.alias, flow.target.alias, flow.origins)
+            for flow in keeping
+            if _may_carry(flow, topic)
+        )
         if routes is not None:
             raise _repeats(*routes)
 
@@ -318,10 +322,6 @@ def _may_carry(flow: FlowSettings, topic: str | None) -> bool:
     if topic is not None:
         return flow.names_topic(topic)
     return flow.topics.literals() is None
-
-
-def _edge(flow: FlowSettings) -> Edge:
-    return Edge(flow.source.alias, flow.target.alias, flow.origins)
 
 
 def _repeats(first: tuple[str, ...], second: tuple[str, ...]) -> UsageError:

@@ -139,8 +139,10 @@ class ContextRounds:
         return [ReportRow(*row) for row in job.collect()]
 
     def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
-        count = len(items)
-        job = self._context.parallelize(range(count), count).mapPartitions(_working(tuple(items), work))
+        every, count = tuple(items), len(items)
+        job = self._context.parallelize(range(count), count).mapPartitions(
+            lambda indexes: (work(every[index]) for index in indexes)
+        )
         return list(job.collect())
 
     def cancel(self) -> None:
@@ -276,10 +278,6 @@ def _mirroring(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterable[int]], I
             yield from run_task(tasks[index], attempt_number())
 
     return mirror
-
-
-def _working(items: tuple[T, ...], work: Callable[[T], R]) -> Callable[[Iterable[int]], Iterator[R]]:
-    return lambda indexes: (work(items[index]) for index in indexes)
 
 
 def _load_pump(_: Iterable[int]) -> None:

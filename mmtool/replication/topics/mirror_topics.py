@@ -343,12 +343,12 @@ class MirrorTopics:
         Limits change when an operator raises one for a halted partition, or when the source's configs are carried over.
         """
         self._limits = {name: limits for name, limits in self._limits.items() if name in target}
-        unknown = [name for name in target if self._may_learn(name)]
+        unknown = [
+            name
+            for name in target
+            if (known := self._limits.get(name)) is None or (self._takes_any_time and known.any_time)
+        ]
         return list(dict.fromkeys([*unknown, *list(self._limits)[:_LEARNED_AGAIN]]))
-
-    def _may_learn(self, name: str) -> bool:
-        known = self._limits.get(name)
-        return known is None or (self._takes_any_time and bool(known.any_time))
 
     def _learn_limits(self, names: list[str]) -> Mapping[str, Mapping[str, ConfigEntry]]:
         """Read and remember the limits of these topics; returns their configs, as far as they can be read."""
