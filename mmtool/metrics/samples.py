@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.metrics import families
 from mmtool.metrics.families import FAMILIES, Kind
 from mmtool.plain_text import printable
-from mmtool.plan.flow.latency import Latency, cumulative, summed
 from mmtool.plan.records.documents import State
+from mmtool.runtime.latency import Latency, cumulative, summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ class Sample(NamedTuple):
     Attributes:
         labels: By name, in the order of the family.
         value: Of a histogram the sum.
-        counts: Of a histogram, bucket by bucket as `mmtool.plan.flow.latency.Latency`.
+        counts: Of a histogram, bucket by bucket as `mmtool.runtime.latency.Latency`.
     """
 
     family: Family

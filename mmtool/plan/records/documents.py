@@ -302,7 +302,7 @@ class PositionRecord(Document):
         foreign, foreign_end: Offsets of the mirror that another producer wrote, and the offset behind the last one.
         gaps, gaps_end: Offsets that the source deleted unmirrored and that were skipped, and the offset behind the last
             one.
-        latency, latency_ms: As `mmtool.plan.flow.latency.Latency`, since ``owner`` acquired the flow.
+        latency, latency_ms: As `mmtool.runtime.latency.Latency`, since ``owner`` acquired the flow.
         slowed_by: The clusters whose quotas throttle its worker while it is behind.
         waits_for: The broker that leads it on either side, where that has not answered for long.
         executor: The worker that wrote this; empty where no worker did.

@@ -9,7 +9,6 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.events import Event, Notice
-from mmtool.plan.flow.latency import Latency
 from mmtool.plan.flow.partition_rows import STILL
 from mmtool.plan.records.documents import PauseRecord, PositionRecord, State, UseRecord
 from mmtool.plan.records.holds import Holds, news
@@ -17,6 +16,7 @@ from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord, note_m
 from mmtool.replication.control.feed import ControlFeed
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.spark.assignment import Tally
+from mmtool.runtime.latency import Latency
 from mmtool.translation.types import UNKNOWN, TopicId
 
 if TYPE_CHECKING:

@@ -97,12 +97,14 @@ async def until_told(
     the throttle.
     """
     feed = ControlFeed(cluster, flow.identity.control_topic, flow.control_topic_id, flow.control_offset)
+    ours = (flow.owner, flow.round)
     while True:
         for document in await feed.next():
-            if not isinstance(document, (ControlRecord, SharesRecord)) or document.owner != flow.owner:
-                continue
-            if isinstance(document, SharesRecord):
-                if document.round == flow.round:
-                    throttled(document)
-            elif document.round >= flow.round and document.command != Command.RUN:
+            if isinstance(document, ControlRecord) and _ends_round(document, flow):
                 return Command(document.command)
+            if isinstance(document, SharesRecord) and (document.owner, document.round) == ours:
+                throttled(document)
+
+
+def _ends_round(word: ControlRecord, flow: FlowAssignment) -> bool:
+    return word.owner == flow.owner and word.round >= flow.round and word.command != Command.RUN

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import BatchError, ReadyBatch
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
-from mmtool.plan.flow.latency import Latency, LatencyCounter
 from mmtool.plan.flow.moves import rebuild
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.batch_prep import DeadLetter, Fill, Unsent, judge, prepared, shrunk, why
@@ -23,6 +22,7 @@ from mmtool.replication.pump.in_flight import (
     refusal,
 )
 from mmtool.replication.pump.truncation import LeaderEpochs, source_cut, target_cut
+from mmtool.runtime.latency import Latency, LatencyCounter
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.recorder import OPEN_RUNS, MapRecorder

@@ -23,7 +23,7 @@ class Tally(NamedTuple):
         foreign, foreign_end: Offsets of the mirror that another producer wrote, and the offset behind the last one.
         gaps, gaps_end: Offsets that the source deleted before they were mirrored and that the operator chose to skip,
             and the offset behind the last one; over all owners.
-        latency, latency_ms: As `mmtool.plan.flow.latency.Latency`, of this owner.
+        latency, latency_ms: As `mmtool.runtime.latency.Latency`, of this owner.
     """
 
     records: int = 0

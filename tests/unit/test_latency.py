@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.plan.flow.latency import BOUNDS_MS, Latency, LatencyCounter, cumulative, summed
+from mmtool.runtime.latency import BOUNDS_MS, Latency, LatencyCounter, cumulative, summed
 
 NOW_MS = 1_000_000
 
