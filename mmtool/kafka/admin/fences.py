@@ -23,7 +23,7 @@ from mmtool.kafka.wire.acls import (
     DescribeClusterRequest,
 )
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest, MetadataRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
@@ -296,17 +296,13 @@ class KafkaFences:
         return found
 
     def _of_leaders(self, wire: WireCluster, places: Collection[TopicPartition]):  # type: ignore[no-untyped-def]  # noqa: ANN202  a list of coroutines
-        by_leader: dict[int, list[TopicPartition]] = {}
-        for place in sorted(places):
-            leader = wire.leader(*place)
-            if leader is None:
-                raise RetriableError(
-                    unreachable(self.alias, "listing producers", f"{place} has no leader", NO_LEADER)
-                )
-            by_leader.setdefault(leader, []).append(place)
+        if lone := [place for place in sorted(places) if wire.leader(*place) is None]:
+            raise RetriableError(
+                unreachable(self.alias, "listing producers", f"{lone[0]} has no leader", NO_LEADER)
+            )
         return [
             wire.send(leader, DescribeProducersRequest(some))
-            for leader, of in by_leader.items()
+            for leader, of in by_leader(wire, sorted(places)).items()
             for some in handfuls(of, _PER_REQUEST)
         ]
 

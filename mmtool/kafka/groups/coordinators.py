@@ -65,7 +65,7 @@ class Coordinators:
 
     def __init__(self, cluster: ClusterSettings) -> None:
         """Take the settings of the groups' cluster."""
-        self._cluster = cluster
+        self.cluster = cluster
         self._nodes: dict[str, int] = {}
 
     async def ask(
@@ -89,14 +89,6 @@ class Coordinators:
             if left:
                 await asyncio.sleep(_PAUSE_SECONDS)
         return turn.found
-
-    def check(self, code: int, what: str, right: str = "") -> None:
-        """As `check_code`, of the cluster that was asked."""
-        check_code(self._cluster, code, what, right)
-
-    def lost(self, what: str, why: object) -> MmtoolError:
-        """The error for a broker that gave no answer."""
-        return unreachable(self._cluster.alias, what, why)
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget the known coordinators of some groups, which may have moved."""
@@ -162,7 +154,8 @@ class _Turn(Generic[A, B]):
 
     def _check(self, code: int, group: str) -> None:
         question = self._question
-        self._coordinators.check(code, f"{question.what} {group}", f"{question.operation} on group {group}")
+        right = f"{question.operation} on group {group}"
+        check_code(self._coordinators.cluster, code, f"{question.what} {group}", right)
 
     async def _ask(self, node: int, groups: list[str], few: asyncio.Semaphore) -> None:
         try:
@@ -192,7 +185,8 @@ class _Turn(Generic[A, B]):
     def _lose(self, groups: list[str], why: object) -> None:
         self._coordinators.forget(groups)
         for group in groups:
-            self.waits[group] = self._coordinators.lost(f"{self._question.what} {group}", why)
+            what = f"{self._question.what} {group}"
+            self.waits[group] = unreachable(self._coordinators.cluster.alias, what, why)
 
 
 _NO_ABSOLUTE = -(1 << 31)

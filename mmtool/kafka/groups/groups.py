@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import blocking_wire
-from mmtool.kafka.errors import is_passing, problem_of
+from mmtool.kafka.errors import check_code, is_passing, problem_of
 from mmtool.kafka.groups.coordinators import DELETE, DESCRIBE, READ, Coordinators, Question, all_groups
 from mmtool.kafka.patience import RetriableError, handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers, GroupListing, Problem
@@ -87,7 +87,7 @@ class KafkaGroups:
         what = "listing groups"
 
         def check(code: int) -> None:
-            self._coordinators.check(code, what)
+            check_code(self._cluster, code, what)
 
         groups = self._wire.ask(lambda wire: all_groups(wire, check), what)
         return GroupListing(
@@ -132,7 +132,7 @@ class KafkaGroups:
             if partition.error_code == Code.UNSTABLE_OFFSET_COMMIT:
                 raise RetriableError(self._unstable(group, f"{place}"))
             what, right = f"reading group {group}'s commit of {place}", f"DESCRIBE on topic {place.topic}"
-            self._coordinators.check(partition.error_code, what, right)
+            check_code(self._cluster, partition.error_code, what, right)
         return {
             place: Commit(partition.offset, partition.metadata)
             for place, partition in answer.partitions.items()
@@ -350,7 +350,7 @@ class KafkaGroups:
 
     def _check(self, code: int, what: str, group: str, operation: str = DESCRIBE) -> None:
         """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one."""
-        self._coordinators.check(code, f"{what} {group}", f"{operation} on group {group}")
+        check_code(self._cluster, code, f"{what} {group}", f"{operation} on group {group}")
 
 
 class _RefusedError(MmtoolError):
