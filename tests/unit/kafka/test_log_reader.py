@@ -220,7 +220,7 @@ def test_who_reads_on_is_refused_again_and_again_by_what_cannot_be_read(monkeypa
     damaged = log[1]._replace(value=marks[1].encode()[:-9])
     stored = [log[0], damaged, log[2]]
     monkeypatch.setattr(state_log, "read_log", lambda *_, start: stored[start.get(0, 0) :])
-    west, view = ClusterSettings(alias="west", bootstrap_servers="nowhere:1"), ControlView()
+    view = ControlView()
     for _ in range(3):
         with pytest.raises(RefusedError, match=r"record at offset 1 in partition 0 of .*internal on west"):
             read_control(WEST, FLOW, view)
