@@ -123,17 +123,8 @@ def planned(
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.failover.service.execution import Request
 
-        request = Request(
-            settings,
-            chosen,
-            patience,
-            asked.agreed,
-            reason,
-            saved,
-            without_state=plans.WITHOUT_STATE in said,
-            drain_seconds=seconds,
-            lock=lock,
-        )
+        without, agreed = plans.WITHOUT_STATE in said, asked.agreed
+        request = Request(settings, chosen, patience, agreed, reason, saved, without, seconds, lock)
         fenced = partial(fences.asked, settings, said, timeout)
         already = partial(operations.show_moved, asked)
         ended = group_move.move_planned(request, fenced, settle, already, principals)
@@ -187,16 +178,8 @@ def emergency(
             if execution.execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
                 operations.refuse_loss(asked, rehearsal)
 
-        request = Request(
-            settings,
-            chosen,
-            timeout,
-            asked.agreed,
-            reason,
-            saved,
-            without_state=plans.WITHOUT_STATE in said,
-            lock=lock,
-        )
+        without, agreed = plans.WITHOUT_STATE in said, asked.agreed
+        request = Request(settings, chosen, timeout, agreed, reason, saved, without, lock=lock)
         ended = group_move.move_in_emergency(request, unknowns, settle, principals, asked.accepts_loss)
         operations.show_end(asked, ended)
 
@@ -238,16 +221,8 @@ def failback(
     said = divergence.said(meant_for) | plans.state_said(saved, without=without_state)
     settle = partial(plans.settle, saved, said=said, files=files, config=where.config)
     seconds = None if timeout is None else timeout.total_seconds()
-    request = Request(
-        flow,
-        chosen,
-        patience,
-        asked.agreed,
-        reason,
-        saved,
-        without_state=plans.WITHOUT_STATE in said,
-        drain_seconds=seconds,
-    )
+    without = plans.WITHOUT_STATE in said
+    request = Request(flow, chosen, patience, asked.agreed, reason, saved, without, seconds)
     ended = group_move.move_back(request, back, meant_for, diverged_dir or Path(), settle)
     operations.show_end(asked, ended)
 
@@ -293,17 +268,7 @@ def drill(
         return is_agreed
 
     seconds = None if timeout is None else timeout.total_seconds()
-    drilled = run_drill(
-        Request(
-            settings,
-            chosen,
-            patience,
-            agreed,
-            reason,
-            without_state=without_state,
-            drain_seconds=seconds,
-        )
-    )
+    drilled = run_drill(Request(settings, chosen, patience, agreed, reason, None, without_state, seconds))
     if drilled is None:
         return
     ended, row = drilled

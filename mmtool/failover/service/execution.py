@@ -55,10 +55,10 @@ class Request:
         agreed: Shows the plan, and returns whether the operator confirmed it.
         reason: Why, in the operator's words.
         saved: The plan that was read; None without one.
-        found: The operation as the journal has it, when it is resumed.
         without_state: Kafka Streams applications move although their state does not.
         drain_seconds: For the mirror to catch up; None waits as long as it takes.
         lock: The operation lock, where it has been requested already.
+        found: The operation as the journal has it, when it is resumed.
     """
 
     settings: FlowSettings
@@ -67,10 +67,10 @@ class Request:
     agreed: Callable[[Rehearsal], bool]
     reason: str
     saved: SavedPlan | None = None
-    found: Recorded | None = None
     without_state: bool = False
     drain_seconds: float | None = None
     lock: LockPort | None = None
+    found: Recorded | None = None
 
     @property
     def operation_id(self) -> str | None:

@@ -252,15 +252,9 @@ def resume(
             f"--diverged-dir is for the file of diverged records, and operation {found.operation_id} writes none",
             remedy="leave out --diverged-dir",
         )
+    without = plan.without_state
     request = Request(
-        flow,
-        known.groups,
-        timeout,
-        agreed,
-        found.reason,
-        found=found,
-        without_state=plan.without_state,
-        drain_seconds=drain_seconds,
+        flow, known.groups, timeout, agreed, found.reason, None, without, drain_seconds, found=found
     )
     if found.operation.point_of_no_return_passed:
         return _roll_forward(request, found, folder or Path())
