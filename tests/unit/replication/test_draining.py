@@ -48,7 +48,7 @@ def drained(tmp_path, monkeypatch):
             "Engine": Engine,
             "_places": places,
             "_reached": no,
-            "_runs_elsewhere": no,
+            "holder_now": lambda *_: None,
         }.items():
             monkeypatch.setattr(draining, name, value)
         monkeypatch.setattr(draining, "_refuse_held", lambda *_: None)
@@ -85,14 +85,11 @@ def watched(tmp_path, monkeypatch):
         for offset, word in enumerate((OWNER, *words)):
             control.apply(word.key, word.encode(), offset)
 
-        async def yes(*_):
-            return True
-
         async def no(*_):
             return False
 
         monkeypatch.setattr(draining, "_reached", no)
-        monkeypatch.setattr(draining, "_runs_elsewhere", yes)
+        monkeypatch.setattr(draining, "holder_now", lambda *_: "somebody")
         monkeypatch.setattr(draining, "read_control", lambda *_: control)
         monkeypatch.setattr(draining, "_POLL_SECONDS", 0.01)
         (tmp_path / "mm2.properties").write_text(PROPERTIES + extra)
