@@ -19,8 +19,7 @@ from mmtool.failover.operation.journal import About, Journalist
 from mmtool.failover.operation.records import recorded
 from mmtool.kafka.groups.lease import OperationLock
 from mmtool.kafka.state.flow_state import KafkaFlowState
-from mmtool.kafka.state.journal import KafkaJournal
-from mmtool.kafka.state.marks import KafkaMarks
+from mmtool.kafka.state.journal import KafkaJournal, KafkaMarks
 from mmtool.lab.topics import topics_of
 from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit

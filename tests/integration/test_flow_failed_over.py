@@ -18,7 +18,7 @@ from kit.exactness import flow_identity
 from kit.lab_admin import delete_topic, grow_topic
 from kit.mirror_flow import Owner, flow_of
 from kit.wire import on_loop
-from mmtool.kafka.state.marks import write_marks
+from mmtool.kafka.state.journal import write_marks
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, topics_of

@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 
 from kit.mirror_flow import Owner, flow_of, mirror
 from kit.same_offsets import KINDS, RECORDS, check_growing, check_same, plain, transactional
-from mmtool.kafka.state.marks import KafkaMarks
+from mmtool.kafka.state.journal import KafkaMarks
 from mmtool.lab.topics import end_offsets
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.translation.types import TopicPartition

@@ -37,7 +37,7 @@ class Tools:
 
 def tools(settings: FlowSettings, identity: FlowIdentity, timeout: timedelta) -> Tools:
     """Connections to the target's journal, marks and operation lock; no request is sent yet."""
-    from mmtool.kafka.state.marks import KafkaMarks
+    from mmtool.kafka.state.journal import KafkaMarks
 
     seconds, factor = timeout.total_seconds(), settings.offset_syncs_replication_factor
     marks = KafkaMarks(settings.target, identity, factor, seconds)

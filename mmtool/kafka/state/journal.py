@@ -1,14 +1,20 @@
-"""The journal topic of a target cluster, ``mmtool-journal.internal``: read and append entries."""
+"""What operations store on a target: entries of the journal, and a failover's marks in a flow's control topic.
+
+Only the target is used, as the source may be lost.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from mmtool.errors import RefusedError
 from mmtool.kafka.clients import blocking_wire, shared
 from mmtool.kafka.state.log_reader import StoredTopic, unreadable
 from mmtool.kafka.state.own_log import append_records, make_missing
+from mmtool.kafka.wire.transactions import Marker, write_markers
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 from mmtool.plan.records.journal import Entry
@@ -18,7 +24,11 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.state.log_reader import LogRecord
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.records.documents import Document
+    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.journal import Kind
+    from mmtool.translation.types import TopicPartition
 
 
 class KafkaJournal:
@@ -93,3 +103,84 @@ class JournalReader:
         except UnreadableDocumentError as error:
             where = f"{JOURNAL_TOPIC} on {self._target.alias}"
             raise unreadable(where, record.partition, record.offset, str(error)) from error
+
+
+BROKERS_OWN_FACTOR = -1
+"""The replication factor that stands for the broker's ``default.replication.factor`` (KIP-464)."""
+
+
+def write_marks(
+    target: ClusterSettings,
+    identity: FlowIdentity,
+    marks: Sequence[Document],
+    seconds: float,
+    *,
+    replication_factor: int = BROKERS_OWN_FACTOR,
+) -> None:
+    """Append marks to the flow's control topic, acknowledged by all in-sync replicas; the source is not needed.
+
+    The flow's owner applies them within about a second. A mark has one key for each topic or group, so writing it
+    again, after an error that leaves in doubt what was written, changes nothing.
+
+    Args:
+        target: The flow's target.
+        identity: The flow.
+        marks: The marks, in the order in which they are applied.
+        seconds: The time limit of the call.
+        replication_factor: The control topic's, if it is missing: a flow that MirrorMaker 2 runs has none yet.
+
+    Raises:
+        UnreachableError: the target did not take them in time: some may have been written.
+        NotAuthorisedError: CREATE, DESCRIBE or WRITE on the topic is denied.
+        RefusedError: the brokers belong to another cluster than the flow's target.
+    """
+    if not marks:
+        return
+    wire = blocking_wire(target, "marks", "producer", seconds)
+
+    async def write(cluster: WireCluster) -> None:
+        _check(cluster, identity)
+        await make_missing(cluster, target, identity.control_topic, replication_factor)
+        await append_records(cluster, identity.control_topic, [(mark.key, mark.encode()) for mark in marks])
+
+    wire.ask(write, f"writing to {identity.control_topic}")
+
+
+def _check(cluster: WireCluster, identity: FlowIdentity) -> None:
+    found = cluster.identify()
+    if found != identity.target_id:
+        raise RefusedError(
+            f"the brokers of {cluster.alias} report cluster id {found}, but the target of {identity.name} is"
+            f" {identity.target_id}",
+            remedy=f"check {cluster.alias}.bootstrap.servers",
+        )
+
+
+class KafkaMarks:
+    """A `mmtool.failover.modes.cutover.MarksPort`."""
+
+    def __init__(
+        self, target: ClusterSettings, identity: FlowIdentity, replication_factor: int, seconds: float
+    ) -> None:
+        """Take the target, the flow, the control topic's replication factor if it is missing, and the time limit."""
+        self._target = target
+        self._identity = identity
+        self._factor = replication_factor
+        self._seconds = seconds
+
+    def write(self, marks: Sequence[Document]) -> None:
+        """See `write_marks`."""
+        write_marks(self._target, self._identity, marks, self._seconds, replication_factor=self._factor)
+
+    def promote(self, places: Collection[TopicPartition]) -> None:
+        """Raise the epoch of the flow's data producer, on record first, then by a marker in each partition."""
+        from mmtool.kafka.state.state_log import read_control
+
+        writers = read_control(self._target, self._identity).offset_writers
+        if writers is None:
+            return
+        writers = replace(writers, epoch=writers.epoch + 1)
+        self.write([writers])
+        wire = blocking_wire(self._target, "marks", "producer", self._seconds)
+        marker = Marker(writers.data_producer, writers.epoch, writers.epoch, places)
+        wire.ask(lambda cluster: write_markers(cluster, marker), "writing the marker of the promotion")
