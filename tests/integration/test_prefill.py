@@ -103,6 +103,7 @@ def test_more_offsets_than_allowed_are_refused_before_anything_is_created(ends, 
         run = FlowRun(await connect(flow))
         try:
             await run.check(lambda _: None)
+            await run.check_topics()
         finally:
             await run.close(clean=False)
 

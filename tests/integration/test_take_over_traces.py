@@ -229,6 +229,7 @@ def test_topics_that_mm2_mirrored_are_refused_with_the_sources_offsets_before_an
         run = FlowRun(await connect(flow))
         try:
             await run.check(lambda _: None)
+            await run.check_topics()
         finally:
             await run.close(clean=False)
 
