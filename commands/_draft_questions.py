@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mmtool.commands._consent import has_terminal, read_answer
+from mmtool.commands._dialogue import has_terminal, read_answer
 from mmtool.commands._options import config_option, timeout_option
 from mmtool.errors import RefusedError, UsageError
 from mmtool.output import talk

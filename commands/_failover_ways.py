@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmtool.commands import _divergence as divergence
-from mmtool.commands import _evidence as evidence
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
+from mmtool.commands import evidence
 from mmtool.commands._completion import remember_operations
 from mmtool.commands._connections import loaded, one_flow
-from mmtool.commands._consent import consent
-from mmtool.commands._next import say_ways_on
+from mmtool.commands._dialogue import consent, say_ways_on
+from mmtool.commands._failover_options import DivergedFolder
 from mmtool.errors import UnreachableError, with_remedy
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
@@ -171,7 +170,7 @@ def resume(
     *,
     where: options.ChosenFlows,
     partitions: options.Partitions = False,
-    diverged_dir: divergence.Folder = None,
+    diverged_dir: DivergedFolder = None,
     execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,

@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmtool.commands._columns import by_cluster
-from mmtool.commands._consent import consent
-from mmtool.commands._next import say_next, say_ways_on
+from mmtool.commands._dialogue import consent, say_next, say_ways_on
 from mmtool.errors import CheckFailedError, MmtoolError
 from mmtool.output import Column, OutputFormat, Result, finish, human, talk
 from mmtool.output import layout as of
 from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from datetime import timedelta
 
-    from mmtool.commands._evidence import Page
     from mmtool.commands._options import Execution
+    from mmtool.commands.evidence import Page
     from mmtool.config import FlowSettings
     from mmtool.failover.modes.cutover import Ended
     from mmtool.failover.modes.emergency import EmergencyRehearsal
@@ -29,6 +27,24 @@ if TYPE_CHECKING:
     from mmtool.failover.report.rows import Row
     from mmtool.output.result import Rows
     from mmtool.plan.records.journal import Entry
+
+
+def by_cluster(columns: Iterable[Column], source: str, target: str) -> tuple[Column, ...]:
+    """The columns with headings that name the clusters: the offsets are written on the flow's source.
+
+    Args:
+        columns: The columns of the other direction.
+        source: The alias of the flow's source.
+        target: The alias of the flow's target.
+    """
+    titles = {
+        "upstream_offset": f"OFFSET-ON-{source}",
+        "target_topic": f"TOPIC-ON-{target}",
+        "downstream_offset": f"OFFSET-ON-{target}",
+        "target_offset_before": f"OFFSET-BEFORE-ON-{source}",
+    }
+    return tuple(replace(column, title=titles.get(column.key, column.title)) for column in columns)
+
 
 Why = Annotated[
     str,

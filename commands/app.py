@@ -7,8 +7,11 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -16,12 +19,73 @@ from typer.core import TyperCommand
 
 from mmtool import __version__
 from mmtool.commands._completion import VARIABLE, quietly
-from mmtool.commands._help import MmtoolGroup, with_options_last, write_options
-from mmtool.commands._options import LOG_FORMAT_VARIABLE
-from mmtool.commands._registry import CommandTable, Entry
+from mmtool.commands._help import MmtoolCommand, MmtoolGroup, dress, with_options_last, write_options
+from mmtool.commands._options import LOG_FORMAT_VARIABLE, with_single_options
 from mmtool.errors import UsageError
 from mmtool.output import LogFormat, OutputFormat, handle_failures, write
 from mmtool.plain_text import did_you_mean, shell_line
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of ``mmtool --help``.
+
+    Attributes:
+        name: The name on the command line.
+        panel: The heading under which help shows it.
+        help: One short sentence, without a full stop.
+        group: The module holds ``app``, a ``typer.Typer`` with verbs of its own. Otherwise it holds a
+            function with the command's name (``-`` written ``_``).
+    """
+
+    name: str
+    panel: str
+    help: str
+    group: bool = False
+
+    @property
+    def module(self) -> str:
+        return f"mmtool.commands.{self.symbol}"
+
+    @property
+    def symbol(self) -> str:
+        return self.name.replace("-", "_")
+
+
+@cache
+def load(entry: Entry) -> Any:
+    """A command, ready to run; imports its module. One object per process: a command keeps no state."""
+    module = import_module(entry.module)
+    root = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+    root.callback()(_nothing)
+    if entry.group:
+        root.add_typer(dress(module.app), name=entry.name, cls=MmtoolGroup, help=f"{entry.help}.")
+    else:
+        command = with_single_options(getattr(module, entry.symbol))
+        root.command(entry.name, cls=MmtoolCommand)(command)
+    group: Any = typer.main.get_command(root)
+    return group.commands[entry.name]
+
+
+class CommandTable(Mapping[str, Any]):
+    """Commands by name, each imported at its first use."""
+
+    def __init__(self, entries: tuple[Entry, ...]) -> None:
+        self.entries = {entry.name: entry for entry in entries if find_spec(entry.module)}
+
+    def __getitem__(self, name: str) -> Any:
+        return load(self.entries[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+def _nothing() -> None:
+    """A Typer with a callback is a group, even around one command."""
+
 
 MOVE = "Replicate and fail over"
 SET_UP = "Set up"

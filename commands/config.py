@@ -34,7 +34,7 @@ def check(
     """
     import os
 
-    from mmtool.commands._config_check import check_file
+    from mmtool.commands._new_config import check_file
     from mmtool.config.load import config_path
 
     path = config_path(where.config, os.environ)

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmtool.commands import _divergence as divergence
-from mmtool.commands import _evidence as evidence
-from mmtool.commands import _failover_ways as releases
+from mmtool.commands import _failover_options as choices
 from mmtool.commands import _failover_ways as ways
-from mmtool.commands import _fences as fences
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands import _plan_files as plans
-from mmtool.commands import _promotion as promotions
+from mmtool.commands import evidence
 from mmtool.commands._connections import (
     loaded,
     one_flow,
@@ -26,8 +23,7 @@ from mmtool.commands._connections import (
     unit_of,
 )
 from mmtool.output import OutputFormat, warn
-from mmtool.plan.failover.choices import FenceKind, Unknowns
-from mmtool.plan.failover.divergence import Kind
+from mmtool.plan.failover.choices import DivergedKind, FenceKind, Unknowns
 
 if TYPE_CHECKING:
     from mmtool.failover.modes.emergency import EmergencyRehearsal
@@ -89,10 +85,10 @@ def planned(
     where: options.ChosenFlow,
     groups: options.ChosenGroupsOrUnit,
     partitions: options.Partitions = False,
-    fence: fences.Option = FenceKind.NONE,
-    fence_watch: fences.Watch = fences.WATCH,
-    promote_acls: promotions.Option = False,
-    principal_map: promotions.Principals = None,
+    fence: choices.Fence = FenceKind.NONE,
+    fence_watch: choices.FenceWatch = choices.FENCE_WATCH,
+    promote_acls: choices.Promote = False,
+    principal_map: choices.Principals = None,
     without_state: options.WithoutState = False,
     files: plans.PlanFiles,
     reason: operations.Why = "",
@@ -114,9 +110,13 @@ def planned(
     asked = operations.Asked("failover planned", execution, output, where.words, partitions)
     if plans.was_executed(asked, saved, settings, patience):
         return
-    promoted = promotions.said(saved, principal_map, promotes=promote_acls)
-    principals = promotions.asked(promoted)
-    said = fences.said(saved, fence, fence_watch) | plans.state_said(saved, without=without_state) | promoted
+    promoted = choices.promotion_options(saved, principal_map, promotes=promote_acls)
+    principals = choices.chosen_principals(promoted)
+    said = (
+        choices.fence_options(saved, fence, fence_watch)
+        | plans.state_said(saved, without=without_state)
+        | promoted
+    )
     settle = partial(plans.settle, saved, said=said, files=files, config=where.config)
     seconds = None if timeout is None else timeout.total_seconds()
     with connections.lock_requested(settings, patience, execute=execution.execute, yes=execution.yes) as lock:
@@ -125,7 +125,7 @@ def planned(
 
         without, agreed = plans.WITHOUT_STATE in said, asked.agreed
         request = Request(settings, chosen, patience, agreed, reason, saved, without, seconds, lock)
-        fenced = partial(fences.asked, settings, said, timeout)
+        fenced = partial(choices.chosen_fence, settings, said, timeout)
         already = partial(operations.show_moved, asked)
         ended = group_move.move_planned(request, fenced, settle, already, principals)
         operations.show_end(asked, ended)
@@ -139,8 +139,8 @@ def emergency(
     groups: options.ChosenGroupsOrUnit,
     partitions: options.Partitions = False,
     unknown: UnknownOption = Unknowns.LEAVE,
-    promote_acls: promotions.OptionInEmergency = False,
-    principal_map: promotions.Principals = None,
+    promote_acls: choices.PromoteInEmergency = False,
+    principal_map: choices.Principals = None,
     accept_data_loss: AcceptDataLoss = False,
     without_state: options.WithoutState = False,
     files: plans.PlanFiles,
@@ -164,8 +164,8 @@ def emergency(
     asked = operations.Asked("failover emergency", execution, output, words, partitions, accept_data_loss)
     if plans.was_executed(asked, saved, settings, timeout):
         return
-    promoted = promotions.said(saved, principal_map, promotes=promote_acls)
-    principals = promotions.asked(promoted)
+    promoted = choices.promotion_options(saved, principal_map, promotes=promote_acls)
+    principals = choices.chosen_principals(promoted)
     with connections.lock_requested(settings, timeout, execute=execution.execute, yes=execution.yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.failover.service.execution import Request
@@ -191,9 +191,9 @@ def failback(
     where: options.ChosenFlow,
     groups: options.ChosenGroupsOrUnit,
     partitions: options.Partitions = False,
-    diverged: divergence.Option = Kind.FILE,
-    name: divergence.Name = None,
-    diverged_dir: divergence.Folder = None,
+    diverged: choices.DivergedOption = DivergedKind.FILE,
+    name: choices.DivergedTopic = None,
+    diverged_dir: choices.DivergedFolder = None,
     without_state: options.WithoutState = False,
     files: plans.PlanFiles,
     reason: operations.Why = "",
@@ -210,7 +210,7 @@ def failback(
     from mmtool.failover.service.execution import Request
 
     saved = plans.opened(ctx, files.plan, "failback")
-    meant_for = divergence.chosen(saved, diverged, name, diverged_dir)
+    meant_for = choices.chosen_diverged(saved, diverged, name, diverged_dir)
     patience = timeout or options.DEFAULT_TIMEOUT
     flow = plans.flow_of(saved, where)
     back = loaded(where.config).one(flow.target.alias, flow.source.alias)
@@ -218,7 +218,7 @@ def failback(
     asked = operations.Asked("failover failback", execution, output, where.words, partitions)
     if plans.was_executed(asked, saved, flow, patience):
         return
-    said = divergence.said(meant_for) | plans.state_said(saved, without=without_state)
+    said = choices.diverged_options(meant_for) | plans.state_said(saved, without=without_state)
     settle = partial(plans.settle, saved, said=said, files=files, config=where.config)
     seconds = None if timeout is None else timeout.total_seconds()
     without = plans.WITHOUT_STATE in said
@@ -284,4 +284,4 @@ app.command()(ways.show)
 app.command()(ways.resume)
 app.command()(ways.cancel)
 app.command()(ways.rollback)
-app.command()(releases.release)
+app.command()(ways.release)

@@ -9,7 +9,7 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._connections import destination, one_flow
-from mmtool.commands._consent import consent
+from mmtool.commands._dialogue import consent
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._completion import remember_rows
 from mmtool.commands._connections import loaded, one_flow, selected, selection
-from mmtool.commands._consent import consent
-from mmtool.commands._next import say_undo
+from mmtool.commands._dialogue import consent, say_undo
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, human, stdout_is_tty, talk, warn, watch, write
 from mmtool.output import layout as of

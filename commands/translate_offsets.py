@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.commands._columns import by_cluster
 from mmtool.commands._connections import loaded, require_selector, selection, unit_of
-from mmtool.commands._consent import consent
-from mmtool.commands._next import say_undo
+from mmtool.commands._dialogue import consent, say_undo
+from mmtool.commands._operations import by_cluster
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk, warn
 

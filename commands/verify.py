@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmtool.commands import _evidence as evidence
 from mmtool.commands import _options as options
+from mmtool.commands import evidence
 from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 

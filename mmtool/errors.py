@@ -166,3 +166,11 @@ class StoppedError(MmtoolError):
         super().__init__(f"stopped by {signum.name}")
         self.exit_code = 128 + signum.value
         self.is_end = is_end
+
+
+def install_extra(name: str) -> str:
+    """How to install one of mmtool's extras, as ``msk``."""
+    return (
+        f"install mmtool with its extra `{name}`: `pipx install --force '.[{name}]'` in the clone, or"
+        f" `pip install 'mmtool[{name}]'` in the environment that has mmtool"
+    )

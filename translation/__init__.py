@@ -21,8 +21,7 @@ if __name__ != "mmtool.translation":
 
 if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
-    from mmtool.insight.offset_map import load_offset_map
-    from mmtool.insight.offset_udf import translate_offsets_udf
+    from mmtool.insight.offset_map import load_offset_map, translate_offsets_udf
     from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused
     from mmtool.translation.columns import Answers
     from mmtool.translation.offset_map import OffsetMap
@@ -53,7 +52,7 @@ _HOMES = {
     "Refused": "mmtool.translation.answers",
     "TopicPartition": "mmtool.translation.types",
     "load_offset_map": "mmtool.insight.offset_map",
-    "translate_offsets_udf": "mmtool.insight.offset_udf",
+    "translate_offsets_udf": "mmtool.insight.offset_map",
 }
 
 

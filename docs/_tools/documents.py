@@ -18,8 +18,7 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from mmtool.commands._config_check import FindingRow
-from mmtool.commands._new_config import FirstContactRow, ImportRow
+from mmtool.commands._new_config import FindingRow, FirstContactRow, ImportRow
 from mmtool.commands.evidence import SignatureRow
 from mmtool.commands.lab import BrokerRow
 from mmtool.config.explain import Explained
@@ -29,15 +28,15 @@ from mmtool.evidence.document import EvidenceDocument
 from mmtool.failover.modes.release import ReleasedRow
 from mmtool.failover.report.operation_row import OperationRow
 from mmtool.failover.report.rows import ImportedRow, TranslationRow
+from mmtool.insight.smoke_flow import SmokeRow
 from mmtool.insight.status import OwnerRow
 from mmtool.insight.verify.verdicts import ComparisonRow
 from mmtool.lab.demo_story import TourRow
+from mmtool.output.console import FIRST
 from mmtool.output.documents import ResultDocument
-from mmtool.output.log_lines import FIRST
 from mmtool.plan.flow.activity import Activity
 from mmtool.plan.flow.moves import FlowRow
 from mmtool.plan.flow.partition_rows import PartitionRow
-from mmtool.plan.flow.smoke import SmokeRow
 from mmtool.plan.groups.audit import AuditRow
 from mmtool.plan.groups.status import GroupRow
 from mmtool.plan.groups.sync import SyncRow

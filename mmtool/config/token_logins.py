@@ -18,7 +18,7 @@ from pydantic import SecretStr
 from mmtool.config.credentials import MskLogin, OAuthLogin, TokenFileLogin, TokenPace
 from mmtool.config.scopes import filled, sibling
 from mmtool.config.values import java_trim, parse_boolean, parse_integer
-from mmtool.extras import install_extra
+from mmtool.errors import install_extra
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

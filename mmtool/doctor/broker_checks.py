@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.entrances import release_of
+from mmtool.doctor.examination import mm2_topics, own_topics
 from mmtool.doctor.finding import Check, limited, ok, problem, warning
-from mmtool.doctor.flow_scope import mm2_topics, own_topics
 from mmtool.doctor.spark import SparkFacts, judge_spark, master_addresses, memory_bytes, unreachable_addresses
 from mmtool.errors import UsageError
 from mmtool.java import java_binary

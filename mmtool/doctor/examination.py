@@ -18,10 +18,14 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from mmtool.doctor.entrances import away_error
 from mmtool.doctor.finding import MOST_ROWS, Check, Finding, by_severity, ok, problem, warning
 from mmtool.errors import GateError, MmtoolError, UnreachableError
+from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC
+from mmtool.plan.topics.configs import Origin
 from mmtool.plan.words import counted, few
+from mmtool.rights.needs import Kind
+from mmtool.rights.scope import resources
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     from mmtool.config import ClusterSettings, FlowSettings, Settings
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
     from mmtool.kafka.ports import ClusterPort, FlowWatchPort
+    from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.topics.configs import ConfigEntry
+    from mmtool.rights.needs import Side
     from mmtool.translation.types import ClusterId
 
 
@@ -262,3 +269,40 @@ def _ask(cluster: ExaminedCluster) -> Answer | MmtoolError:
         return Answer(_probe(cluster), len(cluster.details.brokers()))
     except MmtoolError as error:
         return error
+
+
+def reset_by_sync(settings: FlowSettings, entries: Mapping[str, ConfigEntry]) -> frozenset[str]:
+    """Properties whose overrides the config sync removes from a mirror, since the source topic has none of its own.
+
+    Args:
+        settings: The flow's settings.
+        entries: The source topic's properties.
+    """
+    from mmtool.replication.topics.mirror_topics import config_rules
+
+    rules = config_rules(settings)
+    if not settings.sync_topic_configs or rules.defaults_from == "source":
+        return frozenset()
+    return frozenset(
+        name
+        for name, entry in entries.items()
+        if entry.origin is Origin.DEFAULT and entry.carried and rules.accepts(name)
+    )
+
+
+def by_config_sync(mirror: str) -> str:
+    """The clause that says why a property has to be set on the source topic, and not on its mirror."""
+    return (
+        f"config sync copies only values that are set on the source topic, and removes others from {mirror}"
+    )
+
+
+def own_topics(identity: FlowIdentity) -> tuple[str, ...]:
+    """The names of mmtool's internal topics on the target."""
+    return (identity.control_topic, identity.runs_topic, PRODUCERS_TOPIC, JOURNAL_TOPIC)
+
+
+def mm2_topics(flow: ExaminedFlow, side: Side) -> tuple[str, ...]:
+    """MM2's internal topics that the flow writes on one side, as the file switches them on."""
+    kinds = (Kind.OFFSET_SYNCS,) if side == "source" else (Kind.OFFSET_SYNCS, Kind.CHECKPOINTS)
+    return tuple(name for kind in kinds for name, _ in resources(flow.settings, side, kind))

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.doctor.examination import by_config_sync, reset_by_sync
 from mmtool.doctor.finding import Check, judge_hidden, limited, ok, problem, unasked, warning
-from mmtool.doctor.flow_scope import by_config_sync, reset_by_sync
 from mmtool.kafka.admin.details import SizeQuestion
 from mmtool.output.human import size
 from mmtool.plain_text import duration

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.doctor.examination import by_config_sync, reset_by_sync
 from mmtool.doctor.finding import Check, Finding, Severity, judge_hidden, problem, unasked, warning
-from mmtool.doctor.flow_scope import by_config_sync, reset_by_sync
 from mmtool.insight.status import written_times
 from mmtool.kafka.state.flow_state import retention_of
 from mmtool.plan.flow.partition_rows import waiting_since

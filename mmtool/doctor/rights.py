@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 from mmtool.config.settings import OWN_TOPIC_PREFIX
+from mmtool.doctor.examination import mm2_topics, own_topics
 from mmtool.doctor.finding import MOST_ROWS, Check, ok, problem, warning
-from mmtool.doctor.flow_scope import mm2_topics, own_topics
 from mmtool.errors import MmtoolError
 from mmtool.kafka.wire.acls import Operation
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.evidence.document import Kind, canonical
 from mmtool.evidence.signature import EVIDENCE, SIGNATURE
-from mmtool.output.documents import write_claimed
-from mmtool.output.templates import page_template
+from mmtool.output.documents import page_template, write_claimed
 from mmtool.output.values import UNKNOWN_CELL, iso
 from mmtool.plain_text import printable
 from mmtool.plan.records.identity import JOURNAL_TOPIC

@@ -1,5 +1,7 @@
 """Facts about each partition of a flow, from both clusters, the stored state and MM2's topics.
 
+`standstill` says where waiting for a mirror does not help.
+
 The order of the requests matters; see `mmtool.insight.translation`.
 """
 
@@ -11,17 +13,20 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.ports import Answers
+from mmtool.plan.flow.partition_rows import STILL
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
+from mmtool.plan.records.documents import State
 from mmtool.plan.words import counted, joined
-from mmtool.translation.answers import SourceLog, TargetLog
+from mmtool.translation.answers import Reason, SourceLog, TargetLog
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import Bounds, ClusterPort
     from mmtool.kafka.state.control_view import ControlView
+    from mmtool.plan.groups.offsets import GroupPlan, Verdict
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import SyncMap
 
@@ -211,3 +216,44 @@ def target_log(bounds: Bounds | None) -> TargetLog | Unknown:
     if bounds is None:
         return UNKNOWN
     return TargetLog(DownstreamOffset(bounds.log_start), DownstreamOffset(bounds.log_end))
+
+
+_NOT_THERE_YET = frozenset({Reason.NEVER_RAN, Reason.BEYOND_MIRROR})
+
+
+def standstill(flow: FlowNow, plans: Iterable[GroupPlan]) -> list[str]:
+    """A sentence for each partition that is halted, and each refused one that is held or refused by the owner.
+
+    Waiting for their mirror does not help, and a drain of records that they lack is refused.
+
+    Args:
+        flow: The flow; of a chain its first one.
+        plans: The translations, with their refusals.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The target stopped answering, or denies a part.
+    """
+    verdicts = [verdict for plan in plans for verdict in plan.verdicts]
+    of_all = _places(verdicts)
+    refused = _places(verdict for verdict in verdicts if verdict.refusal in _NOT_THERE_YET)
+    return list(_said(flow, of_all, refused)) if of_all else []
+
+
+def _places(verdicts: Iterable[Verdict]) -> set[TopicPartition]:
+    return {place for verdict in verdicts for place in (verdict.source, verdict.target) if place}
+
+
+def _said(
+    flow: FlowNow, of_all: Collection[TopicPartition], refused: Collection[TopicPartition]
+) -> Iterator[str]:
+    """Sentences about partitions in every flow of a chain; they are named as on the first and the last cluster."""
+    with suppress(RefusedError):  # an answer that needs no control topic is given without one
+        control, name = flow.clusters.state.control(flow.identity), flow.clusters.settings.name
+        topics = {place.topic for place in refused}
+        yield from (said for topic, said in refused_topics(flow, control).items() if topic in topics)
+        for _, at in sorted(control.positions.items(), key=lambda item: (item[1].topic, item[1].partition)):
+            ends = {TopicPartition(at.topic, at.partition), TopicPartition(at.target_topic, at.partition)}
+            if at.state in STILL and not ends.isdisjoint(of_all if at.state == State.HALTED else refused):
+                yield f"{at.topic}-{at.partition} of {name} is {at.state}: {at.reason}"
+    if flow.then is not None:
+        yield from _said(flow.then, of_all, refused)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError, StoppedError
 from mmtool.insight.smoke_canary import Canary, Newest, NotSoonError
-from mmtool.plan.flow.smoke import (
+from mmtool.insight.smoke_flow import (
     CANARY_STEPS,
     FIRST_STEPS,
     NEWEST_STEPS,

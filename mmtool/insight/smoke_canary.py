@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError, RefusedError
 from mmtool.insight.group_lookup import remedy_of
-from mmtool.insight.smoke_flow import status_of
+from mmtool.insight.smoke_flow import CANARY_GROUP, Step, status_of
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import CanaryRecord, FirstMissing, LogPart
-from mmtool.plan.flow.smoke import CANARY_GROUP, Step
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.plan.words import counted, few, moment

@@ -1,17 +1,20 @@
-"""The flow under a smoke test: its owner, what keeps it from mirroring, and the translation of an offset."""
+"""The steps of a smoke test with their results, and the flow under test.
+
+Of the flow: its owner, what keeps it from mirroring, and the translation of an offset.
+"""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from enum import StrEnum
+from typing import TYPE_CHECKING, Literal, TypedDict, TypeVar
 
 from mmtool.errors import GateError, RefusedError
 from mmtool.insight.flow_now import identify_pair
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look, refined_plans
-from mmtool.plan.flow.smoke import CANARY_GROUP
-from mmtool.plan.groups.facts import Commit, GroupFacts
+from mmtool.plan.groups.facts import OWN_GROUP_PREFIX, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import counted
@@ -19,7 +22,7 @@ from mmtool.translation.answers import Bounded, Exact, Reason
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.ports import CanaryPort, FlowWatchPort
@@ -28,6 +31,90 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.offsets import GroupPlan, Verdict
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.types import TopicId, TopicPartition
+
+
+CANARY_GROUP = f"{OWN_GROUP_PREFIX}canary"
+"""The group that commits in the canary topic on the source; no selector and no sync matches it."""
+
+
+class Step(StrEnum):
+    """A step of a smoke test; stable, as CI jobs name them."""
+
+    CLUSTERS = "clusters"
+    OWNER = "owner"
+    TOPIC = "topic"
+    PRODUCE = "produce"
+    NEWEST = "newest"
+    MIRRORED = "mirrored"
+    COMMIT = "commit"
+    TRANSLATED = "translated"
+    READ = "read"
+
+
+FIRST_STEPS = (Step.CLUSTERS, Step.OWNER)
+CANARY_STEPS = (Step.TOPIC, Step.PRODUCE, Step.MIRRORED, Step.COMMIT, Step.TRANSLATED, Step.READ)
+"""The steps of a test that writes a canary record to the source."""
+
+NEWEST_STEPS = (Step.NEWEST, Step.MIRRORED, Step.TRANSLATED, Step.READ)
+"""The steps of a test with the newest record of a mirrored topic: it writes nothing to the source."""
+
+
+class SmokeRow(TypedDict):
+    """One step in `mmtool smoke`.
+
+    Attributes:
+        step: Its name.
+        result: Whether it passed.
+        seconds: How long it took; 0 for a step that was not tried.
+        message: What was found; for a failed step, the problem and the remedy.
+    """
+
+    step: Step
+    result: Literal["passed", "failed"]
+    seconds: float
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepResult:
+    """The result of one step.
+
+    Attributes:
+        seconds: How long it took; 0 for a step that was not tried.
+        said: What was found; for a failed step, the problem.
+        tried: False where a step before it failed.
+        remedy: Of a failed step: what the operator can do; may be empty.
+    """
+
+    step: Step
+    passed: bool
+    seconds: float
+    said: str
+    tried: bool = True
+    remedy: str = ""
+
+    @property
+    def message(self) -> str:
+        """What was found, and the remedy."""
+        return f"{self.said}; remedy: {self.remedy}" if self.remedy else self.said
+
+    def row(self) -> SmokeRow:
+        """The result as the contract's row of ``mmtool smoke``."""
+        return {
+            "step": self.step,
+            "result": "passed" if self.passed else "failed",
+            "seconds": round(self.seconds, 3),
+            "message": self.message,
+        }
+
+
+def not_tried(steps: Sequence[Step], failed: Step) -> list[StepResult]:
+    """The results of the steps after a failed one: none was tried."""
+    return [
+        StepResult(step, False, 0.0, f"not tried, because step {failed} failed", tried=False)
+        for step in steps
+    ]
+
 
 T = TypeVar("T")
 

@@ -19,8 +19,7 @@ from mmtool.java import ClassArchive
 from mmtool.lab import ports
 from mmtool.lab.artifacts import KAFKA_VERSION, classpath
 from mmtool.lab.ports import PortReservation
-from mmtool.lab.process import LeashedProcess, java_command
-from mmtool.lab.remedies import down_command
+from mmtool.lab.process import LeashedProcess, down_command, java_command
 from mmtool.lab.security.certificates import write_private
 from mmtool.plan.words import counted
 

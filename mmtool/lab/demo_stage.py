@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 from mmtool.errors import MmtoolError, RefusedError, StoppedError
 from mmtool.lab import session
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.process import LeashedProcess
-from mmtool.lab.remedies import down_command
+from mmtool.lab.process import LeashedProcess, down_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -1,17 +1,24 @@
-"""Several clusters at once, with the MirrorMaker 2 properties file that connects them."""
+"""Several clusters at once, with their users' rights and the MirrorMaker 2 properties file that connects them."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
+from mmtool.errors import MmtoolError
 from mmtool.lab.artifacts import classpath
 from mmtool.lab.cluster import Cluster, Shape, properties_text
-from mmtool.lab.security.kinds import MMTOOL
+from mmtool.lab.security.kinds import MMTOOL, principal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from confluent_kafka.admin import AclBinding
+
+    from mmtool.config.settings import Settings
+    from mmtool.rights.scope import NeededRight
+
 
 # What MM2 and its Connect herders create; their default of 3 cannot be met by one broker.
 _REPLICATED = (
@@ -85,7 +92,7 @@ class Fleet:
             MmtoolError: A cluster refused.
         """
         from mmtool.config import load_settings
-        from mmtool.lab.security.grants import grant_flow_rights
+        from mmtool.lab.fleet import grant_flow_rights
 
         secured = {name: cluster for name, cluster in self.clusters.items() if cluster.shape.security}
         if secured:
@@ -123,3 +130,69 @@ class Fleet:
 
     def _replicas(self) -> int:
         return min(3, *(cluster.shape.brokers for cluster in self))
+
+
+_SECONDS = 30.0
+
+
+def grant_flow_rights(clusters: Mapping[str, Cluster], user: str, settings: Settings) -> None:
+    """Grant a user what ``mmtool acls`` lists for every purpose, and nothing else.
+
+    Raises:
+        MmtoolError: A cluster refused.
+    """
+    from mmtool.rights.needs import Purpose
+    from mmtool.rights.scope import rights_of_flows
+
+    rights = rights_of_flows(settings.flows, Purpose, settings.heartbeats_only)
+    for alias, cluster in clusters.items():
+        grant(cluster, user, (right for right in rights if right.cluster == alias))
+
+
+def grant(cluster: Cluster, user: str, rights: Iterable[NeededRight]) -> None:
+    """Grant a user rights on a running cluster; those that it has already stay.
+
+    Raises:
+        MmtoolError: The cluster refused.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({**cluster.operator_client(), "client.id": "mmtool-lab-grants", "log_level": 2})
+    try:
+        for granted in admin.create_acls([_binding(user, right) for right in rights]).values():
+            granted.result(_SECONDS)
+    except TimeoutError as error:
+        raise MmtoolError(
+            f"cluster {cluster.name} did not grant rights to {principal(user)} within {_SECONDS:g} s",
+            remedy="run the same command again when this host has less to do",
+            code="grants",
+        ) from error
+    except KafkaException as error:
+        raise MmtoolError(
+            f"cluster {cluster.name} did not grant rights to {principal(user)}: {error.args[0].str()}",
+            remedy=f"read the logs of the brokers in {cluster.directory}",
+            code="grants",
+        ) from error
+
+
+def _binding(user: str, right: NeededRight) -> AclBinding:
+    from confluent_kafka.admin import (
+        AclBinding,
+        AclOperation,
+        AclPermissionType,
+        ResourcePatternType,
+        ResourceType,
+    )
+
+    # confluent-kafka calls the cluster BROKER, as librdkafka does
+    kind = "broker" if right.resource_type == "cluster" else right.resource_type
+    return AclBinding(
+        ResourceType[kind.upper()],
+        right.name,
+        ResourcePatternType[right.pattern.upper()],
+        principal(user),
+        "*",
+        AclOperation[right.operation],
+        AclPermissionType.ALLOW,
+    )

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.java import java_binary
-from mmtool.plain_text import Lines
+from mmtool.plain_text import Lines, shell_word
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
 
 _LEASH = Path(__file__).with_name("leash.py")
 STOP_SECONDS = 20.0  # a broker's controlled shutdown takes 1-3 s here
@@ -114,3 +115,8 @@ class LeashedProcess:
             assert pipe is not None
             with contextlib.suppress(BrokenPipeError):
                 pipe.close()
+
+
+def down_command(directory: Path) -> str:
+    """The command that stops the lab of a state directory and deletes its clusters."""
+    return f"`mmtool lab down --state-dir {shell_word(str(directory))}`"

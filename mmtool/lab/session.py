@@ -18,7 +18,7 @@ from mmtool.lab import ports
 from mmtool.lab.artifacts import KAFKA_VERSION, classpath
 from mmtool.lab.cluster import READY_SECONDS
 from mmtool.lab.ports import wait_until
-from mmtool.lab.remedies import down_command
+from mmtool.lab.process import down_command
 from mmtool.lab.state import ALREADY_RUNNING, SECURITY_FOLDER
 from mmtool.plain_text import Lines
 from mmtool.plan.words import counted

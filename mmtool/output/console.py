@@ -1,6 +1,8 @@
 """The two output streams and the switches that every command shares.
 
 One process runs one command, so the switches are one value here; they are set once, while options are read.
+
+With ``--log-format json`` each message on stderr is one line of JSON.
 """
 
 from __future__ import annotations
@@ -8,9 +10,11 @@ from __future__ import annotations
 import os
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TextIO
+from functools import cache
+from typing import TYPE_CHECKING, Any, TextIO
 
 from mmtool.errors import MmtoolError, StdoutError, StoppedError
 from mmtool.events import WARNINGS, Event, Notice, is_for_people
@@ -19,7 +23,7 @@ from mmtool.output.result import LogFormat, Problem
 from mmtool.plain_text import Lines, shell_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, MutableMapping
 
 
 @dataclass(slots=True)
@@ -147,7 +151,7 @@ def _log_error(problem: Problem, exit_code: int | None) -> None:
 
 
 def _log(level: str, notice: Notice, message: str = "") -> None:
-    from mmtool.output.log_lines import log_line
+    from mmtool.output.console import log_line
 
     text = message or shown(notice, switches.replaced)
     _put(log_line(level, text, notice, switches.bound, switches.replaced))
@@ -258,3 +262,68 @@ def _say(message: str, label: str = "") -> None:
 
 def _styled(word: str, sgr: str) -> str:
     return f"\033[1;{sgr}m{word}\033[0m" if color_wanted(stderr_is_tty()) else word
+
+
+FIRST = ("timestamp", "level", "event", "message", "command")
+"""The fields that start every line, in this order; the event's own fields follow."""
+
+
+def log_line(
+    level: str, message: str, notice: Notice, bound: Mapping[str, object], replaced: Mapping[str, str]
+) -> str:
+    """An event as one line of JSON, in ASCII and with its line feed.
+
+    Args:
+        level: ``info``, ``debug``, ``warning`` or ``error``.
+        message: The sentence as people read it.
+        notice: The event and its fields, whose names are not changed.
+        bound: Fields of every line of this process; the event's own win.
+        replaced: What fields show in place of a word. It is replaced before the line is put together, which stays JSON.
+    """
+    render = _logger()
+    told = {**bound, **notice.fields}
+    values = {
+        name: hidden(value, replaced)
+        for name, value in told.items()
+        if name not in FIRST or name == "command"
+    }
+    line: str = render(level, str(notice.event), message=message, **values)
+    return f"{line}\n"
+
+
+def hidden(value: object, replaced: Mapping[str, str]) -> object:
+    """A field's value with secrets hidden, converted to JSON's own types."""
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return round(value, 3) if abs(value) < float("inf") else None
+    if isinstance(value, Mapping):
+        return {str(name): hidden(item, replaced) for name, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [hidden(item, replaced) for item in value]
+    return redacted(str(value), replaced)
+
+
+@cache
+def _logger() -> Callable[..., Any]:
+    """A function that renders an event by structlog's processors, and returns the line for mmtool's own stream."""
+    import structlog
+
+    chain: list[Any] = [
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        _with_level,
+        _in_order,
+        structlog.processors.JSONRenderer(),
+    ]
+    logger = structlog.wrap_logger(
+        structlog.ReturnLogger(), processors=chain, wrapper_class=structlog.BoundLogger
+    )
+    return lambda level, event, **values: getattr(logger, level)(event, **values)
+
+
+def _with_level(_: Any, level: str, values: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    return {**values, "level": level}
+
+
+def _in_order(_: Any, __: str, values: MutableMapping[str, Any]) -> Mapping[str, Any]:
+    return {name: values[name] for name in FIRST if name in values} | dict(values)

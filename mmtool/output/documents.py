@@ -1,4 +1,7 @@
-"""Write results for scripts: one JSON document, or CSV; on stdout, or to a file that is opened first."""
+"""Write results for scripts: one JSON document, or CSV; on stdout, or to a file that is opened first.
+
+Pages for people are files of our packages that jinja2 fills: `page_template`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,8 @@ import csv
 import io
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING, TypedDict
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from mmtool.errors import CheckFailedError
 from mmtool.output.redaction import NOTHING, shown
@@ -15,8 +19,10 @@ from mmtool.output.values import field, plain, plain_row
 from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+
+    from jinja2 import Template
 
 
 _FLAT = json.JSONEncoder(separators=(",\n      ", ": "), allow_nan=False)
@@ -136,3 +142,26 @@ def write_claimed(path: Path, content: bytes, what: str, *, over: str, remedy: s
     kept = f"; {over} is not affected"
     with file_errors(f"{what} cannot be written to {path}", remedy, CheckFailedError, and_so=kept):
         path.write_bytes(content)
+
+
+@cache
+def page_template(package: str, name: str, shown: Callable[[Any], Any] | None = None) -> Template:
+    """A template of a package; one that is named ``.html.j2`` escapes every inserted value.
+
+    Args:
+        package: The package that holds the file, as ``mmtool.evidence``.
+        name: The file's name.
+        shown: Makes text of each inserted value, before it is escaped.
+    """
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=PackageLoader(package, ""),
+        autoescape=select_autoescape(["html.j2"]),
+        undefined=StrictUndefined,  # a misspelt name is an error, and no empty place in a page
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=shown,
+    )
+    return environment.get_template(name)

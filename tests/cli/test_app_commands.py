@@ -9,7 +9,7 @@ import typer
 from mmtool.commands import app as app_module
 from mmtool.commands._help import first_sentence
 from mmtool.commands._options import Output
-from mmtool.commands._registry import CommandTable, Entry, load
+from mmtool.commands.app import CommandTable, Entry, load
 from mmtool.errors import OwnedElsewhereError, PartlyAppliedError
 from mmtool.output import OutputFormat, Result, detail, emit, talk
 

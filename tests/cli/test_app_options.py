@@ -6,7 +6,7 @@ import pytest
 import typer
 
 from kit.command_tree import commands, is_group
-from mmtool.commands._consent import consent
+from mmtool.commands._dialogue import consent
 from mmtool.commands._options import EXCLUDE, NEEDS, duration
 from mmtool.errors import RefusedError
 from mmtool.output import LogFormat, Result, console

@@ -12,7 +12,7 @@ from kit.maps import about_of, map_of
 from kit.scene import half_read
 from mmtool.config import load_settings
 from mmtool.errors import ConfigError, UnreachableError, UsageError
-from mmtool.insight.offset_udf import translated_frame
+from mmtool.insight.offset_map import translated_frame
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation import Exact, MmtoolError, Reason, Refused, TopicPartition, load_offset_map
 

@@ -16,12 +16,12 @@ TYPES = {"WireRequest", "Document", "Cursor"}
 """A module with a class of one of these, or a function that takes one, decodes too."""
 
 ELSEWHERE = {
-    "mmtool.commands._promotion": "hands the lines to mmtool.plan.failover.acl_promotion",
+    "mmtool.commands._failover_options": "hands the lines to mmtool.plan.failover.acl_promotion",
     "mmtool.commands.evidence": "hands the page to mmtool.evidence.signature",
     "mmtool.commands.lab": "shows a file of the lab's as it is",
     "mmtool.doctor.spark": "reads counters of the kernel",
     "mmtool.insight.smoke_canary": "reads its own records; what is not one of them is shown as ?",
-    "mmtool.insight.verify.letters": "makes a number of its own digest",
+    "mmtool.insight.verify.walk": "makes a number of its own digest",
     "mmtool.lab.artifacts": "reads the list of files that it downloaded and checked",
     "mmtool.lab.cluster": "reads what it wrote beside its broker's data",
     "mmtool.lab.demo_stage": "reads what a command of mmtool's has just written",

@@ -7,9 +7,9 @@ import sys
 import pytest
 
 OWNERS = {
-    "pyspark": ("mmtool.replication", "mmtool.insight.verify", "mmtool.insight.offset_udf"),
+    "pyspark": ("mmtool.replication", "mmtool.insight.verify", "mmtool.insight.offset_map"),
     "py4j": ("mmtool.replication", "mmtool.insight.verify", "mmtool.keystores"),
-    "pandas": ("mmtool.replication", "mmtool.insight.verify", "mmtool.insight.offset_udf"),
+    "pandas": ("mmtool.replication", "mmtool.insight.verify", "mmtool.insight.offset_map"),
     "pyarrow": ("mmtool.replication", "mmtool.insight.verify"),
     "confluent_kafka": ("mmtool.kafka", "mmtool.lab", "kit"),
     "aiokafka": ("mmtool.kafka", "kit"),
@@ -167,7 +167,6 @@ def test_a_command_loads_only_typer_and_light_rooms_before_it_runs(modules):
     light = (
         *rooms,
         "mmtool.plan.failover.choices",
-        "mmtool.plan.failover.divergence",
         "mmtool.metrics.families",
         "mmtool.rights.needs",
         "mmtool.lab.security.kinds",

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mmtool.commands._registry import CommandTable
-from mmtool.commands.app import COMMANDS, app
+from mmtool.commands.app import COMMANDS, CommandTable, app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from hypothesis import strategies as st
 
-from mmtool.plan.failover.divergence import TO_FILE, Diverged, ToTopic
+from mmtool.plan.failover.choices import TO_FILE, Diverged, ToTopic
 from mmtool.plan.failover.failover_plan import FailoverPlan
-from mmtool.plan.failover.guards import Guard
-from mmtool.plan.failover.risks import Loss, Risk
+from mmtool.plan.failover.risks import Guard, Loss, Risk
 from mmtool.plan.failover.steps import Mode, steps_of
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict

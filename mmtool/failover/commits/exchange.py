@@ -13,9 +13,14 @@ from mmtool.failover.report.rows import NOTHING, ImportedRow, WrittenPlaces, off
 from mmtool.insight.partitions import target_log
 from mmtool.insight.translation import Translation, active_groups, plan_groups
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFacts
-from mmtool.plan.groups.imports import parse_groups_csv, plan_import
+from mmtool.plan.groups.imports import (
+    EARLIEST,
+    parse_groups_csv,
+    parse_offset_log,
+    plan_import,
+    starting_offsets,
+)
 from mmtool.plan.groups.offsets import Rules
-from mmtool.plan.groups.spark_offsets import EARLIEST, parse_offset_log, starting_offsets
 from mmtool.runtime.files import file_errors
 from mmtool.translation.answers import Reason, Sides
 

@@ -15,7 +15,7 @@ from mmtool.failover.diverged_tail.tail_file import own_batches_of
 from mmtool.failover.diverged_tail.tails import TailKind, records_from
 from mmtool.failover.operation.operation import TakenUpError, nobody_else
 from mmtool.kafka.batches import BatchError, coalesce, raw_records
-from mmtool.plan.failover.divergence import ToTopic
+from mmtool.plan.failover.choices import ToTopic
 from mmtool.plan.failover.tail_progress import Begun, Parts, left_of, together, whole
 from mmtool.plan.words import are, counted, then
 from mmtool.translation.divergence import DivergedTail, TailPart
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.ports import AppendPort, BatchesPort, ClusterPort
-    from mmtool.plan.failover.divergence import Diverged
+    from mmtool.plan.failover.choices import Diverged
     from mmtool.plan.failover.failover_plan import FailoverPlan
 
 Written = dict[TopicPartition, Parts]

@@ -14,7 +14,7 @@ from mmtool.errors import CheckFailedError, GateError, NotAuthorisedError, Refus
 from mmtool.failover.fence.actions import await_transactions, lower_fence, raise_fence, watch_ends
 from mmtool.plan.failover.choices import FenceKind
 from mmtool.plan.failover.fence_plan import WATCH_SECONDS, Fence, fence_plan
-from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.words import ID_PLACEHOLDER, SHOWS_ID, counted, few
 from mmtool.translation.types import TopicPartition

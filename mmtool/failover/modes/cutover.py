@@ -14,7 +14,7 @@ from mmtool.failover.operation.hooks import Hooks
 from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.plan.failover.failover_plan import blocking_guards
-from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, continued, is_promotion
 from mmtool.plan.groups.facts import ABSENT
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord

@@ -29,7 +29,7 @@ from mmtool.failover.report.rows import reread_of
 from mmtool.insight.applications import app_state
 from mmtool.insight.flow_progress import short_of
 from mmtool.insight.group_lookup import remedy_of
-from mmtool.insight.standstill import standstill
+from mmtool.insight.partitions import standstill
 from mmtool.insight.translation import (
     metadata_warnings,
     plan_groups,

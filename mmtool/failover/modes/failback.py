@@ -37,8 +37,7 @@ from mmtool.failover.report.skipped_tail import skipped_from
 from mmtool.insight.applications import app_state_back, as_groups
 from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.flow_progress import log_ends
-from mmtool.insight.partitions import partition_facts
-from mmtool.insight.standstill import standstill
+from mmtool.insight.partitions import partition_facts, standstill
 from mmtool.insight.translation import (
     look,
     look_again,
@@ -51,7 +50,7 @@ from mmtool.insight.translation import (
 )
 from mmtool.plain_text import shell_line
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
-from mmtool.plan.failover.divergence import TO_FILE, ToTopic
+from mmtool.plan.failover.choices import TO_FILE, ToTopic
 from mmtool.plan.failover.failback import plan_failback
 from mmtool.plan.failover.failover_plan import active_guards, drain_goal, moved_meanwhile, state_guards
 from mmtool.plan.failover.steps import StepName
@@ -75,9 +74,8 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.ports import BatchesPort
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.failover.divergence import Diverged
-    from mmtool.plan.failover.failback import Homecoming
-    from mmtool.plan.failover.failback_facts import HomeFacts
+    from mmtool.plan.failover.choices import Diverged
+    from mmtool.plan.failover.failback import Homecoming, HomeFacts
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection, SelectedGroups
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.translation.types import TopicPartition, UpstreamOffset

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from mmtool.failover.diverged_tail.tail_file import default_name
 from mmtool.failover.diverged_tail.tails import TailKind, find_tail
 from mmtool.insight.partitions import partition_facts
-from mmtool.plan.failover.divergence import ToTopic
-from mmtool.plan.failover.failback_facts import HomeFacts
+from mmtool.plan.failover.choices import ToTopic
+from mmtool.plan.failover.failback import HomeFacts
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.words import ID_PLACEHOLDER, are, counted, few, first_part, joined
 from mmtool.translation.answers import Refused

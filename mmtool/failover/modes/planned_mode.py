@@ -34,8 +34,7 @@ from mmtool.failover.report.rows import reread_of
 from mmtool.insight.applications import app_state, as_groups
 from mmtool.insight.flow_progress import log_ends, short_of
 from mmtool.insight.group_lookup import readers_of
-from mmtool.insight.partitions import partition_facts
-from mmtool.insight.standstill import standstill
+from mmtool.insight.partitions import partition_facts, standstill
 from mmtool.insight.translation import (
     look_again,
     metadata_warnings,
@@ -56,7 +55,7 @@ from mmtool.plan.failover.failover_plan import (
     plan_planned,
 )
 from mmtool.plan.failover.fence_plan import NO_FENCE, topics_to_fence
-from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
 from mmtool.plan.groups.facts import dependencies

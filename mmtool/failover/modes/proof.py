@@ -9,7 +9,7 @@ from mmtool.failover.modes.rehearsal import names_of
 from mmtool.insight.applications import copy_loss, mirror_again
 from mmtool.kafka.ports import LogPart
 from mmtool.plan.failover.boundaries import boundaries
-from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import MOST_PROVEN
 from mmtool.plan.groups.applications import end_loss, or_without_state
 from mmtool.plan.words import AGAIN

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.failover.fence.acls_asked import AclsAsked
     from mmtool.plan.failover.failover_plan import FailoverPlan
-    from mmtool.plan.failover.guards import Guard
+    from mmtool.plan.failover.risks import Guard
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
     from mmtool.plan.runbook.fingerprint import Fingerprint

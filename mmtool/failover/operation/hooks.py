@@ -25,7 +25,7 @@ from mmtool.output import talk
 from mmtool.output.values import plain
 from mmtool.plain_text import printable, shell_word
 from mmtool.plan.failover.choices import FenceKind
-from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.words import then
 

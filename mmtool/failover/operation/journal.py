@@ -15,8 +15,7 @@ from mmtool.failover.operation.records import in_journal_order, recorded
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.output import warn
 from mmtool.plan.failover.acl_promotion import promotion_body
-from mmtool.plan.failover.choices import Unknowns
-from mmtool.plan.failover.divergence import TO_FILE
+from mmtool.plan.failover.choices import TO_FILE, Unknowns
 from mmtool.plan.failover.fence_plan import fence_body
 from mmtool.plan.failover.tail_progress import begun_body, written_body
 from mmtool.plan.records.journal import Entry, Kind, group_body

@@ -13,8 +13,7 @@ from mmtool.errors import RefusedError
 from mmtool.failover.operation.operation import Operation, StepState
 from mmtool.failover.operation.states import START, Event, OperationState, OperationStatus, Phase
 from mmtool.plan.failover.acl_promotion import PrincipalMap, Promotion, promotion_of
-from mmtool.plan.failover.choices import FenceKind, Unknowns
-from mmtool.plan.failover.divergence import REPLAYED, TO_FILE, diverged_of
+from mmtool.plan.failover.choices import REPLAYED, TO_FILE, FenceKind, Unknowns, diverged_of
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, fence_of
 from mmtool.plan.failover.steps import Mode, Step, StepName

@@ -25,7 +25,7 @@ from mmtool.failover.operation.states import Event, OperationState, can
 from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.rows import reread_of
 from mmtool.output import warn
-from mmtool.plan.failover.divergence import REPLAYED
+from mmtool.plan.failover.choices import REPLAYED
 from mmtool.plan.failover.emergency import costs_of
 from mmtool.plan.failover.steps import Mode, StepName, acl_step, topics_of
 from mmtool.plan.groups.undo import Undo

@@ -26,8 +26,7 @@ from mmtool.failover.report.rows import (
 from mmtool.failover.report.skipped_tail import place_of_skipped, way_to_read_skipped
 from mmtool.plain_text import group_options, shell_line
 from mmtool.plan.failover.acl_rules import acl_command
-from mmtool.plan.failover.choices import FenceKind
-from mmtool.plan.failover.divergence import ToTopic
+from mmtool.plan.failover.choices import FenceKind, ToTopic
 from mmtool.plan.failover.drill import shadowed
 from mmtool.plan.failover.emergency import losses, total_expected
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mmtool.output.templates import page_template
+from mmtool.output.documents import page_template
 from mmtool.plain_text import duration, group_options, shell_line
 from mmtool.plan.failover.emergency import costs_of, may_lose
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures

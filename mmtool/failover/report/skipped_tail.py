@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from mmtool.failover.diverged_tail.tail_file import default_name
 from mmtool.failover.report.rows import offset_of
 from mmtool.plain_text import shell_line, shell_word
-from mmtool.plan.failover.divergence import REPLAYED, ToTopic
+from mmtool.plan.failover.choices import REPLAYED, ToTopic
 from mmtool.plan.groups.imports import ResetLine, write_reset_csv
 from mmtool.plan.words import counted, few
 

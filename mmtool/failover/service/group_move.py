@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from mmtool.failover.report.operation_row import OperationRow
     from mmtool.failover.service.lookup import FlowOperation
     from mmtool.plan.failover.acl_promotion import PrincipalMap
-    from mmtool.plan.failover.choices import Unknowns
-    from mmtool.plan.failover.divergence import Diverged
+    from mmtool.plan.failover.choices import Diverged, Unknowns
 
 
 class DrillRun(NamedTuple):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from mmtool.errors import UsageError
 from mmtool.lab.ports import PortReservation, TlsFiles
-from mmtool.lab.remedies import down_command
+from mmtool.lab.process import down_command
 from mmtool.lab.security.certificates import (
     Authority,
     StoreFormat,

@@ -20,7 +20,7 @@ from mmtool.plan.failover.acl_rules import (
     or_show,
     rows_of,
 )
-from mmtool.plan.failover.guards import Guard, no_authorizer
+from mmtool.plan.failover.risks import Guard, no_authorizer
 from mmtool.plan.words import are, counted, few, joined
 from mmtool.translation.types import UNKNOWN
 

@@ -23,8 +23,7 @@ from mmtool.plan.failover.failover_plan import (
     blocking_guards,
     state_guards,
 )
-from mmtool.plan.failover.guards import Guard
-from mmtool.plan.failover.risks import Loss, Risk, total_loss
+from mmtool.plan.failover.risks import Guard, Loss, Risk, total_loss
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.commit_rates import expected_reread

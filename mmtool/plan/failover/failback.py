@@ -9,18 +9,18 @@ W  records written on the target are mirrored to the source before a group conti
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
-from mmtool.plan.failover.divergence import TO_FILE, Diverged
+from mmtool.plan.failover.choices import TO_FILE, Diverged
 from mmtool.plan.failover.failover_plan import (
     FailoverPlan,
     active_guards,
     blocking_guards,
     state_guards,
 )
-from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, StateLoss, with_lost_state
 from mmtool.plan.groups.offsets import (
@@ -38,15 +38,53 @@ from mmtool.translation.divergence import go_home, go_home_by_syncs, go_home_in_
 from mmtool.translation.types import UNKNOWN, DownstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from mmtool.plan.failover.failback_facts import HomeFacts
     from mmtool.plan.groups.applications import AppState, StateTopic
     from mmtool.plan.groups.facts import Commit, GroupFacts
     from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.translation.answers import Answer
     from mmtool.translation.divergence import DivergedTail, HomewardAnswer
     from mmtool.translation.types import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class HomeFacts:
+    """What both clusters answer when a flow's source is back.
+
+    Attributes:
+        groups: Their commits on both clusters; ``here`` is the flow's target, ``there`` its source.
+        unknown: Names that no group on the target has, with the nearest name of one there.
+        mirrored: Every partition that the flow mirrored, by its name on the target.
+        born: Every partition that the reverse flow mirrors, by its name on the target; may be among ``mirrored``.
+        tails: The diverged tails, by partition of the source.
+        topics: The flow's topics on the source that the groups read.
+        kept: Those of them that groups which stay on the target read too, with these groups: they stay failed over.
+        held: Topics on the source that are marked as failed over: nothing more of them is mirrored.
+        unread: Groups of ``kept`` whose commits cannot be read, with the reason: they may read any of the topics.
+        one_name: Topics have the same name on both sides: a topic holds records of both clusters.
+        state: The state topics of the Kafka Streams applications among the groups.
+        same: Those of `topics` that the reverse flow mirrors with the offsets that records have on the target.
+    """
+
+    groups: tuple[GroupFacts, ...]
+    unknown: Mapping[str, str | None]
+    mirrored: Mapping[TopicPartition, PartitionFacts]
+    born: Mapping[TopicPartition, PartitionFacts]
+    tails: Mapping[TopicPartition, DivergedTail]
+    one_name: bool
+    topics: tuple[str, ...]
+    held: Collection[str]
+    kept: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)
+    state: AppState = NO_STATE
+    same: Collection[str] = ()
+
+    @property
+    def released(self) -> tuple[str, ...]:
+        """Those of `topics` that the flow mirrors again when the groups are back."""
+        return tuple(topic for topic in self.topics if topic not in self.kept)
+
 
 _FORWARD = Rules(Direction.FORWARD)
 

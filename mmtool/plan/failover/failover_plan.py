@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
-from mmtool.plan.failover.divergence import TO_FILE, Diverged
+from mmtool.plan.failover.choices import TO_FILE, Diverged
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
-from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.facts import make_room, occupied
@@ -21,8 +21,8 @@ from mmtool.translation.types import TopicPartition, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from mmtool.plan.failover.emergency_facts import StateLag
     from mmtool.plan.failover.risks import Risk
-    from mmtool.plan.failover.state_lag import StateLag
     from mmtool.plan.failover.steps import Step
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts, GroupStanding

@@ -17,7 +17,7 @@ from mmtool.plan.failover.acl_rules import (
     rows_of,
 )
 from mmtool.plan.failover.choices import FenceKind
-from mmtool.plan.failover.guards import Guard, no_authorizer
+from mmtool.plan.failover.risks import Guard, no_authorizer
 from mmtool.plan.words import few
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 

@@ -1,11 +1,11 @@
-"""What moving a group costs while its source does not answer: stated before the operator confirms."""
+"""What forbids a move of groups, and what it costs while the source does not answer: stated before it is confirmed."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.plan.words import counted, moment
+from mmtool.plan.words import counted, joined, moment
 from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
@@ -72,3 +72,21 @@ class Risk:
     reread: int | Unknown
     age_seconds: float | Unknown
     expected: int | Unknown = UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A stable word, the sentence, and a remedy where the sentence has none."""
+
+    code: str
+    sentence: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return joined(self.sentence, self.remedy)
+
+
+def no_authorizer(cluster: str, effect: str, remedy: str) -> Guard:
+    """The guard of an ACL operation on a cluster where ACLs do nothing; ``effect`` says what follows."""
+    told = f"{cluster} has no authorizer (authorizer.class.name is not set): {effect}"
+    return Guard("no_authorizer", told, remedy)

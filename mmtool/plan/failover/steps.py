@@ -9,8 +9,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from mmtool.plan.failover.choices import FenceKind
-from mmtool.plan.failover.divergence import TO_FILE, Diverged, ToTopic
+from mmtool.plan.failover.choices import TO_FILE, Diverged, FenceKind, ToTopic
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
 from mmtool.plan.words import Names, counted, few
 

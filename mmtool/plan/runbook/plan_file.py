@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from mmtool.plan.failover.acl_promotion import Promotion
 from mmtool.plan.failover.acl_rules import bindings_of, rows_of
-from mmtool.plan.failover.divergence import TO_FILE, diverged_of
+from mmtool.plan.failover.choices import TO_FILE, diverged_of
 from mmtool.plan.failover.failover_plan import FailoverPlan
-from mmtool.plan.failover.guards import Guard
+from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, Step, StepName
 from mmtool.plan.records.documents import UnreadableDocumentError, decode, encode
 from mmtool.plan.records.journal import GroupBody, group_body, group_of

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from mmtool.errors import UsageError
-from mmtool.extras import install_extra
+from mmtool.errors import UsageError, install_extra
 from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark.log import attempt_number
 from mmtool.replication.spark.task import run_task

@@ -27,12 +27,10 @@ from mmtool.insight.verify.points import points_in
 from mmtool.lab.state import BrokerState, LabState, StateDirectory
 from mmtool.plan.failover.acl_promotion import read_principal_map
 from mmtool.plan.failover.failover_plan import FailoverPlan
-from mmtool.plan.failover.guards import Guard
-from mmtool.plan.failover.risks import Loss, Risk
+from mmtool.plan.failover.risks import Guard, Loss, Risk
 from mmtool.plan.failover.steps import Mode, steps_of
 from mmtool.plan.groups.facts import Commit
-from mmtool.plan.groups.imports import parse_groups_csv, parse_reset_csv
-from mmtool.plan.groups.spark_offsets import parse_offset_log
+from mmtool.plan.groups.imports import parse_groups_csv, parse_offset_log, parse_reset_csv
 from mmtool.plan.groups.undo import Replaced, Undo
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.marks import VerifiedRecord
@@ -73,7 +71,7 @@ def rows() -> Iterator[Decoder]:
     yield _reset_file("of groups", parse_groups_csv, b'app,orders,3,700\n\nother,"a""b",4,1\n')
     yield Decoder(
         "Spark's offset log",
-        (f"{groups}.spark_offsets",),
+        (f"{groups}.imports",),
         _offset_logs,
         lambda data: parse_offset_log(data.decode("utf-8", "replace").splitlines()),
         (ValueError,),

@@ -22,7 +22,7 @@ from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState, can
 from mmtool.plan.failover.acl_rules import Binding
-from mmtool.plan.failover.divergence import diverged_of
+from mmtool.plan.failover.choices import diverged_of
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.translation.types import TopicPartition

@@ -11,7 +11,7 @@ from mmtool.failover.operation.records import recorded
 from mmtool.failover.report.report import ended_row
 from mmtool.kafka.batches import CorruptBatchError
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.failover.divergence import ToTopic, diverged_of
+from mmtool.plan.failover.choices import ToTopic, diverged_of
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.translation.types import TopicPartition
 

@@ -6,8 +6,8 @@ from kit.smoke import SmokeScene
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.smoke import smoke
 from mmtool.insight.smoke_canary import difference
+from mmtool.insight.smoke_flow import CANARY_GROUP
 from mmtool.kafka.ports import Bounds, CanaryRecord
-from mmtool.plan.flow.smoke import CANARY_GROUP
 from mmtool.plan.flow.status import FlowMember
 from mmtool.plan.groups.facts import Commit, GroupSelection, select_groups
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, State

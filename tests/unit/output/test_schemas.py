@@ -10,7 +10,7 @@ from kit.command_tree import commands
 from kit.plans import saved_plans
 from kit.schemas import SCHEMAS, check_document, judge, misfits
 from mmtool.plan.groups.facts import Commit
-from mmtool.plan.groups.spark_offsets import starting_offsets
+from mmtool.plan.groups.imports import starting_offsets
 from mmtool.plan.groups.undo import Replaced, Undo
 from mmtool.plan.runbook.plan_file import write_plan
 from mmtool.translation.types import ClusterId, TopicPartition

@@ -19,12 +19,10 @@ from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.report.plan_file import runbook_of, saved_of
 from mmtool.failover.report.runbook import Runbook, render
 from mmtool.plain_text import group_options
-from mmtool.plan.failover.choices import FenceKind
-from mmtool.plan.failover.divergence import TO_FILE, ToTopic
+from mmtool.plan.failover.choices import TO_FILE, FenceKind, ToTopic
+from mmtool.plan.failover.emergency_facts import StateLag
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
-from mmtool.plan.failover.guards import Guard
-from mmtool.plan.failover.risks import Loss
-from mmtool.plan.failover.state_lag import StateLag
+from mmtool.plan.failover.risks import Guard, Loss
 from mmtool.plan.failover.steps import FENCE_STEPS, ORDER, Mode, StepName, case_of, steps_of
 from mmtool.plan.groups.applications import StateTopic
 from mmtool.plan.groups.facts import GroupSelection

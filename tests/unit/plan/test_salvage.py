@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.plans import tails_and_cuts
-from mmtool.plan.failover.divergence import ToFile, ToTopic, diverged_of
+from mmtool.plan.failover.choices import ToFile, ToTopic, diverged_of
 from mmtool.plan.failover.steps import Mode, StepName, steps_of
 from mmtool.plan.failover.tail_progress import (
     Begun,

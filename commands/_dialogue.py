@@ -1,18 +1,26 @@
-"""The one rule of consent: ``--execute`` asks once on a terminal and needs ``--yes`` without one."""
+"""Ask the operator before a command changes something, and say afterwards which commands follow.
+
+The one rule of consent: ``--execute`` asks once on a terminal and needs ``--yes`` without one.
+"""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING
 
+from mmtool.commands._options import ChosenFlow
 from mmtool.errors import RefusedError
-from mmtool.output import preview
+from mmtool.output import preview, talk
 from mmtool.output.console import stderr_is_tty, write_err
-from mmtool.plain_text import printable
+from mmtool.plain_text import printable, shell_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
+    from mmtool.config import FlowSettings
+    from mmtool.failover.commits.move import Moved
+    from mmtool.failover.report.report import NextStep
     from mmtool.output import Result
 
 
@@ -55,3 +63,29 @@ def read_answer() -> str:
     except KeyboardInterrupt:
         write_err("\n")  # the prompt's line is still open
         raise
+
+
+def say_next(items: Sequence[NextStep], title: str = "Next:") -> None:
+    """Show a numbered list, with the commands of each item below it."""
+    if not items:
+        return
+    talk(title)
+    for number, item in enumerate(items, 1):
+        talk(f"{number}. {item.sentence}")
+        for command in item.commands:
+            talk(f"   {command}")
+
+
+def say_ways_on(items: Sequence[NextStep]) -> None:
+    """The same for commands of which an operator chooses one."""
+    say_next(items, "Next:" if len(items) == 1 else "Next, one of:")
+
+
+def say_undo(ended: Moved, flow: FlowSettings, config: Path | None) -> None:
+    """The command that puts back what was replaced; nothing where nothing was."""
+    if ended.undo is None:
+        return
+    where = ChosenFlow(config, flow.source.alias, flow.target.alias)
+    words = ["mmtool", "groups", "import", *where.words, str(ended.undo), "--execute"]
+    talk("to restore the previous offsets:")
+    talk(f"   {shell_line(words)}")
