@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError, StoppedError
 from mmtool.insight.smoke_canary import Canary, Newest, NotSoonError
 from mmtool.insight.smoke_flow import (
     CANARY_STEPS,
-    FIRST_STEPS,
     NEWEST_STEPS,
     Step,
     StepResult,
@@ -19,7 +18,7 @@ from mmtool.insight.smoke_flow import (
 from mmtool.plan.records.identity import CANARY_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from mmtool.insight.smoke_flow import SmokeFlow
 
@@ -54,49 +53,31 @@ class _FailedError(Exception):
     """A step failed: its result is recorded, and no other step is tried."""
 
 
-@dataclass(slots=True)
-class _Run:
-    """The steps as they are done.
+def _do(
+    results: list[StepResult], actions: Mapping[Step, Callable[[], str]], later: Sequence[Step] = ()
+) -> None:
+    """Run steps one after the other and record their results; ``later`` are steps that follow them.
 
-    Attributes:
-        ahead: Those that are to come.
+    Raises:
+        _FailedError: A step failed.
+        NotSoonError: A step passed, but the steps after it make no sense.
     """
-
-    ahead: list[Step]
-    results: list[StepResult] = field(default_factory=list)
-
-    def go_on(self, steps: Sequence[Step]) -> None:
-        """Replace the steps that are still to come."""
-        self.ahead = list(steps)
-
-    def do(self, step: Step, action: Callable[[], str]) -> None:
-        """Run one step and record its result.
-
-        Raises:
-            _FailedError: The step failed.
-            NotSoonError: The step passed, but the steps after it make no sense.
-        """
+    steps = [*actions, *later]
+    for number, (step, action) in enumerate(actions.items(), 1):
         began = time.monotonic()
-        self.ahead.remove(step)
         try:
-            said, passed, remedy = action(), True, ""
+            said = action()
         except StoppedError:
             raise
-        except NotSoonError as later:
-            seconds = time.monotonic() - began
-            self.results.append(StepResult(step, True, seconds, later.message))
+        except NotSoonError as error:
+            results.append(StepResult(step, True, time.monotonic() - began, error.message))
             raise
         except MmtoolError as error:
-            said, passed, remedy = error.message, False, error.remedy
-        self.results.append(StepResult(step, passed, time.monotonic() - began, said, remedy=remedy))
-        if not passed:
-            self.results += not_tried(self.ahead, step)
-            raise _FailedError
-
-    def do_all(self, actions: dict[Step, Callable[[], str]]) -> None:
-        """Run steps one after the other; raises as `do`."""
-        for step, action in actions.items():
-            self.do(step, action)
+            seconds = time.monotonic() - began
+            results.append(StepResult(step, False, seconds, error.message, remedy=error.remedy))
+            results += not_tried(steps[number:], step)
+            raise _FailedError from error
+        results.append(StepResult(step, True, time.monotonic() - began, said))
 
 
 def smoke(flow: SmokeFlow, *, read_only: bool) -> Smoked:
@@ -106,17 +87,17 @@ def smoke(flow: SmokeFlow, *, read_only: bool) -> Smoked:
         flow: The flow.
         read_only: Write nothing to the source, and follow the newest record of a mirrored topic.
     """
-    run = _Run([*FIRST_STEPS, *(NEWEST_STEPS if read_only else CANARY_STEPS)])
+    results: list[StepResult] = []
+    later = NEWEST_STEPS if read_only else CANARY_STEPS
     try:
-        run.do(Step.CLUSTERS, flow.probe)
-        run.do(Step.OWNER, flow.find_owner)
+        _do(results, {Step.CLUSTERS: flow.probe, Step.OWNER: flow.find_owner}, later)
         if read_only or _leaves_canary_out(flow):
-            _follow_newest(flow, run)
+            _do(results, Newest(flow).actions())
         else:
-            _follow_canary(flow, run)
+            _follow_canary(flow, results)
     except _FailedError:
         pass
-    return Smoked(flow.name, tuple(run.results), tuple(dict.fromkeys(flow.warnings)))
+    return Smoked(flow.name, tuple(results), tuple(dict.fromkeys(flow.warnings)))
 
 
 def _leaves_canary_out(flow: SmokeFlow) -> bool:
@@ -130,18 +111,12 @@ def _leaves_canary_out(flow: SmokeFlow) -> bool:
     return left_out
 
 
-def _follow_newest(flow: SmokeFlow, run: _Run) -> None:
-    run.go_on(NEWEST_STEPS)
-    run.do_all(Newest(flow).actions())
-
-
-def _follow_canary(flow: SmokeFlow, run: _Run) -> None:
+def _follow_canary(flow: SmokeFlow, results: list[StepResult]) -> None:
     canary = Canary(flow)
-    run.go_on(CANARY_STEPS)
     try:
-        run.do_all(canary.actions())
+        _do(results, canary.actions())
     except NotSoonError as later:
         flow.warnings.append(f"{later.message}; {_NEWEST_INSTEAD}")
-        _follow_newest(flow, run)
+        _do(results, Newest(flow).actions())
     finally:
         canary.clean_up()

@@ -136,18 +136,14 @@ class Newest:
 
     def _missing(self) -> GateError:
         picked = self._known()
-        return GateError(
-            f"offset {picked.seen.offset} of {picked.place} was not mirrored within {self.flow.deadline.seconds:g} s",
-            remedy=f"raise --timeout if the flow only lags: {status_of(picked.place.topic)}; see also the log of"
-            f" {self.flow.runner}",
-        )
+        said = f"offset {picked.seen.offset} of {picked.place} was not mirrored"
+        return self.flow.not_in_time(said, picked.place.topic)
 
     def translated(self) -> str:
         """Wait until the record's offset has an exact translation; raises as `SmokeFlow.translate`."""
         picked = self._known()
         self.landed = self.flow.translate(picked.place, lambda: Commit(picked.seen.offset))
-        source, target = self.flow.clusters.source.alias, self.flow.clusters.target.alias
-        return f"offset {picked.seen.offset} on {source} is {self.landed.offset} on {target}, exact"
+        return self.flow.exactly(picked.seen.offset, self.landed)
 
     def read(self) -> str:
         """Check that a reader of the target at the translated offset gets the same record first.
@@ -388,12 +384,8 @@ class Canary:
 
     def _missing(self) -> GateError:
         there = len(self._ours(self._start))
-        return GateError(
-            f"{there} of {_RECORDS} records arrived in {self._remote} of {self.flow.clusters.target.alias} within"
-            f" {self.flow.deadline.seconds:g} s",
-            remedy=f"raise --timeout if the flow only lags: {status_of(CANARY_TOPIC)}; see also the log of"
-            f" {self.flow.runner}",
-        )
+        remote = f"{self._remote} of {self.flow.clusters.target.alias}"
+        return self.flow.not_in_time(f"{there} of {_RECORDS} records arrived in {remote}", CANARY_TOPIC)
 
     # --- the group ----------------------------------------------------------------------------------------
 
@@ -427,8 +419,7 @@ class Canary:
     def translated(self) -> str:
         """Wait until the group's offset has an exact translation; raises as `SmokeFlow.translate`."""
         self.landed = self.flow.translate(_PLACE, self._standing)
-        source, target = self.flow.clusters.source.alias, self.flow.clusters.target.alias
-        return f"offset {self._next_offset} on {source} is {self.landed.offset} on {target}, exact"
+        return self.flow.exactly(self._next_offset, self.landed)
 
     def read(self) -> str:
         """Check that a consumer at the translated offset gets the second record, and not the first.

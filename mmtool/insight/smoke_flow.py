@@ -51,7 +51,6 @@ class Step(StrEnum):
     READ = "read"
 
 
-FIRST_STEPS = (Step.CLUSTERS, Step.OWNER)
 CANARY_STEPS = (Step.TOPIC, Step.PRODUCE, Step.MIRRORED, Step.COMMIT, Step.TRANSLATED, Step.READ)
 """The steps of a test that writes a canary record to the source."""
 
@@ -327,6 +326,18 @@ class SmokeFlow:
                 remedy=f"raise --timeout if the flow only lags: {status_of(place.topic)}",
             ),
         )
+
+    def not_in_time(self, said: str, topic: str) -> GateError:
+        """The error that something of a topic did not happen before the deadline."""
+        remedy = (
+            f"raise --timeout if the flow only lags: {status_of(topic)}; see also the log of {self.runner}"
+        )
+        return GateError(f"{said} within {self.deadline.seconds:g} s", remedy=remedy)
+
+    def exactly(self, offset: int, landed: Landed) -> str:
+        """The sentence that a source offset has an exact translation."""
+        source, target = self.clusters.source.alias, self.clusters.target.alias
+        return f"offset {offset} on {source} is {landed.offset} on {target}, exact"
 
     def compare(self, topic: str) -> str:
         """The command that finds a topic's differing records, as a remedy."""
