@@ -21,7 +21,7 @@ ELSEWHERE = {
     "mmtool.commands.lab": "shows a file of the lab's as it is",
     "mmtool.doctor.spark": "reads counters of the kernel",
     "mmtool.insight.smoke_canary": "reads its own records; what is not one of them is shown as ?",
-    "mmtool.insight.verify.walk": "makes a number of its own digest",
+    "mmtool.insight.verify.job": "makes a number of its own digest",
     "mmtool.lab.artifacts": "reads the list of files that it downloaded and checked",
     "mmtool.lab.cluster": "reads what it wrote beside its broker's data",
     "mmtool.lab.demo_stage": "reads what a command of mmtool's has just written",

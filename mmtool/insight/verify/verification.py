@@ -152,8 +152,10 @@ def _verified(
         [flow.identity for flow in prepared],
         warnings=[sentence for flow in prepared for sentence in flow.warnings],
     )
-    if options.transactions:
-        _find_halves(prepared, found)
+    for flow in prepared if options.transactions else ():
+        name, target = flow.clusters.settings.name, flow.clusters.settings.target.alias
+        halves = found.halves[name] = read_half_transactions(flow)
+        found.warnings += [f"{name}: a transaction is only partly on {target}: {half}" for half in halves]
     if not any(flow.partitions for flow in prepared):
         found.rows = [row for flow in prepared for row in _rows(flow, {})]
         return found
@@ -182,13 +184,6 @@ def _tell_from_target(clusters: FlowClusters, options: Options, error: Unreachab
                 f"{clusters.settings.name}: transactions that are only partly on"
                 f" {clusters.settings.target.alias} cannot be listed: {other.message}"
             )
-
-
-def _find_halves(flows: Sequence[PreparedFlow], found: Verification) -> None:
-    for flow in flows:
-        name, target = flow.clusters.settings.name, flow.clusters.settings.target.alias
-        halves = found.halves[name] = read_half_transactions(flow)
-        found.warnings += [f"{name}: a transaction is only partly on {target}: {half}" for half in halves]
 
 
 @contextmanager
@@ -228,11 +223,11 @@ def _compared(
         wanted = moved & flow.partitions.keys()
         for place in moved:
             done.pop(place)
-    results = [result for results in done.values() for result in results]
-    if results and all(result.problem for result in results):
+    of_all = [result for results in done.values() for result in results]
+    if of_all and all(result.problem for result in of_all):
         raise UnreachableError(
-            f"no log could be read: {results[0].problem}",
-            remedy=then(results[0].remedy) if results[0].remedy else "run the same command again",
+            f"no log could be read: {of_all[0].problem}",
+            remedy=then(of_all[0].remedy) if of_all[0].remedy else "run the same command again",
         )
     return done
 
@@ -259,7 +254,7 @@ def _compare(
             _keep(flow, done)
         if any(result.lost for result in results):
             for cluster in (flow.clusters.source, flow.clusters.target):
-                cluster.probe()  # the ranges to come would wait in vain for one that is away
+                cluster.probe()  # the ranges to come would wait in vain for a cluster that is away
         if start + wave < len(jobs):
             records = sum(result.findings.compared for results in done.values() for result in results)
             say(
