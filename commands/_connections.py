@@ -130,20 +130,11 @@ def watched_flows(
         UsageError: The file cannot be used, or no flow is meant.
     """
     from mmtool.commands._options import DEFAULT_TIMEOUT
-    from mmtool.insight.flow_now import FIRST_ANSWER, connect
-    from mmtool.insight.status import WatchedFlow
-    from mmtool.kafka.mirror_maker import Mm2Topics
-    from mmtool.kafka.state.flow_state import KafkaFlowWatch
+    from mmtool.insight.flow_now import FIRST_ANSWER
+    from mmtool.insight.status import watched_flow
 
-    patience = timeout or DEFAULT_TIMEOUT
-
-    def watched(flow: FlowSettings) -> WatchedFlow:
-        watch = KafkaFlowWatch(flow, patience.total_seconds())
-        clusters = connect(flow, patience, beside_mm2=True, first=timeout or FIRST_ANSWER)
-        clusters = replace(clusters, state=watch)
-        return WatchedFlow(clusters, watch, tuple(topics or ()), Mm2Topics(flow, target_only=True))
-
-    return [watched(flow) for flow in selected(where)]
+    patience, first = timeout or DEFAULT_TIMEOUT, timeout or FIRST_ANSWER
+    return [watched_flow(flow, patience, topics or (), first=first) for flow in selected(where)]
 
 
 def examined(where: ChosenFlow, timeout: timedelta) -> tuple[list[ExaminedCluster], list[ExaminedFlow]]:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from mmtool.errors import MmtoolError
-from mmtool.insight.flow_now import FlowFailures, FlowNow, ask_each, outages, worst
+from mmtool.insight.flow_now import FlowFailures, FlowNow, ask_each, connect, outages, worst
 from mmtool.insight.flow_progress import mirror_maker_progress
 from mmtool.insight.target_only import TargetSide, identity_on_target
 from mmtool.insight.translation import look
@@ -32,8 +32,9 @@ from mmtool.runtime.threads import Unawaited
 from mmtool.translation.types import TopicId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
+    from mmtool.config import FlowSettings
     from mmtool.errors import UnreachableError
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.ports import FlowWatchPort, SyncedPort
@@ -238,6 +239,25 @@ class WatchedFlow:
             for one in found
         ]
         return tuple(sorted([*listed, *vanished_rows(facts)], key=lambda row: (row.topic, row.partition)))
+
+
+def watched_flow(
+    flow: FlowSettings, timeout: timedelta, topics: Collection[str] = (), *, first: timedelta | None = None
+) -> WatchedFlow:
+    """A flow to watch, with connections of its own that are not used yet.
+
+    Args:
+        flow: The flow.
+        timeout: The time limit of one request.
+        topics: ``--topic``: only these.
+        first: As in `connect`.
+    """
+    from mmtool.kafka.mirror_maker import Mm2Topics
+    from mmtool.kafka.state.flow_state import KafkaFlowWatch
+
+    watch = KafkaFlowWatch(flow, timeout.total_seconds())
+    clusters = replace(connect(flow, timeout, beside_mm2=True, first=first), state=watch)
+    return WatchedFlow(clusters, watch, tuple(topics), Mm2Topics(flow, target_only=True))
 
 
 def flow_facts(

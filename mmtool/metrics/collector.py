@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from mmtool import __version__
 from mmtool.errors import MmtoolError, UsageError, is_away, with_remedy
 from mmtool.failover.operation.records import in_journal_order
-from mmtool.insight.flow_now import FlowClusters
 from mmtool.insight.group_status import group_status
-from mmtool.insight.status import WatchedFlow
+from mmtool.insight.status import watched_flow
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
-from mmtool.kafka.mirror_maker import Mm2Topics
-from mmtool.kafka.state.flow_state import KafkaFlowWatch
 from mmtool.kafka.state.journal import JournalReader
 from mmtool.keystores.certificates import first_expiry
 from mmtool.metrics.samples import (
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from mmtool.config import ClusterSettings, FlowSettings
+    from mmtool.insight.status import WatchedFlow
     from mmtool.metrics.families import Level
     from mmtool.metrics.samples import Lines, Sample
 
@@ -89,15 +89,9 @@ class KafkaProbes:
 
     def _watched(self, settings: FlowSettings) -> WatchedFlow:
         """A flow to watch, with clients of its own: each flow is polled in a thread of its own."""
-        watch = KafkaFlowWatch(settings, self._seconds)
-        clusters = FlowClusters(
-            settings,
-            KafkaCluster(settings.source, self._seconds),
-            KafkaCluster(settings.target, self._seconds),
-            watch,
-            synced=Mm2Topics(settings),
-        )
-        return WatchedFlow(clusters, watch, on_target=Mm2Topics(settings, target_only=True))
+        flow = watched_flow(settings, timedelta(seconds=self._seconds))
+        # the reverse flow's stored state is read as a whole each time: too much for every few seconds
+        return replace(flow, clusters=replace(flow.clusters, back=None))
 
 
 def _labels(settings: FlowSettings) -> dict[str, str]:
