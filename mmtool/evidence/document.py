@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
@@ -143,18 +143,9 @@ class EvidenceDocument(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """The content of a page.
+    """The content of a page: those keys of an `EvidenceDocument` that its writer knows.
 
     Attributes:
-        kind: The subject.
-        title: One line.
-        verdict: The overall result.
-        summary: What was done, by which operator, when.
-        figures: What was measured.
-        timeline: In order of time.
-        rows: The contract's rows, as ``-o json`` has them.
-        warnings: Sentences.
-        environment: Host and versions.
         hashes: Of the evidence's sources; that of the rows is added.
     """
 
@@ -177,19 +168,11 @@ class Evidence:
             replaced: What texts show in place of a word.
         """
         rows = [_redacted(dict(row), replaced) for row in self.rows]
-        document: EvidenceDocument = {
+        document = {one.name: getattr(self, one.name) for one in fields(self)} | {
             "format": FORMAT,
             "schema_version": SCHEMA_VERSION,
-            "kind": self.kind,
             "generated_at": generated_at,
-            "title": self.title,
-            "verdict": self.verdict,
-            "summary": list(self.summary),
-            "figures": list(self.figures),
-            "timeline": list(self.timeline),
             "rows": rows,
-            "warnings": list(self.warnings),
-            "environment": list(self.environment),
             "hashes": [*self.hashes, rows_hash(rows)],
         }
         return {key: _redacted(value, replaced, key) for key, value in document.items()}
@@ -204,7 +187,7 @@ def _redacted(value: Any, replaced: Mapping[str, str], key: str = "") -> Any:
         return {
             name: _redacted(each, replaced, of if name == "value" else name) for name, each in value.items()
         }
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_redacted(each, replaced, key) for each in value]
     if isinstance(value, str):
         return redacted(value, replaced) if key in _FREE_TEXT else str(value)
