@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.insight.target_only import TargetNow
     from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition
 
 _MIRROR_BACK = (
@@ -41,8 +40,7 @@ def app_state(flow: FlowNow, groups: Collection[str], *, without: bool) -> AppSt
         UnreachableError, NotAuthorisedError: A cluster does not answer, or the source denies the request.
         RefusedError: Stored state cannot be read.
     """
-    found, topics = _internal(flow, groups, Direction.FORWARD)
-    return _state(found, topics, flow, without=without)
+    return _app_state(flow, flow, groups, Direction.FORWARD, without=without)
 
 
 def app_state_back(flow: FlowNow, back: FlowNow, groups: Collection[str], *, without: bool) -> AppState:
@@ -52,8 +50,7 @@ def app_state_back(flow: FlowNow, back: FlowNow, groups: Collection[str], *, wit
         UnreachableError, NotAuthorisedError: A cluster does not answer, or the flow's target denies the request.
         RefusedError: Stored state cannot be read.
     """
-    found, topics = _internal(flow, groups, Direction.REVERSE)
-    return _state(found, topics, back, without=without)
+    return _app_state(flow, back, groups, Direction.REVERSE, without=without)
 
 
 def app_state_on_target(now: TargetNow, *, without: bool) -> AppState:
@@ -125,47 +122,34 @@ def _if_source_answers(loss: StateLoss, source: str) -> StateLoss:
     return loss._replace(remedy=f"{condition}, {rest}" if also == rest else f"{condition} and {also}")
 
 
-def _internal(
-    flow: FlowNow, groups: Collection[str], direction: Direction
-) -> tuple[Mapping[str, tuple[str, ...]], Mapping[str, TopicFacts]]:
+def _app_state(
+    flow: FlowNow, mirroring: FlowNow, groups: Collection[str], direction: Direction, *, without: bool
+) -> AppState:
+    """The applications on the cluster that is read in a direction, and whether ``mirroring`` has copied their state."""
     cluster = flow.read_at(direction)
     topics = cluster.topics()
     if not internal_topics(groups, topics, ()):
-        return {}, topics
+        return AppState((), without)
     listed = cluster.groups.listing()
     named = internal_topics(groups, topics, {*listed.consumers, *listed.others})
     standing, commits = cluster.groups.describe_each(named), cluster.groups.commits_each(named)
     unread = {*standing.failed, *commits.failed}
-    return {
-        name: of
-        for name, of in named.items()
-        if name in unread or is_application(GroupFacts(name, commits[name], here=standing[name]), of)
-    }, topics
-
-
-def _state(
-    found: Mapping[str, Iterable[str]],
-    topics: Mapping[str, TopicFacts],
-    flow: FlowNow,
-    *,
-    without: bool,
-) -> AppState:
-    copies = _copies_of(flow, {name for names in found.values() for name in names})
+    found = {
+        group: names
+        for group, names in named.items()
+        if group in unread or is_application(GroupFacts(group, commits[group], here=standing[group]), names)
+    }
+    kept = {name for names in found.values() for name in names}
+    is_mirrored = not mirroring.topics.keys().isdisjoint(kept)
+    copies = partition_facts(mirroring.narrowed_to(kept), Direction.FORWARD) if is_mirrored else {}
     return AppState(
         tuple(
-            StateTopic(group, name, topics[name].partitions, _why_lost(name, flow, copies))
+            StateTopic(group, name, topics[name].partitions, _why_lost(name, mirroring, copies.values()))
             for group, names in sorted(found.items())
             for name in names
         ),
         without,
     )
-
-
-def _copies_of(flow: FlowNow, names: Collection[str]) -> list[PartitionFacts]:
-    """Facts about every partition of the given topics that the flow mirrors, with the target's log bounds."""
-    if not flow.topics.keys() & set(names):
-        return []
-    return list(partition_facts(flow.narrowed_to(names), Direction.FORWARD).values())
 
 
 def _why_lost(name: str, flow: FlowNow, copies: Iterable[PartitionFacts]) -> StateLoss | None:

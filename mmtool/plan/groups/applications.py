@@ -195,20 +195,13 @@ def with_lost_state(plan: GroupPlan, state: AppState, group: str | None = None) 
         state: The state topics of all applications.
         group: The application's group, where its name differs from the plan's (a drill's copy).
     """
-    known = {verdict.source if _reads_source(plan) else verdict.target for verdict in plan.verdicts}
+    forward = plan.direction is Direction.FORWARD
+    known = {plan.read_from(verdict) for verdict in plan.verdicts}
+    lost = Verdict(plan.group, None, None, refusal=Reason.STATE_NOT_MIRRORED, blocks=not state.without)
     rows = [
-        _row(plan, at, blocks=not state.without)
+        replace(lost, source=at) if forward else replace(lost, target=at)
         for topic in state.lost(group or plan.group)
         for number in range(topic.partitions)
         if (at := TopicPartition(topic.name, number)) not in known
     ]
     return replace(plan, verdicts=(*plan.verdicts, *rows))
-
-
-def _row(plan: GroupPlan, at: TopicPartition, *, blocks: bool) -> Verdict:
-    source, target = (at, None) if _reads_source(plan) else (None, at)
-    return Verdict(plan.group, source, target, refusal=Reason.STATE_NOT_MIRRORED, blocks=blocks)
-
-
-def _reads_source(plan: GroupPlan) -> bool:
-    return plan.direction is Direction.FORWARD
