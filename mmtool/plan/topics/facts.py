@@ -222,41 +222,36 @@ def what_helps(
             return "mmtool tries again at the next refresh of topics (refresh.topics.interval.seconds)"
         return f"stop and start `mmtool replicate` to try again ({_NO_REFRESH})"
     exclude = f"or add {source_topic} to topics.exclude"
-    if exists:
-        helps = _helps_to_grow(code, target_topic, partitions, exclude)
+    if code == "TOPIC_EXCEPTION" and not exists:
+        names = "other" if "collide" in reason else "shorter"
+        helps = (
+            f"{exclude.removeprefix('or ')}; mmtool.topic.rename.format can give topics {names} names only in a flow"
+            " that has mirrored no topic yet, at the next start of `mmtool replicate`"
+        )
     else:
-        helps = _helps_to_create(reason, partitions, exclude)
+        kind = "AUTHORIZATION_FAILED" if code.endswith("AUTHORIZATION_FAILED") else code
+        template = (_HELPS_TO_GROW if exists else _HELPS_TO_CREATE).get(kind, _BY_HAND[exists])
+        number = {"partitions": partitions, "counted": counted(partitions, "partition")}
+        helps = template.format(topic=target_topic, exclude=exclude, **number)
     return helps if refreshes else restarting(helps)
 
 
-def _helps_to_create(reason: str, partitions: int, exclude: str) -> str:
-    code = reason.partition(":")[0]
-    if code == "TOPIC_EXCEPTION":
-        kind = "other" if "collide" in reason else "shorter"
-        return (
-            f"{exclude.removeprefix('or ')}; mmtool.topic.rename.format can give topics {kind} names only in a flow"
-            " that has mirrored no topic yet, at the next start of `mmtool replicate`"
-        )
-    if code == "INVALID_REPLICATION_FACTOR":
-        return "set replication.factor to no more than the target has brokers"
-    if code == "POLICY_VIOLATION":
-        return f"let the target's create.topic.policy.class.name accept it, {exclude}"
-    if code.endswith("AUTHORIZATION_FAILED"):
-        return "grant CREATE and ALTER on the topic to mmtool's principal"
-    return f"create it with {counted(partitions, 'partition')} on the target by hand, {exclude}"
-
-
-def _helps_to_grow(code: str, target_topic: str, partitions: int, exclude: str) -> str:
-    if code == "INVALID_REPLICATION_FACTOR":
-        return f"start as many brokers on the target as {target_topic} has replicas"
-    if code == "POLICY_VIOLATION":
-        return f"let the target's policy allow {counted(partitions, 'partition')}, {exclude}"
-    if code.endswith("AUTHORIZATION_FAILED"):
-        return f"grant ALTER on topic {target_topic} to mmtool's principal"
-    return (
-        f"add partitions to {target_topic} on the target by hand"
-        f" (kafka-topics.sh --alter --topic {target_topic} --partitions {partitions}), {exclude}"
-    )
+_HELPS_TO_CREATE = {
+    "INVALID_REPLICATION_FACTOR": "set replication.factor to no more than the target has brokers",
+    "POLICY_VIOLATION": "let the target's create.topic.policy.class.name accept it, {exclude}",
+    "AUTHORIZATION_FAILED": "grant CREATE and ALTER on the topic to mmtool's principal",
+}
+_HELPS_TO_GROW = {
+    "INVALID_REPLICATION_FACTOR": "start as many brokers on the target as {topic} has replicas",
+    "POLICY_VIOLATION": "let the target's policy allow {counted}, {exclude}",
+    "AUTHORIZATION_FAILED": "grant ALTER on topic {topic} to mmtool's principal",
+}
+_BY_HAND = {
+    False: "create it with {counted} on the target by hand, {exclude}",
+    True: "add partitions to {topic} on the target by hand"
+    " (kafka-topics.sh --alter --topic {topic} --partitions {partitions}), {exclude}",
+}
+"""For any other error, by whether the target has the topic."""
 
 
 @dataclass(frozen=True, slots=True)
