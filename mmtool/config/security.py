@@ -16,6 +16,7 @@ from mmtool.config.scopes import filled, scope_of, sibling
 from mmtool.config.values import java_trim
 from mmtool.keystores import StoreError, StoreFile, read_identity, read_trusted
 from mmtool.keystores.certificates import (
+    TOO_MANY,
     asks_too_much,
     certificates_in,
     has_certificate,
@@ -27,7 +28,6 @@ from mmtool.keystores.certificates import (
     out_of_date,
     renewal,
 )
-from mmtool.keystores.formats import TOO_MANY
 
 if TYPE_CHECKING:
     from mmtool.config.properties import Entry

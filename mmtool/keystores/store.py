@@ -12,8 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import UsageError
-from mmtool.keystores.certificates import certificates_pem, chain_of, key_pem
-from mmtool.keystores.formats import MOST_ITERATIONS, TOO_MANY, Format, detect_format, iterations
+from mmtool.keystores.certificates import (
+    MOST_ITERATIONS,
+    TOO_MANY,
+    Format,
+    certificates_pem,
+    chain_of,
+    detect_format,
+    iterations,
+    key_pem,
+)
 from mmtool.keystores.jvm import DamagedStoreError, KeyPasswordError, StoreJvm, StorePasswordError
 
 if TYPE_CHECKING:

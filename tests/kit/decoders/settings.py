@@ -27,8 +27,16 @@ from mmtool.config.sasl import parse_jaas
 from mmtool.config.security import pem_document
 from mmtool.errors import ConfigError, UsageError
 from mmtool.importers.service import imported_json, imported_yaml
-from mmtool.keystores.certificates import certificates_in, der_certificate, first_expiry, leaf_subject, opens
-from mmtool.keystores.formats import Format, detect_format, iterations
+from mmtool.keystores.certificates import (
+    Format,
+    certificates_in,
+    der_certificate,
+    detect_format,
+    first_expiry,
+    iterations,
+    leaf_subject,
+    opens,
+)
 from mmtool.keystores.store import StoreError, StoreFile, load_pkcs12_store, read_identity, read_trusted
 
 if TYPE_CHECKING:
@@ -120,7 +128,7 @@ def rows() -> Iterator[Decoder]:
         (ValueError,),
     )
     yield Decoder("certificates", ("mmtool.keystores.certificates",), _pems, _read_certificates, is_slow=True)
-    yield Decoder("formats of stores", ("mmtool.keystores.formats",), _stores, detect_format)
+    yield Decoder("formats of stores", ("mmtool.keystores.certificates",), _stores, detect_format)
     yield Decoder("stores", ("mmtool.keystores.store",), _pems, _read_store, (StoreError,), is_slow=True)
     yield Decoder(
         "PKCS12 stores",
@@ -130,7 +138,7 @@ def rows() -> Iterator[Decoder]:
         (ValueError,),
         is_slow=True,
     )
-    yield Decoder("iterations of stores", ("mmtool.keystores.formats",), _pkcs12, iterations)
+    yield Decoder("iterations of stores", ("mmtool.keystores.certificates",), _pkcs12, iterations)
     yield _deployment("resources of Strimzi", "yaml_documents", imported_yaml, _STRIMZI)
     yield _deployment("connectors in JSON", "connect", imported_json, _CONNECTORS)
 

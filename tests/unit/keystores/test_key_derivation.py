@@ -15,8 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.keystores import certificates
-from mmtool.keystores.certificates import asks_too_much
-from mmtool.keystores.formats import Format, iterations
+from mmtool.keystores.certificates import Format, asks_too_much, iterations
 from mmtool.keystores.store import Fault, open_key_pair
 
 PASSWORD = b"changeit"

@@ -3,7 +3,7 @@
 import pytest
 
 from mmtool.keystores import StoreError, StoreFile, read_identity, read_trusted
-from mmtool.keystores.formats import Format, detect_format
+from mmtool.keystores.certificates import Format, detect_format
 
 CANARY = "canary-5eCr3t"
 
