@@ -68,7 +68,11 @@ def classpath(bundle: str, version: str | None = None) -> list[Path]:
         MmtoolError: The jars are not cached and cannot be downloaded.
     """
     newest = MIRROR_MAKER_VERSION if bundle == "mirror" else KAFKA_VERSION
-    return _jars(_bundle(bundle, version or newest))
+    wanted = _bundle(bundle, version or newest)
+    if whole := _cached(wanted.folder):
+        return whole
+    with one_at_a_time(cache_folder()):
+        return _cached(wanted.folder) or _resolve(wanted)
 
 
 def is_cached(version: str = KAFKA_VERSION) -> bool:
@@ -84,14 +88,6 @@ def _bundle(name: str, version: str) -> _Bundle:
 def cache_folder() -> Path:
     """The folder where Kafka's jars are cached."""
     return cache_root() / "kafka"
-
-
-def _jars(bundle: _Bundle) -> list[Path]:
-    whole = _cached(bundle.folder)
-    if whole:
-        return whole
-    with one_at_a_time(cache_folder()):
-        return _cached(bundle.folder) or _resolve(bundle)
 
 
 def _cached(folder: Path) -> list[Path]:

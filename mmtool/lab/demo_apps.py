@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError
-from mmtool.lab.checker import Content, History, compare_consumption, compare_histories
 from mmtool.lab.load import RecordMaker, Worker, numbered
-from mmtool.lab.topics import end_offsets
+from mmtool.lab.topics import Content, History, compare_consumption, compare_histories, end_offsets
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-    from mmtool.lab.checker import Verdict
+    from mmtool.lab.topics import Verdict
 
     Log = Mapping[str, Mapping[int, History]]
 
@@ -316,9 +315,9 @@ def prove(group: str, log: Log, before: Log, after: Log) -> GroupProof:
     ]
     return GroupProof(
         group,
-        committed=_records(log),
-        read_before=_records(before),
-        read_after=_records(after),
+        committed=count(log),
+        read_before=count(before),
+        read_after=count(after),
         skipped=sum(verdict.missing for verdict in verdicts),
         reread=sum(verdict.duplicated for verdict in verdicts),
         foreign=sum(verdict.foreign for verdict in verdicts),
@@ -347,7 +346,3 @@ def numbers(partitions: Mapping[int, History]) -> dict[int, list[int]]:
         partition, number = numbered(content.value or b"")
         found.setdefault(partition, []).append(number)
     return found
-
-
-def _records(log: Log) -> int:
-    return sum(len(history) for partitions in log.values() for history in partitions.values())

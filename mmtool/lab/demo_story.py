@@ -12,9 +12,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypedDict
 
-from mmtool.errors import CheckFailedError, GateError, MmtoolError, StoppedError
+from mmtool.errors import CheckFailedError, MmtoolError, StoppedError
 from mmtool.lab.artifacts import KAFKA_VERSION, is_cached
-from mmtool.lab.checker import histories
 from mmtool.lab.demo_apps import (
     ORDERS,
     PARTITIONS,
@@ -34,8 +33,8 @@ from mmtool.lab.demo_apps import (
 )
 from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
 from mmtool.lab.load import end_together
-from mmtool.lab.ports import patience
-from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.lab.ports import wait_until
+from mmtool.lab.topics import create_topic, end_offsets, histories, read_topic
 from mmtool.plain_text import Lines
 from mmtool.plan.words import counted, joined
 from mmtool.runtime.process import ended_by_signals
@@ -392,14 +391,15 @@ class _Story:
         Raises:
             GateError: The condition was not met in time.
         """
-        limit = patience(_WAIT_SECONDS)
-        deadline = time.monotonic() + limit
-        while not done():
-            for look in self.watched:
-                look()
-            if time.monotonic() > deadline:
-                raise GateError(f"waited {limit:.0f} s for {what}", remedy=TRY_LATER, code="timeout")
-            time.sleep(_POLL_SECONDS)
+
+        def is_done() -> bool:
+            if done():
+                return True
+            for check in self.watched:
+                check()
+            return False
+
+        wait_until(is_done, what, _WAIT_SECONDS, _POLL_SECONDS, remedy=TRY_LATER)
 
     def _relay(self) -> None:
         for line in self.replicating.news():

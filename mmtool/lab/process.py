@@ -45,9 +45,6 @@ class LeashedProcess:
                 start_new_session=True,  # Ctrl-C in a terminal is for us, we then stop it cleanly
                 bufsize=0,
             )
-        self.pid = self._first_line()
-
-    def _first_line(self) -> int:
         assert self._leash.stdout is not None
         line = self._leash.stdout.readline()
         if not line:
@@ -55,7 +52,7 @@ class LeashedProcess:
                 self.with_log("a process of the lab did not start", lines=3),
                 remedy=f"read the whole log: {self.log}",
             )
-        return int(line)
+        self.pid = int(line)
 
     @property
     def alive(self) -> bool:

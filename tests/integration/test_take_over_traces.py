@@ -22,10 +22,9 @@ from mmtool.config.aliases import STRIMZI_POSITIONS
 from mmtool.errors import OwnedElsewhereError, RefusedError, UsageError
 from mmtool.events import is_for_people
 from mmtool.kafka.state.own_log import MARK, append_records
-from mmtool.lab.checker import Content, compare
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import wait_until
-from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
+from mmtool.lab.topics import Content, compare, create_topic, end_offsets, read_topic, topics_of
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.mm2.guard import MirrorMakerGuard, MirrorMakerWatch

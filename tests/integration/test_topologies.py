@@ -8,11 +8,10 @@ import pytest
 
 from kit.lookups import commit, flow_facts
 from kit.processes import MmtoolProcess, run_mmtool
-from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
-from mmtool.lab.topics import create_topic, read_topic, topics_of
+from mmtool.lab.topics import compare_histories, create_topic, histories, read_topic, topics_of
 from mmtool.plan.groups.offsets import answer_forward
 from mmtool.translation.answers import Exact, Reason, Refused
 from mmtool.translation.types import UpstreamOffset

@@ -13,9 +13,8 @@ import numpy as np
 from kit.lookups import flow_facts
 from kit.processes import MmtoolProcess
 from kit.writers import RunningWriter
-from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.ports import wait_until
-from mmtool.lab.topics import create_topic, end_offsets, read_topic
+from mmtool.lab.topics import compare_histories, create_topic, end_offsets, histories, read_topic
 from mmtool.plan.groups.offsets import answer_forward
 from mmtool.translation.answers import Answer, Bounded, Exact, Refused
 from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset

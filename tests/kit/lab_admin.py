@@ -19,15 +19,13 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from mmtool.lab.checker import compare_histories, histories
 from mmtool.lab.ports import wait_until
-from mmtool.lab.topics import read_topic
+from mmtool.lab.topics import compare_histories, histories, read_topic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.lab.checker import Verdict
-    from mmtool.lab.topics import Isolation
+    from mmtool.lab.topics import Isolation, Verdict
 
 GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

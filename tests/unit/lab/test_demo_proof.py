@@ -5,11 +5,11 @@ import json
 import pytest
 
 from mmtool.errors import CheckFailedError
-from mmtool.lab.checker import Content
 from mmtool.lab.demo_apps import GroupProof, differences, numbers, prove
 from mmtool.lab.demo_stage import failure_of
 from mmtool.lab.demo_story import Tour
 from mmtool.lab.load import RecordMaker
+from mmtool.lab.topics import Content
 
 MAKER = RecordMaker(100)
 CUT = 4
