@@ -63,7 +63,11 @@ def comparison_evidence(
         _verdict(rows, options),
         tuple(_summary(found, options, run, flows)),
         tuple(_figures(rows, found, run)),
-        tuple(_timeline(run, rows)),
+        (
+            Moment(run.began_ms, run.by, "comparison began"),
+            *(Moment(at_ms, run.by, sentence) for at_ms, sentence in run.said),
+            Moment(run.ended_ms, run.by, "comparison ended", counted(len(rows), "partition")),
+        ),
         rows,
         tuple(found.warnings),
         environment,
@@ -126,10 +130,3 @@ def _figures(rows: Sequence[Mapping[str, Any]], found: Verification, run: Run) -
 def _sum(numbers: Sequence[int | None]) -> int | None:
     known = [number for number in numbers if number is not None]
     return sum(known) if len(known) == len(numbers) else None
-
-
-def _timeline(run: Run, rows: Sequence[Mapping[str, Any]]) -> Iterator[Moment]:
-    yield Moment(run.began_ms, run.by, "comparison began")
-    for at_ms, sentence in run.said:
-        yield Moment(at_ms, run.by, sentence)
-    yield Moment(run.ended_ms, run.by, "comparison ended", counted(len(rows), "partition"))

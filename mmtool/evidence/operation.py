@@ -57,7 +57,14 @@ def operation_evidence(
         (shown,),
         warnings,
         environment,
-        (_journal_hash(found, entries), _plan_hash(found, entries)),
+        (
+            Hash("journal", _sha256_of(entries), _dump(found, "")),
+            Hash(
+                "plan",  # the operation's facts, and each group's new offsets
+                _sha256_of(entry for entry in entries if entry.kind in _PLANNED),
+                _dump(found, r""" | grep -E '"kind":"(began|group)"'"""),
+            ),
+        ),
     )
 
 
@@ -220,16 +227,6 @@ _ABOUT = {
     EntryKind.OUTCOME: _outcomes,
     EntryKind.ENDED: _ended,
 }
-
-
-def _journal_hash(found: Recorded, entries: Iterable[Entry]) -> Hash:
-    return Hash("journal", _sha256_of(entries), _dump(found, ""))
-
-
-def _plan_hash(found: Recorded, entries: Iterable[Entry]) -> Hash:
-    """The hash of the plan's journal entries: the operation's facts, and each group's new offsets."""
-    planned = [entry for entry in entries if entry.kind in _PLANNED]
-    return Hash("plan", _sha256_of(planned), _dump(found, r""" | grep -E '"kind":"(began|group)"'"""))
 
 
 def _sha256_of(entries: Iterable[Entry]) -> str:

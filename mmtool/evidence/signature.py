@@ -87,7 +87,10 @@ def check(page: bytes, key: Ed25519PublicKey) -> Document:
     """
     from cryptography.exceptions import InvalidSignature
 
-    payload, signature = _parts(page)
+    found, signed = _EVIDENCE_IN.search(page), _SIGNATURE_IN.search(page)
+    if found is None or signed is None:
+        raise PageError("the file is not an evidence page of mmtool, or it is damaged", _NO_PAGE)
+    payload, signature = found[1], signed[1]
     if not signature:
         raise PageError("the page is not signed", _UNSIGNED)
     try:
@@ -111,13 +114,6 @@ def _document(payload: bytes) -> Document:
     if not isinstance(document, dict):
         raise PageError("the page was signed with this key, but its evidence was not written by mmtool")
     return document
-
-
-def _parts(page: bytes) -> tuple[bytes, bytes]:
-    evidence, signature = _EVIDENCE_IN.search(page), _SIGNATURE_IN.search(page)
-    if evidence is None or signature is None:
-        raise PageError("the file is not an evidence page of mmtool, or it is damaged", _NO_PAGE)
-    return evidence[1], signature[1]
 
 
 def _decoded(signature: bytes) -> bytes:

@@ -105,7 +105,7 @@ def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
     control = flow.clusters.state.control(flow.identity)
     ages = _ages(flow.clusters.target, [group.group for group in groups if group.before], now_ms)
     rows = [
-        _moved(_with_age(row), control.moved)
+        _with_age(row, control.moved.get(row.group))
         for group, plan in zip(groups, plans_by(flow, groups, partitions, Rules()), strict=True)
         for row in audit_group(
             plan, group.there, ages, excluded=_excluded(settings, group.group), unmirrored=settings.unmirrored
@@ -131,21 +131,17 @@ def _ages(target: ClusterPort, names: Collection[str], now_ms: int) -> CommitAge
 _SINCE = frozenset({AuditState.BEHIND, AuditState.AHEAD, AuditState.STALE})
 
 
-def _with_age(row: AuditRow) -> AuditRow:
-    """The row, with the commit's age and its expiry added to the reason."""
+def _with_age(row: AuditRow, moved: MovedGroupRecord | None) -> AuditRow:
+    """The row, with the commit's age and expiry, and the failover that moved its group, added to the reason."""
     said, expires = [row.reason], "the commit expires"
     if row.target_age_seconds is not None and row.verdict in _SINCE:
         said.append(f"committed {duration(row.target_age_seconds)} ago")
         expires = "expires"
     if row.expires_seconds is not None:
         said.append(f"{expires} in {duration(row.expires_seconds)}")
+    if moved is not None:
+        said.append(moved.sentence)
     return replace(row, reason=", ".join(filter(None, said)))
-
-
-def _moved(row: AuditRow, moved: Mapping[str, MovedGroupRecord]) -> AuditRow:
-    """The row, with the failover that moved the group to the target added to the reason."""
-    mark = moved.get(row.group)
-    return replace(row, reason=", ".join(filter(None, (row.reason, mark.sentence)))) if mark else row
 
 
 def _chosen(cluster: ClusterPort, selection: GroupSelection) -> SelectedGroups:

@@ -104,7 +104,10 @@ class ShownCommits:
         found = cluster.groups.commits_each([group for group in groups if group not in self.denied])
         self.denied |= found.failed
         if self.denied and not found:
-            raise self._nothing_shown()
+            error = next(iter(self.denied.values()))
+            for group in self._unanswered():  # they are read again at the next call
+                del self.denied[group]
+            raise error
         self._ask_apart(cluster)
         return dict(found)
 
@@ -124,13 +127,6 @@ class ShownCommits:
         answers = done.result()
         self.denied |= {group: why for group, why in answers.failed.items() if group in self.denied}
         return set(answers)
-
-    def _nothing_shown(self) -> MmtoolError:
-        """The error to raise where no group was shown; unanswered groups are read again at the next call."""
-        error = next(iter(self.denied.values()))
-        for group in self._unanswered():
-            del self.denied[group]
-        return error
 
     def _ask_apart(self, cluster: ClusterPort) -> None:
         groups = list(self._unanswered())

@@ -131,7 +131,11 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
     ]
     seen = {place: SeenOffset(end, at_ms) for place, end in ends.items()}
     known = _knowledge(flow, alone, {**alone.facts.source_ends, **seen}, planned)
-    frontiers = _frontiers(alone)
+    frontiers = {
+        place: int(of.map.upstream_frontier)
+        for place, of in alone.facts.partitions.items()
+        if of.map is not None
+    }
     if alone.control.flow is None:  # mmtool never ran it: perhaps MirrorMaker 2 does
         progress = mirror_maker_progress(now, flow.watch, ends)
         frontiers = {**progress.positions, **frontiers}
@@ -206,14 +210,6 @@ def _with_ages(
         return waiting_since(at_ms, times.get((place, missing[place])), at_end_ms)
 
     return with_ages(rows, times, {place: missing_since(place) for place in missing}, at_ms)
-
-
-def _frontiers(alone: TargetNow) -> dict[TopicPartition, int]:
-    return {
-        place: facts.map.upstream_frontier
-        for place, facts in alone.facts.partitions.items()
-        if facts.map is not None
-    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,11 @@ def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionF
     known = {source: maps.get((flow.topics[source.topic].topic_id, source.partition)) for source in sources}
     synced = _synced(flow, known, warnings)
     targets = {
-        source: TopicPartition(_target_topic(flow, source, known[source]), source.partition)
+        # its recorded name, else by the naming policy
+        source: TopicPartition(
+            flow.remote(source.topic) if (part := known[source]) is None else part.about.target_topic,
+            source.partition,
+        )
         for source in sources
     }
     target_logs = asked.bounds(
@@ -198,11 +202,6 @@ def _maps_back(flow: FlowNow) -> dict[TopicPartition, PartitionMap]:
         and m.about.source_topic in flow.target_topics
         and m.about.topic_id == flow.target_topics[m.about.source_topic].topic_id
     }
-
-
-def _target_topic(flow: FlowNow, source: TopicPartition, known: PartitionMap | None) -> str:
-    """The target topic that holds a partition's mirror: its recorded name, else by the naming policy."""
-    return known.about.target_topic if known is not None else flow.remote(source.topic)
 
 
 def _source_log(bounds: Bounds | None) -> SourceLog | Unknown:

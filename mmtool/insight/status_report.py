@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from mmtool.insight.group_status import GroupsFound
     from mmtool.insight.status import FlowStatus, Status
     from mmtool.plan.flow.activity import Activity
-    from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
     from mmtool.plan.flow.partition_rows import PartitionRow
     from mmtool.plan.flow.status import FlowFacts
     from mmtool.plan.groups.status import GroupRow, GroupSummary
@@ -88,7 +87,13 @@ def groups_headline(found: GroupsFound) -> str:
         return f"{found.flow}: no group"
     ready, moved = sum(group.ready for group in groups), [group.group for group in groups if group.moved]
     said = [f"{ready} of {counted(len(groups), 'group')} ready to fail over"]
-    said += [f"moved by a failover: {few(moved, _NAMED)}" if moved else "", _not_ready(groups)]
+    back = [
+        f"{group.group} ({group.reason.partition(':')[0]})"
+        for group in groups
+        if not group.ready and not group.moved
+    ]
+    said += [f"moved by a failover: {few(moved, _NAMED)}" if moved else ""]
+    said += [f"not ready: {few(back, _NAMED)}" if back else ""]
     if len(moved) < len(groups):
         left = [row for row in found.rows if not row.moved]
         said += [
@@ -97,15 +102,6 @@ def groups_headline(found: GroupsFound) -> str:
             _knowledge(summaries(left)),
         ]
     return f"{found.flow}: {'; '.join(filter(None, said))}"
-
-
-def _not_ready(groups: Sequence[GroupSummary]) -> str:
-    back = [
-        f"{group.group} ({group.reason.partition(':')[0]})"
-        for group in groups
-        if not group.ready and not group.moved
-    ]
-    return f"not ready: {few(back, _NAMED)}" if back else ""
 
 
 def _missing(rows: Sequence[GroupRow], now_ms: int) -> str:
@@ -244,18 +240,16 @@ def _throughput(activities: Iterable[Activity]) -> str:
 
 def _run_by(facts: FlowFacts) -> str:
     if facts.holder is None:
-        is_by_mm2 = bool(facts.mirror_maker) and not facts.ran
-        return _by_mirror_maker(facts.mirror_maker) if is_by_mm2 else nobody(facts)
+        progress = facts.mirror_maker
+        if facts.ran or not progress:
+            return nobody(facts)
+        if progress.has_left:
+            return "not running (last owner: MirrorMaker 2)"
+        workers = f", {counted(progress.workers, 'worker')}" if progress.workers else ""
+        return f"run by MirrorMaker 2{workers}"
     since = f" since {moment(facts.owner.since_ms)}" if facts.owner and facts.announced else ""
     standbys = f", standbys: {facts.standbys}" if facts.standbys else ""
     return f"run by {facts.holder}{since}{standbys}"
-
-
-def _by_mirror_maker(progress: MirrorMakerProgress) -> str:
-    if progress.has_left:
-        return "not running (last owner: MirrorMaker 2)"
-    workers = f", {counted(progress.workers, 'worker')}" if progress.workers else ""
-    return f"run by MirrorMaker 2{workers}"
 
 
 def _states(rows: Sequence[PartitionRow], oldest: Mapping[State, float] = _NO_AGES) -> str:

@@ -284,7 +284,11 @@ def plans_by(
 ) -> list[GroupPlan]:
     """As `plan_groups`, with partition facts that are known already; ``--topic`` narrows the commits."""
     if flow.narrowed:
-        groups = [_narrowed(group, {place.topic for place in partitions}) for group in groups]
+        topics = {place.topic for place in partitions}
+        groups = [
+            replace(group, commits={at: one for at, one in group.commits.items() if at.topic in topics})
+            for group in groups
+        ]
     rules = replace(rules, sides=flow.sides(rules.direction))
     return [plan_group(group, partitions, rules) for group in groups]
 
@@ -304,10 +308,6 @@ def refined_plans(
     told = plans_by(flow, groups, partitions, rules)
     known = refined(flow, partitions, told, warnings)
     return known, plans_by(flow, groups, known, rules)
-
-
-def _narrowed(group: GroupFacts, topics: Collection[str]) -> GroupFacts:
-    return replace(group, commits={at: commit for at, commit in group.commits.items() if at.topic in topics})
 
 
 def active_groups(plans: Iterable[GroupPlan], standing: Mapping[str, GroupStanding], where: str) -> list[str]:

@@ -53,7 +53,10 @@ def _end(command: str, output: OutputFormat, error: MmtoolError, *, trace: bool)
     if trace:
         _tell_trace(is_told=console.switches.told is error)
     if output is OutputFormat.JSON and not console.switches.document_written:
-        _write_document(Result(command, rows=(), errors=(error,)))
+        try:
+            emit(Result(command, rows=(), errors=(error,)), OutputFormat.JSON)
+        except StdoutError as unwritten:
+            console.fail(unwritten)
     elif console.switches.told is not error:
         console.fail(error)
     raise SystemExit(error.exit_code)
@@ -68,13 +71,6 @@ def _tell_trace(*, is_told: bool) -> None:
         console.log("debug", Notice("the traceback of the error above", Event.MESSAGE, traceback=trace))
     else:
         console.switches.trace = trace
-
-
-def _write_document(result: Result) -> None:
-    try:
-        emit(result, OutputFormat.JSON)
-    except StdoutError as unwritten:
-        console.fail(unwritten)
 
 
 _LOOK_FIRST = (

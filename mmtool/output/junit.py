@@ -88,15 +88,11 @@ def claimed(path: Path | None) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        _remove_empty(path)
+        # where it is still empty, a CI system would report invalid XML, and not the error
+        with suppress(OSError):
+            if path.is_file() and not path.stat().st_size:
+                path.unlink()
         raise
-
-
-def _remove_empty(path: Path) -> None:
-    """Remove the report's file where it is still empty: a CI system would report invalid XML, not the error."""
-    with suppress(OSError):
-        if path.is_file() and not path.stat().st_size:
-            path.unlink()
 
 
 def write_report(path: Path, document: bytes) -> None:

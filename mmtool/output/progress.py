@@ -71,7 +71,12 @@ class Progress:
 
     def __enter__(self) -> Self:
         if console.is_watched_live():
-            self._live = _start_live()
+            from rich.live import Live
+
+            self._live = Live(
+                console=_terminal(), refresh_per_second=4, transient=False, redirect_stdout=False
+            )
+            self._live.start()
         return self
 
     def show(self, snapshots: Sequence[ProgressSnapshot]) -> None:
@@ -93,7 +98,11 @@ class Progress:
 
     def _flush(self) -> None:
         for snapshot in self._unshown:
-            console.talk(_notice(snapshot))
+            figures = {
+                one.name: getattr(snapshot, one.name) for one in fields(snapshot) if one.name != "flow"
+            }
+            of_flow = flow_fields(snapshot.flow)
+            console.talk(Notice(line(snapshot), Event.PROGRESS, **of_flow, **figures))
         self._unshown = ()
         self._next_line = self.clock() + self.every
 
@@ -101,12 +110,6 @@ class Progress:
 def line(snapshot: ProgressSnapshot) -> str:
     """A snapshot as one plain line."""
     return "  ".join((snapshot.flow, *(f"{name} {text}" for name, text in _figures(snapshot))))
-
-
-def _notice(snapshot: ProgressSnapshot) -> Notice:
-    """A snapshot's plain line, with its figures as fields for the log."""
-    figures = {one.name: getattr(snapshot, one.name) for one in fields(snapshot) if one.name != "flow"}
-    return Notice(line(snapshot), Event.PROGRESS, **flow_fields(snapshot.flow), **figures)
 
 
 def _figures(snapshot: ProgressSnapshot) -> list[tuple[str, str]]:
@@ -132,14 +135,6 @@ def _lag(snapshot: ProgressSnapshot) -> str:
 def _states(snapshot: ProgressSnapshot) -> str:
     counted = ", ".join(f"{number} {state}" for state, number in sorted(snapshot.states.items()) if number)
     return counted or str(snapshot.partitions)
-
-
-def _start_live() -> Live:
-    from rich.live import Live
-
-    live = Live(console=_terminal(), refresh_per_second=4, transient=False, redirect_stdout=False)
-    live.start()
-    return live
 
 
 def _live_table(snapshots: Sequence[ProgressSnapshot]) -> Table:

@@ -51,8 +51,10 @@ def emit(
         case OutputFormat.JSON:
             replaced = console.switches.replaced
             moment = now or datetime.now(UTC)
+            # the command's earlier warnings, such as those about the properties file, belong to the document too
+            warnings = tuple(dict.fromkeys([*console.switches.warned, *result.warnings]))
             text = documents.json_document(
-                _complete(result), now=moment, one_line=one_line, replaced=replaced
+                replace(result, warnings=warnings), now=moment, one_line=one_line, replaced=replaced
             )
             console.switches.document_written = True
         case OutputFormat.CSV:
@@ -79,11 +81,6 @@ def with_file(rows: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, obj
         }
         for row in rows
     ]
-
-
-def _complete(result: Result) -> Result:
-    """The result with the command's earlier warnings added, such as those about the properties file."""
-    return replace(result, warnings=tuple(dict.fromkeys([*console.switches.warned, *result.warnings])))
 
 
 def write(text: str, *, applied: bool) -> None:
@@ -254,7 +251,7 @@ def picture(result: Result, terminal: os.terminal_size, *, color: bool) -> Seque
     said += [f"error: {Problem.of(error).message}" for error in result.errors]
     lines = [printable(sentence) for sentence in said]
     below = [printable(result.summary)] if result.summary else []
-    room = terminal.lines - _height([*lines, *below], terminal.columns)
+    room = terminal.lines - sum(len(fold(text, terminal.columns)) for text in (*lines, *below))
     return [*lines, *_table(result, terminal.columns, room, color=color), *below]
 
 
@@ -268,7 +265,3 @@ def _table(result: Result, columns: int, room: int, *, color: bool) -> Sequence[
     left = len(lines) - kept
     lines_do = "1 more line does" if left == 1 else f"{left} more lines do"
     return [*lines[:kept], f"{lines_do} not fit on the terminal"]
-
-
-def _height(texts: Sequence[str], columns: int) -> int:
-    return sum(len(fold(text, columns)) for text in texts)

@@ -72,14 +72,9 @@ def ends_after_python() -> Iterator[None]:
     try:
         yield
     except SystemExit as end:
-        code.append(_code_of(end))
+        failed = _FAILED if end.code is not None else 0
+        code.append(end.code if isinstance(end.code, int) else failed)
         raise
-
-
-def _code_of(end: SystemExit) -> int:
-    if end.code is None:
-        return 0
-    return end.code if isinstance(end.code, int) else _FAILED
 
 
 def _end(code: list[int]) -> None:

@@ -279,18 +279,17 @@ def _skip(these: str, skipped: int, repeated: int, target: str) -> str:
 
 
 def _repeat(these: str, skipped: int, repeated: int, target: str) -> str:
+    copies = (
+        f"{counted(repeated, 'record')} will be on {target} a second time, after the first copies"
+        if repeated
+        else f"no record will be on {target} a second time"
+    )
     said = (
-        f"{these} will be restarted: {_second_copies(repeated, target)}; committed offsets before the new position are"
+        f"{these} will be restarted: {copies}; committed offsets before the new position are"
         " no longer translated (reason not_mirrored); later ones are not translated until their records are mirrored"
         " again (reason beyond_mirror)"
     )
     return f"{said}; {_at_most(skipped)} {are(skipped)} never mirrored" if skipped else said
-
-
-def _second_copies(repeated: int, target: str) -> str:
-    if not repeated:
-        return f"no record will be on {target} a second time"
-    return f"{counted(repeated, 'record')} will be on {target} a second time, after the first copies"
 
 
 def _forget(these: str, skipped: int, repeated: int, target: str) -> str:

@@ -383,6 +383,7 @@ def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, partition: int) -> Par
     if position is None and end is not None and end == facts.starts.get(place):
         position = end
     lag = None if position is None or end is None else max(end - position, 0)
+    by = f"{BY_MIRROR_MAKER}, which is not running" if progress.has_left else BY_MIRROR_MAKER
     row = PartitionRow(
         facts.source,
         facts.target,
@@ -393,7 +394,7 @@ def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, partition: int) -> Par
         lag_records=lag,
         lag_seconds=0.0 if lag == 0 else None,
         state=_state_by_mirror_maker(progress, position, lag),
-        reason=NOT_BY_MIRROR_MAKER if position is None else _reason_by_mirror_maker(progress),
+        reason=NOT_BY_MIRROR_MAKER if position is None else by,
     )
     return PartitionStatus(row, topic.topic_id)
 
@@ -404,10 +405,6 @@ def _state_by_mirror_maker(progress: MirrorMakerProgress, position: int | None, 
     if lag == 0:
         return State.CAUGHT_UP
     return State.IDLE if progress.has_left else State.RUNNING
-
-
-def _reason_by_mirror_maker(progress: MirrorMakerProgress) -> str:
-    return f"{BY_MIRROR_MAKER}, which is not running" if progress.has_left else BY_MIRROR_MAKER
 
 
 def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id: TopicId) -> PartitionStatus:
@@ -481,7 +478,9 @@ def _gone(facts: FlowFacts, block: Block) -> str:
 
 def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionStatus:
     """The status of a partition without offset runs; its lag is unknown, as it depends on ``mmtool.start``."""
-    state, reason = State.NEVER_RAN, _not_yet(facts)
+    state, reason = State.NEVER_RAN, NOT_YET if facts.refreshes else NOT_YET_NO_REFRESH
+    if facts.holder is None:
+        reason = NOT_YET_NOBODY
     hold = facts.holds.of(topic.topic_id, topic.name)
     if hold is not None:
         state, reason = hold.state, hold.reason
@@ -494,12 +493,6 @@ def _unheard(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionSt
     remote = facts.remote[topic.name]
     row = PartitionRow(facts.source, facts.target, topic.name, partition, remote, state=state, reason=reason)
     return PartitionStatus(row, topic.topic_id)
-
-
-def _not_yet(facts: FlowFacts) -> str:
-    if facts.holder is None:
-        return NOT_YET_NOBODY
-    return NOT_YET if facts.refreshes else NOT_YET_NO_REFRESH
 
 
 def _has_lost_runs(facts: FlowFacts, topic: TopicFacts, partition: int) -> bool:

@@ -258,17 +258,14 @@ def plan_group(
     verdicts += _uncommitted(group, {place.topic for place in inside}, partitions)
     if not verdicts:
         verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
-    return GroupPlan(group.group, rules.direction, tuple(sorted(verdicts, key=_order)), rules.sides)
+    verdicts.sort(key=lambda verdict: verdict.source or verdict.target or TopicPartition("", 0))
+    return GroupPlan(group.group, rules.direction, tuple(verdicts), rules.sides)
 
 
 def topic_names(plans: Iterable[GroupPlan]) -> list[tuple[str, str]]:
     """The topics of plans by their names on the cluster that groups leave and on the destination, sorted."""
     places = [(plan.read_from(one), plan.written_to(one)) for plan in plans for one in plan.verdicts]
     return sorted({(here.topic, there.topic) for here, there in places if here and there})
-
-
-def _order(verdict: Verdict) -> TopicPartition:
-    return verdict.source or verdict.target or TopicPartition("", 0)
 
 
 def _outside(group: GroupFacts, place: TopicPartition, rules: Rules) -> Verdict:
@@ -296,8 +293,9 @@ def _inside(
 ) -> Verdict:
     facts = partitions.get(place)
     if facts is None:  # the topic is the flow's, the partition is not there: it was made anew, smaller
-        gone = _outside(group, place, rules)
-        return replace(gone, refusal=_gone(rules.direction), blocks=True)
+        forward = rules.direction is Direction.FORWARD
+        gone = Reason.BEYOND_SOURCE_END if forward else Reason.PARTITION_MISSING
+        return replace(_outside(group, place, rules), refusal=gone, blocks=True)
     before = group.before.get(facts.other(rules.direction))
     answer, knowledge = answer_of(facts, commit, rules)
     if isinstance(answer, Refused):
@@ -335,10 +333,6 @@ def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules
         f" recreated: set the group's offset on {written} yourself with `kafka-consumer-groups --reset-offsets"
         f" --to-offset OFFSET --execute`, or leave the group on {read}"
     )
-
-
-def _gone(direction: Direction) -> Reason:
-    return Reason.BEYOND_SOURCE_END if direction is Direction.FORWARD else Reason.PARTITION_MISSING
 
 
 def answer_of(
@@ -385,19 +379,15 @@ def _over_hop(
         return Refused(Reason.PARTITION_MISSING), None
     if facts.map is not None:
         by_runs = _by_runs(facts, facts.map, commit, rules, facts.target_log)
-        before = by_runs == Refused(Reason.NOT_MIRRORED) and _is_before(facts.map, commit, rules.direction)
-        if facts.synced is None or not before:
+        forward, start = rules.direction is Direction.FORWARD, facts.map.mirror_start
+        # before the first offset that the flow mirrored, only MM2's topics can translate it
+        is_before = commit.offset < (start.upstream if forward else start.downstream)
+        if facts.synced is None or by_runs != Refused(Reason.NOT_MIRRORED) or not is_before:
             return by_runs, Knowledge.OFFSET_RUNS
     assert facts.synced is not None
     if commit.offset in facts.placed and rules.direction is Direction.FORWARD:
         return facts.placed[commit.offset].answer, Knowledge.RECORDS
     return _by_syncs(facts, facts.synced, commit, rules, facts.target_log), facts.synced.knowledge
-
-
-def _is_before(known: PartitionMap, commit: Commit, direction: Direction) -> bool:
-    """Whether a commit is before the first offset that the flow mirrored: only MM2's topics can translate it."""
-    start = known.mirror_start
-    return commit.offset < (start.upstream if direction is Direction.FORWARD else start.downstream)
 
 
 def _by_syncs(

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.translation.answers import Answer, TargetLog
-    from mmtool.translation.partition_map import PartitionMap
+    from mmtool.translation.answers import Answer
     from mmtool.translation.types import TopicPartition
 
 
@@ -42,17 +41,14 @@ def checkpoint_of(group: str, commit: Commit, facts: PartitionFacts) -> Checkpoi
     upstream = UpstreamOffset(commit.offset)
     answer = answer_forward(facts, upstream, facts.target_log)
     if facts.map is not None and answer == Refused(Reason.BEYOND_MIRROR):
-        answer = _ahead(facts, facts.map, upstream, facts.target_log)
+        # past the mirror's frontier: as if the group had read up to the frontier
+        if facts.back is None:
+            answer = clamp_ahead(facts.map, upstream, target=facts.target_log)
+        else:
+            answer = answer_forward(facts, facts.map.upstream_frontier, facts.target_log)
     if isinstance(answer, Refused):
         return answer
     return Checkpoint(group, facts.target, upstream, DownstreamOffset(answer.offset), commit.metadata)
-
-
-def _ahead(facts: PartitionFacts, known: PartitionMap, commit: UpstreamOffset, target: TargetLog) -> Answer:
-    """Translate a commit past the mirror's frontier as if the group had read up to the frontier."""
-    if facts.back is None:
-        return clamp_ahead(known, commit, target=target)
-    return answer_forward(facts, known.upstream_frontier, target)
 
 
 def is_settled(checkpoint: Checkpoint, facts: PartitionFacts) -> bool:
@@ -91,12 +87,12 @@ def plan_group_sync(
     if not group.there.idle:
         return {}
     return {
-        place: commit for place, commit in wanted.items() if _is_due(commit, group.before.get(place), renew)
+        place: commit
+        for place, commit in wanted.items()
+        if (before := group.before.get(place)) is None
+        or before.offset < commit.offset
+        or (renew and before.offset == commit.offset)
     }
-
-
-def _is_due(commit: Commit, before: Commit | None, renew: bool) -> bool:
-    return before is None or before.offset < commit.offset or (renew and before.offset == commit.offset)
 
 
 class SyncState(StrEnum):
