@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from mmtool.plan.records.documents import Document
+from mmtool.plan.records.documents import Document, UnreadableDocumentError
 from mmtool.plan.words import moment
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
@@ -116,6 +116,10 @@ class RemovedRecord(Document):
 
     group: str
     seen_ms: dict[str, dict[str, int | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not all(number.isdecimal() for of_topic in self.seen_ms.values() for number in of_topic):
+            raise UnreadableDocumentError("the number of a partition is not in digits")
 
     @property
     def places(self) -> list[TopicPartition]:

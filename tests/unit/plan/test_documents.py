@@ -32,7 +32,7 @@ from mmtool.plan.records.documents import (
     encode,
 )
 from mmtool.plan.records.identity import CONTROL_DOCUMENTS, decode_control
-from mmtool.plan.records.marks import FailedOverRecord, LookRecord, MovedGroupRecord
+from mmtool.plan.records.marks import FailedOverRecord, LookRecord, MovedGroupRecord, RemovedRecord
 from mmtool.translation.types import UNKNOWN
 
 _LONG = st.integers(-(1 << 63), (1 << 63) - 1)
@@ -150,6 +150,12 @@ def test_keys_that_a_later_mmtool_added_are_passed_over():
 def test_a_document_without_one_of_its_keys_is_refused_and_the_key_named():
     with pytest.raises(UnreadableDocumentError, match="the field 'owner' of ShardRecord is missing"):
         ShardRecord.decode(encode({"shard": 3, "producer_id": 17, "epoch": 2, "open": True}))
+
+
+def test_removed_commits_of_a_partition_without_a_number_are_refused():
+    value = encode({"group": "app", "seen_ms": {"orders": {"?": 1}}})
+    with pytest.raises(UnreadableDocumentError, match="the number of a partition is not in digits"):
+        RemovedRecord.decode(value)
 
 
 @pytest.mark.parametrize(
