@@ -23,7 +23,7 @@ from mmtool.failover.service.execution import Execution, Request, execute, run
 from mmtool.failover.service.lookup import operations_of
 from mmtool.insight import flow_now
 from mmtool.insight.translation import look
-from mmtool.plan.failover.divergence import TO_FILE, ToTopic
+from mmtool.plan.failover.choices import TO_FILE, ToTopic
 from mmtool.plan.failover.steps import Mode
 
 if TYPE_CHECKING:
