@@ -153,3 +153,15 @@ def _named(moved):
 def _left(offsets, row, commit):
     """How many records of a partition are still to be read from there."""
     return sum(p == row["partition"] and offset >= commit for p, offset in offsets[row["topic"]])
+
+
+def test_typed_again_it_says_that_the_groups_were_moved_and_changes_nothing(moved, bench, tmp_path):
+    target = bench.fleet["target"].bootstrap
+    groups = list(moved.groups.values())
+    before = [committed(target, group) for group in groups]
+    line = ["failover", "planned", "-c", str(moved.properties), *_named(moved), "-o", "json"]
+    again = run_mmtool(tmp_path / "twice", *line, "--execute", "--yes")
+    identity = moved.answer.rows[0]["operation_id"]
+    assert (again.code, [row["operation_id"] for row in again.rows]) == (0, [identity]), again.stderr
+    assert f"nothing was changed: operation {identity} has already moved " in again.stderr
+    assert [committed(target, group) for group in groups] == before

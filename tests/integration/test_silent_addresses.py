@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 
@@ -11,7 +12,11 @@ from confluent_kafka import KafkaException
 from kit.black_hole import SilentAddress
 from kit.link import Link
 from mmtool.config import ClusterSettings
+from mmtool.errors import UnreachableError
 from mmtool.kafka import clients
+from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.wire import cluster as wire
+from mmtool.kafka.wire import connection
 from mmtool.lab.ports import PortReservation
 
 pytestmark = pytest.mark.kafka
@@ -39,6 +44,49 @@ def port(fleet):
     found = int(fleet["target"].bootstrap.rpartition(":")[2])
     with SilentAddress(SILENT, found):
         yield found
+
+
+@pytest.fixture
+def resolving(monkeypatch):
+    """Makes the name resolve to these addresses, in their order."""
+
+    def to(*addresses):
+        async def resolved(_loop, host, port, **_):
+            return [(2, 1, 6, "", (at, port)) for at in (addresses if host == NAME else (host,))]
+
+        monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", resolved)
+
+    monkeypatch.setattr(connection, "_tried_at", {})
+    return to
+
+
+def clusters(port, count):
+    settings = ClusterSettings(alias="lab", bootstrap_servers=f"{NAME}:{port}")
+    return [wire_cluster(settings, "test", role="admin") for _ in range(count)]
+
+
+def test_the_second_address_answers_and_the_next_connection_begins_with_it(port, resolving):
+    resolving(SILENT, LIVE)
+
+    async def started():
+        took = []
+        for cluster in clusters(port, 2):
+            began = asyncio.get_running_loop().time()
+            await cluster.start()
+            took.append(asyncio.get_running_loop().time() - began)
+            await cluster.close()
+        return took
+
+    first, second = asyncio.run(started())
+    assert (first < SECONDS, second < first) == (True, True)
+
+
+def test_a_name_of_which_no_address_answers_is_told_with_its_addresses(port, resolving, monkeypatch):
+    monkeypatch.setattr(wire, "_CONNECT_SECONDS", 3.0)
+    resolving(SILENT, "127.0.0.3")
+    with SilentAddress("127.0.0.3", port), pytest.raises(UnreachableError) as error:
+        asyncio.run(clusters(port, 1)[0].start())
+    assert error.value.message.endswith("no answer in time; addresses tried: 127.0.0.2, 127.0.0.3")
 
 
 def test_librdkafka_comes_to_the_second_address_within_the_time_of_a_request(port, tmp_path):

@@ -7,6 +7,8 @@ import time
 
 import pytest
 
+from kit.lab_admin import alter_topic
+from kit.lookups import commit
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic
@@ -91,3 +93,31 @@ def test_status_tells_a_flow_s_life_from_kafka_alone(bench, measured):
     measured(f"status knew {seconds:.1f} s after a kill -9 that replicate is not running")
     assert seconds < patience(SESSION_SECONDS + 2 * ended.seconds + 5)
     assert states(bench.ask(properties, "status"))[f"{stem}-a", 0] == "idle"
+
+
+def test_timestamps_ahead_of_the_clock_do_not_hide_a_lag(bench):
+    """Devices with a wrong clock, which brokers accept: no figure takes the lag for 0, and no gate opens."""
+    topic, ahead = f"ahead-{os.getpid()}", {"first_timestamp_ms": int(time.time() * 1000) + 1_800_000}
+    source, group = bench.fleet["source"].bootstrap, f"ahead-app-{os.getpid()}"
+    create_topic(source, topic, 1, 1)
+    produce(source, Load(topic, 1000, 1, 100, **ahead))
+    commit(source, group, topic, 900)
+    properties = bench.properties(topic, **{"source->target.groups": group})
+    answer = bench.catch_up(properties)
+    assert answer.code == 0, answer
+    (caught_up,) = bench.ask(properties, "status").rows
+    assert (caught_up["lag_records"], caught_up["lag_seconds"]) == (0, 0.0)
+    produce(source, Load(topic, 1000, 1, 100, **ahead))
+    time.sleep(1.5)
+    behind = bench.ask(properties, "status", "--max-lag-seconds", "1")
+    (row,) = behind.rows
+    assert (behind.code, row["lag_records"]) == (4, 1000)
+    assert 1.5 <= row["lag_seconds"] < PATIENCE_SECONDS
+    (row,) = bench.ask(properties, "status", "-g", group).rows
+    assert (row["lag_records"], row["lag_seconds"], row["rpo_records"]) == (1100, None, 1000)
+    assert 1.5 <= row["rpo_seconds"] < PATIENCE_SECONDS
+    alter_topic(source, topic, retention_ms="2000")
+    assert (
+        "at any moment the source may delete records that are not mirrored"
+        in bench.ask(properties, "status").rows[0]["reason"]
+    )

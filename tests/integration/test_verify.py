@@ -12,11 +12,14 @@ import pytest
 from confluent_kafka import Producer
 
 from kit.bench import Bench
+from kit.exactness import flow_identity
 from kit.log_edit import edit_log
 from kit.processes import run_mmtool
+from mmtool.kafka.state.journal import write_marks
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic
+from mmtool.plan.records.marks import FailedOverRecord
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
 
@@ -222,6 +225,44 @@ def test_the_next_run_begins_where_the_last_one_found_both_sides_the_same(bench)
     of_300 = datetime.fromtimestamp((BEGAN_MS + 300) / 1000, UTC).isoformat()
     by_time = bench.ask(properties, "verify", "--since", of_300)
     assert by_time.rows[0]["records_compared"] == 2 * COUNT - 300
+
+
+def test_neither_a_tail_that_nobody_will_mirror_nor_earlier_copies_are_identical(bench):
+    """A topic that has failed over; the same topic, forgotten and mirrored again behind its earlier copies."""
+    source = bench.fleet["source"]
+    create_topic(source.bootstrap, "twice", 1, 1)
+    produce_known(source.bootstrap, "twice", 1)
+    properties = bench.properties("twice", **{"emit.heartbeats.enabled": "false"})
+    assert bench.catch_up(properties).code == 0
+    assert bench.ask(properties, "verify").code == 0
+    produce_known(source.bootstrap, "twice", 1)
+
+    mark = FailedOverRecord("twice", True, "fo-7", "ann@east", 1_780_000_000_000)
+    identity = flow_identity(source, bench.fleet["target"])
+    write_marks(bench.flow(properties).target, identity, [mark], 10.0, replication_factor=1)
+    left = bench.ask(properties, "verify", "--since", "last")
+    assert (left.code, left.rows[0]["verdict"]) == (8, "incomplete"), left.stderr
+    assert (left.rows[0]["missing"], left.rows[0]["lag_records"]) == (COUNT, COUNT)
+    assert f"{COUNT} source offsets not mirrored" in left.stderr
+    assert f"target lacks {COUNT} records from offset {COUNT} on: failed over by ann@east" in left.stderr
+    released = replace(mark, failed_over=False)
+    write_marks(bench.flow(properties).target, identity, [released], 10.0, replication_factor=1)
+    behind = bench.ask(properties, "verify")
+    assert (behind.code, behind.rows[0]["lag_records"]) == (0, COUNT), behind.stderr
+    assert f"{COUNT} source offsets not mirrored" in behind.stderr
+
+    forgotten = bench.ask(properties, "flow", "forget", "--topic", "twice", "--execute", "--yes")
+    assert forgotten.code == 0, forgotten.stderr
+    assert bench.catch_up(properties).code == 0
+    doubled = bench.ask(properties, "verify", "--since", "last")  # what was identical is not any more
+    assert (doubled.code, doubled.rows[0]["verdict"]) == (8, "different"), doubled.stderr
+    assert (doubled.rows[0]["duplicated"], doubled.rows[0]["missing"]) == (COUNT, 0)
+    first = {"kind": "duplicated", "upstream_offset": 0, "downstream_offset": 0}
+    assert doubled.rows[0]["first_difference"] == first
+    began = datetime.fromtimestamp(BEGAN_MS / 1000, UTC).isoformat()
+    for since in (began, "last"):
+        accepted = bench.ask(properties, "verify", "--since", since)
+        assert (accepted.code, accepted.rows[0]["verdict"]) == (0, "identical"), accepted.stderr
 
 
 def test_transactions_that_arrived_in_part_are_listed_with_their_offsets(bench):
