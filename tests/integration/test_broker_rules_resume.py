@@ -123,7 +123,7 @@ async def test_a_first_start_and_a_clean_hand_over_write_no_marker(scene, upstre
 @on_loop
 async def test_rounds_that_end_while_their_books_are_written_hand_everything_over(scene, monkeypatch):
     """Under load, with books that are written all the time: within one owner, and from one to the next."""
-    monkeypatch.setattr(pump, "_BOOKS_SECONDS", 0.001)
+    monkeypatch.setattr(pump, "_STORE_SECONDS", 0.001)
     with RunningWriter(scene.up, scene.topic, 1, 1500.0, record_bytes=200):
         for _ in range(4):
             owner = await scene.take()

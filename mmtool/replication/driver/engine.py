@@ -101,7 +101,7 @@ class Engine:
     runs: list[FlowRun] = field(default_factory=list)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     goals: dict[str, dict[Place, int]] = field(default_factory=dict)
-    _rotas: dict[str, Scheduler] = field(default_factory=dict)
+    _schedulers: dict[str, Scheduler] = field(default_factory=dict)
     _round: int = 0
     _spark: Rounds | None = None
     _slots: SlotWatch | None = None
@@ -115,7 +115,7 @@ class Engine:
     def __post_init__(self) -> None:
         self._topics = TopicRefresher(self.runs, self.say)
         self._sayings = NoticeDeduplicator(self.say)
-        self._regaining = Reacquirer(self._rotas, self.say, self._replan, self._taken_late)
+        self._regaining = Reacquirer(self._schedulers, self.say, self._replan, self._taken_late)
         self.late = DeferredFlows(self._begin_late, self.say)
 
     async def run(self) -> None:
@@ -140,15 +140,15 @@ class Engine:
                 await self._rounds(starting)
             clean = True
             if self._is_done():
-                for rota in self._rotas.values():
-                    await rota.finish()
+                for scheduler in self._schedulers.values():
+                    await scheduler.finish()
         except StopAskedError:
             clean = self.ready.is_set()
         finally:
             await self.late.stop()
             await self._regaining.stop()
-            for rota in self._rotas.values():
-                await rota.stop()
+            for scheduler in self._schedulers.values():
+                await scheduler.stop()
             ending = asyncio.create_task(end_spark(starting, clean=clean))
             for run in self.runs:
                 with suppress(MmtoolError):
@@ -225,7 +225,7 @@ class Engine:
         except BaseException:
             await run.close(clean=False)
             raise
-        self._rotas[run.name].start()
+        self._schedulers[run.name].start()
         self._topics.warn()
         self._replan.set()
 
@@ -264,8 +264,8 @@ class Engine:
 
     async def _prepare_duties(self, run: FlowRun) -> None:
         """Create the periodic work of a flow, and the source topics that belong to it: flows list topics after this."""
-        self._rotas[run.name] = Scheduler(run.name, self._duties(run), self.say)
-        await self._rotas[run.name].open()
+        self._schedulers[run.name] = Scheduler(run.name, self._duties(run), self.say)
+        await self._schedulers[run.name].open()
 
     async def _own(self, run: FlowRun) -> None:
         await take_first(run, self.say)
@@ -319,7 +319,7 @@ class Engine:
             self.say(flow_notice(run.name, said))
         self._drop_goals(run)
         if beats_else or "background" in changes.concerned:
-            self._rotas[run.name].adopt(self._duties(run))
+            self._schedulers[run.name].adopt(self._duties(run))
         if "workers" in changes.concerned:
             self._replan.set()
         if _THROTTLE in changes.applied:
@@ -351,7 +351,7 @@ class Engine:
     async def _rounds(self, starting: asyncio.Future[Rounds]) -> None:
         self._spark = starting.result()
         for run in self._present():  # not before: records come first, and Spark's start needs the machine
-            self._rotas[run.name].start()
+            self._schedulers[run.name].start()
         failures = 0
         while not self.stop.is_set() and not self._is_done():
             self._regaining.begin_found(self._present())

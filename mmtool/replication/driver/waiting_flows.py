@@ -200,7 +200,7 @@ class Reacquirer:
     """Reacquires flows beside the rounds of the others.
 
     Args:
-        rotas: The periodic work of each flow, which pauses meanwhile.
+        schedulers: The periodic work of each flow, which pauses meanwhile.
         say: Called with sentences for the operator.
         regained: Set when a flow was reacquired, or has to be: the next round differs.
         begun: Called when a flow was claimed for the first time.
@@ -208,13 +208,13 @@ class Reacquirer:
 
     def __init__(
         self,
-        rotas: Mapping[str, Scheduler],
+        schedulers: Mapping[str, Scheduler],
         say: Callable[[str], None],
         regained: asyncio.Event,
         begun: Callable[[FlowRun], None],
     ) -> None:
         self._begun = begun
-        self._rotas = rotas
+        self._schedulers = schedulers
         self._say = say
         self._regained = regained
         self._tasks: set[asyncio.Task[None]] = set()
@@ -353,11 +353,11 @@ class Reacquirer:
         self._sayings.once(run.name, flow_notice(run.name, awaited(away), Event.CLUSTER_AWAY))
 
     async def _take_again(self, run: FlowRun) -> FlowTransition:
-        await self._rotas[run.name].stop()
+        await self._schedulers[run.name].stop()
         await check_led(run.flow)
         await run.ownership.again()
         # while the source does not answer nothing is fenced: a fence leaves a marker in each mirror
         await run.matches()
         claimed = await run.take_to_mirror()
-        self._rotas[run.name].start()
+        self._schedulers[run.name].start()
         return claimed

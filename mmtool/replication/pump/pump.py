@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.assignment import FlowAssignment, PartitionAssignment
 
-_BOOKS_SECONDS = 1.0
+_STORE_SECONDS = 1.0
 _FOREIGN_SECONDS = 10.0
 _DRAIN_SECONDS = 30.0
 _LOOKS_AT_THE_WAY = 3
@@ -128,8 +128,8 @@ class FlowPump:
             self.fills.begin,
         )
         with_letters = self.mirrors if settings.on_oversize == "dead-letter" else ()
-        self._books_due = asyncio.Event()
-        self.letters = DeadLetters(flow, with_letters, self._freed, self.writer.wake, self._books_due.set)
+        self._store_now = asyncio.Event()
+        self.letters = DeadLetters(flow, with_letters, self._freed, self.writer.wake, self._store_now.set)
         self.reader = SourceReader(
             self.source,
             self.mirrors,
@@ -208,24 +208,24 @@ class FlowPump:
             if not self.round_trips.goal_bytes:
                 return
 
-    async def keep_books(self) -> None:
+    async def store_state(self) -> None:
         """Store offset runs and positions each second, and at once for a dead letter, until cancelled.
 
         Cancelling interrupts no write.
         """
         while True:
             before = time.monotonic()
-            await came_within(_BOOKS_SECONDS, self._books_due.wait())
-            self._books_due.clear()
+            await came_within(_STORE_SECONDS, self._store_now.wait())
+            self._store_now.clear()
             if time.monotonic() - before > SILENT_SECONDS:
                 self._woke_at = time.monotonic()
             await to_its_end(self._flush())
 
     async def _flush(self) -> None:
-        await self._flush_books()
+        await self._flush_state()
         self.syncs.flush()
 
-    async def _flush_books(self) -> None:
+    async def _flush_state(self) -> None:
         await self.ends.look()
         await self.runs.flush()
         heard_ms = self.reader.heard_ms(int(time.time() * 1000), time.monotonic())
@@ -239,7 +239,7 @@ class FlowPump:
         }
         endless = (
             self.reader.run(),
-            self.keep_books(),
+            self.store_state(),
             self.letters.run(),
             self.fills.run(),
             until_gone(self.target, own),
@@ -288,7 +288,7 @@ class FlowPump:
             raise InDoubtError(f"{self.target.alias} did not answer for the last stored state") from error
 
     async def _last_books(self) -> None:
-        await self._flush_books()
+        await self._flush_state()
         await self.syncs.close()
 
     async def _disconnect(self) -> None:

@@ -63,8 +63,8 @@ def scene(run, play, begin=Reacquirer.begin):
 
     async def played():
         said, regained = [], asyncio.Event()
-        rota = SimpleNamespace(stop=run._nothing, start=lambda: None)
-        taking = Reacquirer({run.name: rota}, said.append, regained, begun=None)
+        scheduler = SimpleNamespace(stop=run._nothing, start=lambda: None)
+        taking = Reacquirer({run.name: scheduler}, said.append, regained, begun=None)
         begin(taking, run)
         try:
             return await play(taking, regained), said

@@ -38,16 +38,16 @@ async def until(log, entry):
 def test_a_successor_waits_for_the_turn_under_way_and_others_do_not():
     async def scene():
         log = []
-        rota = Scheduler("a->b", [Duty("slow", log, label="old")], log.append)
-        rota.start()
+        scheduler = Scheduler("a->b", [Duty("slow", log, label="old")], log.append)
+        scheduler.start()
         await until(log, "old begins")
-        (old,) = rota._duties
-        rota.adopt([opened("slow", log, "new"), opened("quick", log, "quick")])
+        (old,) = scheduler._duties
+        scheduler.adopt([opened("slow", log, "new"), opened("quick", log, "quick")])
         await until(log, "quick ends")
         assert "new begins" not in log
         old.gate.set()
         await until(log, "new ends")
-        await rota.stop()
+        await scheduler.stop()
         return [line for line in log if "quick" not in line][:4]
 
     assert asyncio.run(scene()) == ["old begins", "old ends", "new begins", "new ends"]
@@ -56,17 +56,17 @@ def test_a_successor_waits_for_the_turn_under_way_and_others_do_not():
 def test_a_retired_duty_has_no_further_turn_and_nothing_outlives_a_stop():
     async def scene():
         log = []
-        rota = Scheduler("a->b", [opened("one", log, "old")], log.append)
-        rota.start()
+        scheduler = Scheduler("a->b", [opened("one", log, "old")], log.append)
+        scheduler.start()
         await until(log, "old ends")
-        rota.adopt([])
+        scheduler.adopt([])
         await asyncio.sleep(0.03)
         before = len(log)
         await asyncio.sleep(0.05)
-        rota.adopt([Duty("two", log)])
+        scheduler.adopt([Duty("two", log)])
         await until(log, "two begins")
-        rota.adopt([Duty("two", log, label="three")])
-        await rota.stop()
+        scheduler.adopt([Duty("two", log, label="three")])
+        await scheduler.stop()
         return before == log.index("two begins"), log[-1], len(asyncio.all_tasks())
 
     assert asyncio.run(scene()) == (True, "two begins", 1)
@@ -75,15 +75,15 @@ def test_a_retired_duty_has_no_further_turn_and_nothing_outlives_a_stop():
 def test_duties_that_are_changed_while_it_stands_still_begin_with_it():
     async def scene():
         log = []
-        rota = Scheduler("a->b", [opened("one", log, "old")], log.append)
-        rota.adopt([opened("one", log, "new")])
-        rota.start()
+        scheduler = Scheduler("a->b", [opened("one", log, "old")], log.append)
+        scheduler.adopt([opened("one", log, "new")])
+        scheduler.start()
         await until(log, "new ends")
-        await rota.stop()
+        await scheduler.stop()
         log.clear()
-        rota.start()
+        scheduler.start()
         await until(log, "new ends")
-        await rota.stop()
+        await scheduler.stop()
         return "old begins" in log
 
     assert not asyncio.run(scene())
@@ -100,12 +100,12 @@ def test_what_goes_wrong_without_a_word_is_said_all_the_same():
     async def scene():
         log = []
         duty = Silent("heartbeats", log)
-        rota = Scheduler("a->b", [duty], log.append)
-        rota.start()
+        scheduler = Scheduler("a->b", [duty], log.append)
+        scheduler.start()
         await until(log, "a->b: heartbeats: TimeoutError; retrying every 0.01 s")
         duty.gate.set()
         await until(log, "a->b: heartbeats: working again")
-        await rota.stop()
+        await scheduler.stop()
         return len(log)
 
     assert asyncio.run(scene()) == 2
@@ -118,8 +118,8 @@ def test_a_first_turn_comes_before_the_start_and_a_failure_of_it_is_left_to_the_
             replace(opened(name, log, name), extra=extra) for name, extra in (("a", "first"), ("b", ""))
         ]
         failing = replace(duties[0], gate=None)
-        rota = Scheduler("a->b", [failing, *duties], log.append)
-        await rota.open()
+        scheduler = Scheduler("a->b", [failing, *duties], log.append)
+        await scheduler.open()
         return log
 
     assert asyncio.run(scene()) == ["a begins", "a begins", "a ends"]
