@@ -100,16 +100,13 @@ completions: .venv/.stamp
 
 docs: .venv/.stamp
 	$(BIN)/python docs/_tools/reference.py
-	$(BIN)/python docs/_tools/documents.py
-	$(BIN)/python docs/_tools/manual.py
-	$(BIN)/python -m mmtool.config.reference > docs/reference/config.md
 	$(BIN)/python deploy/_tools/prometheus_rule.py
 
 release: .venv/.stamp
 	$(BIN)/python deploy/_tools/release.py
 
 # Opens without a web server; its search needs one: python -m http.server -d site
-site: .venv/.stamp
+site: docs
 	$(BIN)/mkdocs build --strict
 
 session-svg: .venv/.stamp
@@ -127,5 +124,6 @@ clean:
 	$(PIP) install --no-compile -c constraints.txt setuptools
 	$(PIP) install --no-compile -c constraints.txt --no-build-isolation -e '.[dev]'
 	@echo "$(CURDIR)/tests" > $$($(BIN)/python -c 'import site; print(site.getsitepackages()[0])')/kit.pth
+	$(BIN)/python docs/_tools/reference.py
 	-@$(BIN)/python -m compileall -qq -j 0 mmtool commands translation tests/kit > /dev/null
 	@touch $@

@@ -35,6 +35,7 @@ def make_release(dist: Path) -> list[Path]:
     with TemporaryDirectory(prefix="mmtool-release-") as made:
         folder = Path(made)
         tree = _committed(folder / "tree")
+        write_reference(tree)
         wheel = _build(tree, dist)
         python = _installed(wheel, tree / "constraints.txt", folder / "venv")
         name, version, *_ = wheel.name.split("-")
@@ -52,6 +53,13 @@ def _committed(tree: Path) -> Path:
     with tarfile.open(fileobj=BytesIO(_git("archive", "HEAD"))) as archive:
         archive.extractall(tree, filter="tar")
     return tree
+
+
+def write_reference(tree: Path) -> None:
+    """Write the generated pages of a tree from its own code, among them the manual page, which the wheel has."""
+    path = os.pathsep.join(str(tree / folder) for folder in (".", "tests"))
+    tool = tree / "docs" / "_tools" / "reference.py"
+    subprocess.run([_PYTHON, tool], check=True, env={**os.environ, "PYTHONPATH": path})
 
 
 def _run(*command: str | Path) -> None:

@@ -1,12 +1,8 @@
-"""Writes docs/reference/mmtool.1: the manual page, made of the same help as ``--help``.
-
-``make docs`` runs it; a test compares the committed page with what it would write now, and groff reads it.
-"""
+"""The manual page, made of the same help as ``--help``; groff reads it in a test."""
 
 from __future__ import annotations
 
 from inspect import cleandoc
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -20,8 +16,6 @@ from mmtool.commands.app import EXAMPLES, app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-PAGE = Path(__file__).parents[1] / "reference" / "mmtool.1"
 
 
 def manual() -> str:
@@ -120,7 +114,3 @@ def _text(text: str) -> str:
     """Text as roff takes it: backslashes and hyphens as they are, and no line that is taken for a request."""
     plain = text.replace("\\", "\\e").replace("-", "\\-").replace("'", "\\(aq").replace("`", "\\(ga")
     return f"\\&{plain}" if plain.startswith(".") else plain
-
-
-if __name__ == "__main__":
-    PAGE.write_text(manual(), encoding="utf-8")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from kit.reference import REFERENCE, generator
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -65,6 +67,13 @@ def _modules():
 @pytest.fixture(scope="session")
 def root():
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def reference():
+    """The folder of the reference pages, with the generated ones as the code writes them now."""
+    generator()["write"](REFERENCE)
+    return REFERENCE
 
 
 @pytest.fixture(scope="session")

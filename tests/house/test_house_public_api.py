@@ -8,14 +8,15 @@ import sys
 import pytest
 
 import mmtool.translation as api
+from kit.reference import generated
 
 FACADE = "mmtool.translation"
 FUNCTIONS = [name for name in api.__all__ if inspect.isfunction(getattr(api, name))]
 
 
 @pytest.fixture(scope="module")
-def page(root):
-    return (root / "docs" / "reference" / "python-api.md").read_text(encoding="utf-8")
+def page():
+    return generated()["python-api.md"]
 
 
 def test_the_page_has_the_public_names_and_no_others(page):

@@ -12,7 +12,7 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def built(root, tmp_path_factory):
+def built(root, reference, tmp_path_factory):
     """The folder of the site, and what MkDocs said while it was built."""
     to = tmp_path_factory.mktemp("site")
     line = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", root / "mkdocs.yml"]

@@ -1,20 +1,19 @@
-"""Documents judged by the schemas of docs/reference/schemas/; a key that no schema knows is an error."""
+"""Documents judged by the schemas that `make docs` writes; a key that no schema knows is an error."""
 
 from __future__ import annotations
 
 import json
 import sys
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]  # two seconds, for IRIs: no schema here has one
 from jsonschema import Draft202012Validator  # noqa: E402  after what must not be imported
 
+from kit.reference import schemas  # noqa: E402  as above
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-SCHEMAS = Path(__file__).parents[2] / "docs" / "reference" / "schemas"
 
 
 def closed(schema: Any) -> Any:
@@ -30,7 +29,7 @@ def closed(schema: Any) -> Any:
 @cache
 def judge(name: str) -> Draft202012Validator:
     """The judge of one kind of document, by the name of its schema."""
-    schema = json.loads((SCHEMAS / f"{name}.json").read_text(encoding="utf-8"))
+    schema = json.loads(schemas()[name])
     Draft202012Validator.check_schema(schema)
     return Draft202012Validator(closed(schema), format_checker=Draft202012Validator.FORMAT_CHECKER)
 
@@ -43,10 +42,9 @@ def misfits(name: str, document: object) -> list[str]:
 @cache
 def _names_by_command() -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for path in sorted(SCHEMAS.glob("*.json")):
-        schema = json.loads(path.read_text(encoding="utf-8"))
-        for command in schema.get("properties", {}).get("command", {}).get("enum", ()):
-            found.setdefault(command, []).append(path.stem)
+    for name, text in schemas().items():
+        for command in json.loads(text).get("properties", {}).get("command", {}).get("enum", ()):
+            found.setdefault(command, []).append(name)
     return found
 
 

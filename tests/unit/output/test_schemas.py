@@ -8,14 +8,15 @@ from hypothesis import given
 
 from kit.command_tree import commands
 from kit.plans import saved_plans
-from kit.schemas import SCHEMAS, check_document, judge, misfits
+from kit.reference import schemas
+from kit.schemas import check_document, judge, misfits
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.imports import starting_offsets
 from mmtool.plan.groups.undo import Replaced, Undo
 from mmtool.plan.runbook.plan_file import write_plan
 from mmtool.translation.types import ClusterId, TopicPartition
 
-NAMES = sorted(path.stem for path in SCHEMAS.glob("*.json"))
+NAMES = sorted(schemas())
 PLACE = TopicPartition("east.orders", 3)
 SMOKE = {
     "command": "smoke",

@@ -1,8 +1,6 @@
-"""Generate docs/reference/config.md from the key table: ``python -m mmtool.config.reference`` prints it."""
+"""docs/reference/config.md, made of the table of keys."""
 
 from __future__ import annotations
-
-import sys
 
 from mmtool.config.keys import CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX, Key
 from mmtool.config.sasl import MECHANISMS
@@ -190,7 +188,3 @@ def _range(key: Key) -> str:
     if key.choices:
         return ", ".join(f"`{choice}`" for choice in key.choices)
     return f"{key.minimum} to {key.maximum}" if key.kind == "integer" else ""
-
-
-if __name__ == "__main__":
-    sys.stdout.write(reference_page())
