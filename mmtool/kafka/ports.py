@@ -64,13 +64,18 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a request failed for one partition: Kafka's name for it, and its sentence."""
+    """Why a request failed for one partition or topic: Kafka's name for it, perhaps empty, and its sentence."""
 
     name: str
     sentence: str
 
     def __str__(self) -> str:
         return f"{self.sentence} ({self.name})"
+
+    @property
+    def by_name(self) -> str:
+        """The sentence behind its name, as the reasons of topics have it; alone where there is no name."""
+        return f"{self.name}: {self.sentence}" if self.name else self.sentence
 
 
 NOT_ON_EVERY_BROKER = "NOT_ON_EVERY_BROKER"

@@ -36,7 +36,7 @@ from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.scan import answers_of, offsets_now
 from mmtool.kafka.wire.transactions import REQUESTS, check_markers
 from mmtool.plan.topics.configs import ConfigEntry, Origin
-from mmtool.plan.topics.facts import CreateTopic
+from mmtool.plan.topics.facts import DENIALS, CreateTopic
 from mmtool.runtime.threads import Once
 from mmtool.translation.types import UNKNOWN, TopicId, Unknown
 
@@ -67,7 +67,6 @@ _AT_ONCE = 500
 _ON_TOPIC, _DEFAULTS = 1, frozenset({4, 5})
 """Kafka's numbers of a config's source: set on the topic; set in ``server.properties`` or Kafka's own default."""
 _NO_TOPIC = "mmtool-topic-without-acls"
-_DENIED_CREATE = "AUTHORIZATION_FAILED"
 _LONGEST_METADATA_SECONDS = 4.0
 
 
@@ -261,15 +260,15 @@ class KafkaClusterDetails:
         answer = self._any("looking for an authorizer", DescribeAclsRequest(_NO_TOPIC))
         return answer.error_code != Code.SECURITY_DISABLED
 
-    def uncreatable(self, topics: Collection[str]) -> dict[str, str]:
-        """The given topics that do not exist and that mmtool may not create, each with the broker's reason.
+    def uncreatable(self, topics: Collection[str]) -> frozenset[str]:
+        """The given topics that do not exist and that mmtool may not create.
 
         Validated only: no topic is created.
         """
         admin = TopicAdmin(self._settings)
         wanted = [CreateTopic("", name, 1, -1, {}) for name in sorted(topics)]
         failed = admin.create(wanted, validate_only=True)
-        return {name: reason for name, reason in failed.items() if _DENIED_CREATE in reason}
+        return frozenset(name for name, problem in failed.items() if problem.name in DENIALS)
 
     def unclaimable(self, transactional_ids: Collection[str]) -> frozenset[str]:
         """The given transactional ids that mmtool may not WRITE; no epoch is taken."""

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, admin
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.clients import admin_client
 from mmtool.kafka.errors import KINDS, Kind, failure_of, remedy_of_refusal, unreachable
+from mmtool.kafka.ports import Problem
 from mmtool.plan.topics.configs import (
     ABOUT_CONFIGS,
     ConfigAdjustment,
@@ -23,6 +24,7 @@ from mmtool.plan.topics.configs import (
     named_config,
     nearest_value,
 )
+from mmtool.plan.topics.facts import DENIALS
 from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -35,8 +37,8 @@ if TYPE_CHECKING:
 _TIMEOUT_SECONDS = 30.0
 READ_ACLS = "DESCRIBE on the cluster (to read ACLs)"
 _UNSPOKEN = frozenset({"UNKNOWN", "ANY"})
-_NOT_KNOWN = "librdkafka does not know the operation or permission of this ACL"
-"""Problem text for an ACL that is left out: librdkafka would refuse the whole request that contains it."""
+_NOT_KNOWN = Problem("", "librdkafka does not know the operation or permission of this ACL")
+"""Of an ACL that is left out: librdkafka would refuse the whole request that contains it."""
 
 
 class _Admin:
@@ -84,8 +86,8 @@ class AclAdmin(_Admin):
             TopicAcl(b.name, b.principal, b.host, b.operation.name, b.permission_type.name) for b in found
         ]
 
-    def add(self, acls: Iterable[TopicAcl]) -> dict[TopicAcl, str]:
-        """Create ACLs; return the broker's error as text for each ACL that could not be created."""
+    def add(self, acls: Iterable[TopicAcl]) -> dict[TopicAcl, Problem]:
+        """Create ACLs; return the broker's error for each ACL that could not be created."""
         wanted = list(acls)
         failed = {acl: _NOT_KNOWN for acl in wanted if _UNSPOKEN & {acl.operation, acl.permission}}
         bindings = {
@@ -110,7 +112,7 @@ class AclAdmin(_Admin):
             try:
                 futures[binding].result(_TIMEOUT_SECONDS + 5)
             except KafkaException as error:
-                failed[acl] = f"{error.args[0].name()}: {error.args[0].str()}"
+                failed[acl] = Problem(error.args[0].name(), error.args[0].str())
         return failed
 
 
@@ -119,9 +121,9 @@ Changes = dict[str, "str | None"]
 
 
 class Attempt(Protocol):
-    """One request for several topics; a sentence, ``CODE: text``, for each that is refused."""
+    """One request for several topics; returns the broker's error for each that is refused."""
 
-    def __call__(self, changes: Mapping[str, Changes], *, validate_only: bool) -> Mapping[str, str]: ...
+    def __call__(self, changes: Mapping[str, Changes], *, validate_only: bool) -> Mapping[str, Problem]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +135,7 @@ class TrialResult:
         adjustments: Configs of the other topics that were adjusted or left out.
     """
 
-    failed: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, Problem] = field(default_factory=dict)
     adjustments: list[ConfigAdjustment] = field(default_factory=list)
 
 
@@ -169,34 +171,34 @@ class _Trials:
             failed |= self._one_by_one(refused, failed)
         return TrialResult(failed, [one for topic in self._reasons for one in self._adjusted(topic, failed)])
 
-    def _about_configs(self, failed: Mapping[str, str]) -> set[str]:
-        return {t for t, why in failed.items() if _code(why) in ABOUT_CONFIGS and self._changes[t]}
+    def _about_configs(self, failed: Mapping[str, Problem]) -> set[str]:
+        return {t for t, why in failed.items() if why.name in ABOUT_CONFIGS and self._changes[t]}
 
-    def _again(self, topics: set[str], failed: dict[str, str]) -> Mapping[str, str]:
+    def _again(self, topics: set[str], failed: dict[str, Problem]) -> Mapping[str, Problem]:
         """Repeat the request for some topics with their remaining configs; clear their earlier failures."""
         for topic in topics:
             del failed[topic]
         return self._attempt({topic: self._changes[topic] for topic in topics}, validate_only=False)
 
-    def _settle_named(self, topic: str, why: str) -> bool:
+    def _settle_named(self, topic: str, why: Problem) -> bool:
         """Adjust or leave out the config that a refusal names; False where it names none, or a needed one."""
-        name = named_config(why, self._changes[topic])
+        name = named_config(why.sentence, self._changes[topic])
         if name is None or name in self._needed:
             return False
         self._settle(topic, name, why)
         return True
 
-    def _settle(self, topic: str, name: str, why: str) -> None:
+    def _settle(self, topic: str, name: str, why: Problem) -> None:
         """Give a refused config the nearest value that was not tried yet, or leave it out."""
-        changes, text = self._changes[topic], _text(why)
+        changes = self._changes[topic]
         value = changes.pop(name)
         self._tried.add((topic, name, value))
-        nearest = None if value is None else nearest_value(value, text)
+        nearest = None if value is None else nearest_value(value, why.sentence)
         if nearest is not None and (topic, name, nearest) not in self._tried:
             changes[name] = nearest
-        self._reasons[topic].setdefault(name, text)
+        self._reasons[topic].setdefault(name, why.sentence)
 
-    def _one_by_one(self, topics: set[str], failed: dict[str, str]) -> Mapping[str, str]:
+    def _one_by_one(self, topics: set[str], failed: dict[str, Problem]) -> Mapping[str, Problem]:
         """Add the configs of some topics one after the other, and leave out those that are refused."""
         full = {topic: self._changes[topic] for topic in topics}
         self._changes |= {topic: {} for topic in topics}
@@ -219,7 +221,7 @@ class _Trials:
             refused = {
                 topic: why
                 for topic, why in answers.items()
-                if _code(why) in ABOUT_CONFIGS and names[topic] not in self._needed
+                if why.name in ABOUT_CONFIGS and names[topic] not in self._needed
             }
             for topic, why in refused.items():
                 self._settle(topic, names[topic], why)
@@ -228,7 +230,7 @@ class _Trials:
     def _changes_of(self, topics: set[str]) -> dict[str, Changes]:
         return {topic: self._changes[topic] for topic in sorted(topics)}
 
-    def _adjusted(self, topic: str, failed: Mapping[str, str]) -> list[ConfigAdjustment]:
+    def _adjusted(self, topic: str, failed: Mapping[str, Problem]) -> list[ConfigAdjustment]:
         if topic in failed:
             return []
         wanted, given = self._wanted[topic], self._changes[topic]
@@ -236,14 +238,6 @@ class _Trials:
             ConfigAdjustment(topic, name, wanted[name], given.get(name), why)
             for name, why in self._reasons[topic].items()
         ]
-
-
-def _code(why: str) -> str:
-    return why.partition(":")[0]
-
-
-def _text(why: str) -> str:
-    return why.partition(": ")[2] or why
 
 
 _OWN_NEED = frozenset({"cleanup.policy", "message.timestamp.type", "retention.ms"})
@@ -292,7 +286,7 @@ class TopicAdmin(_Admin):
     def alter_adjusted(self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]]) -> TrialResult:
         """Set and reset configs as `alter` does, but adjust or leave out each config that the target refuses."""
 
-        def attempt(changes: Mapping[str, Changes], *, validate_only: bool) -> dict[str, str]:
+        def attempt(changes: Mapping[str, Changes], *, validate_only: bool) -> dict[str, Problem]:
             some = {topic: _steps(of) for topic, of in changes.items() if of}
             return self.alter(some, validate_only=validate_only)
 
@@ -300,7 +294,7 @@ class TopicAdmin(_Admin):
 
     def alter(
         self, steps: Mapping[str, Sequence[SetConfig | ResetConfig]], *, validate_only: bool = False
-    ) -> dict[str, str]:
+    ) -> dict[str, Problem]:
         """Set and reset configs of topics (KIP-339); return the broker's error for each topic that failed."""
         resources = [
             admin.ConfigResource(
@@ -328,7 +322,7 @@ class TopicAdmin(_Admin):
         """Create topics as `create` does, but adjust or leave out each refused config that is not ``needed``."""
         by_name = {topic.name: topic for topic in topics}
 
-        def attempt(changes: Mapping[str, Changes], *, validate_only: bool) -> dict[str, str]:
+        def attempt(changes: Mapping[str, Changes], *, validate_only: bool) -> dict[str, Problem]:
             some = [
                 replace(by_name[name], configs={key: value for key, value in of.items() if value is not None})
                 for name, of in changes.items()
@@ -337,7 +331,7 @@ class TopicAdmin(_Admin):
 
         return apply_configs({name: dict(topic.configs) for name, topic in by_name.items()}, attempt, needed)
 
-    def create(self, topics: Iterable[CreateTopic], *, validate_only: bool = False) -> dict[str, str]:
+    def create(self, topics: Iterable[CreateTopic], *, validate_only: bool = False) -> dict[str, Problem]:
         """Create topics; return the broker's error for each that could not be created. Existing topics are no error."""
         new = [
             admin.NewTopic(t.name, t.partitions, t.replication_factor, config=dict(t.configs)) for t in topics
@@ -363,21 +357,21 @@ class TopicAdmin(_Admin):
                 found |= {name: min(counts)} if counts else {}
         return found
 
-    def grow(self, topics: Iterable[GrowTopic]) -> dict[str, str]:
+    def grow(self, topics: Iterable[GrowTopic]) -> dict[str, Problem]:
         """Add partitions; return the broker's error for each topic that could not grow."""
         new = [admin.NewPartitions(t.name, t.partitions) for t in topics]
         return self._collect(
             self._client.create_partitions(new, request_timeout=_TIMEOUT_SECONDS) if new else {}
         )
 
-    def _collect(self, futures: Mapping[str, Any]) -> dict[str, str]:
-        failed: dict[str, str] = {}
+    def _collect(self, futures: Mapping[str, Any]) -> dict[str, Problem]:
+        failed: dict[str, Problem] = {}
         for topic, future in futures.items():
             try:
                 future.result(_TIMEOUT_SECONDS + 5)
             except KafkaException as error:
                 if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    failed[topic] = f"{error.args[0].name()}: {error.args[0].str()}"
+                    failed[topic] = Problem(error.args[0].name(), error.args[0].str())
         return failed
 
     def create_internal(self, topics: Iterable[CreateTopic]) -> None:
@@ -397,11 +391,11 @@ class TopicAdmin(_Admin):
             UnreachableError: when the target does not answer, or cannot now.
             RefusedError: when the target refuses one for another reason; the message has the broker's.
         """
-        for topic, reason in self.create_adjusted(topics, _OWN_NEED).failed.items():
-            cause, alias = reason.partition(":")[0], self._cluster.alias
+        for topic, problem in self.create_adjusted(topics, _OWN_NEED).failed.items():
+            cause, reason, alias = problem.name, problem.by_name, self._cluster.alias
             if KINDS.get(cause) is Kind.AWAY:
                 raise unreachable(alias, f"creating {topic}", reason, cause)
-            if "AUTHORIZATION_FAILED" in reason:
+            if cause in DENIALS:
                 covered = names if topic.startswith(names.removesuffix("*")) else topic
                 kind = "topics" if covered.endswith("*") else "topic"
                 raise NotAuthorisedError(

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _PASSES = frozenset(
     {
-        "no answer",
         "_TIMED_OUT",
         "_TRANSPORT",
         "REQUEST_TIMED_OUT",
@@ -204,47 +203,54 @@ def too_few_replicas(
 
 
 def what_helps(
-    reason: str, source_topic: str, target_topic: str, partitions: int, *, exists: bool, refreshes: bool
+    cause: str | None,
+    source_topic: str,
+    target_topic: str,
+    partitions: int,
+    *,
+    exists: bool,
+    refreshes: bool,
 ) -> str:
     """The remedy for a topic that the target refuses to create, or refuses to give more partitions.
 
     Args:
-        reason: The broker's error, ``CODE: text``.
+        cause: Kafka's or librdkafka's name of the broker's error; None where no broker answered.
         source_topic: The topic's name on the source.
         target_topic: Its name on the target.
         partitions: The number of partitions that it needs.
         exists: Whether the target has the topic, with too few partitions.
         refreshes: ``refresh.topics.enabled``.
     """
-    code = reason.partition(":")[0]
-    if code in _PASSES:
+    if cause is None or cause in _PASSES:
         if refreshes:
             return "mmtool tries again at the next refresh of topics (refresh.topics.interval.seconds)"
         return f"stop and start `mmtool replicate` to try again ({_NO_REFRESH})"
     exclude = f"or add {source_topic} to topics.exclude"
-    if code == "TOPIC_EXCEPTION" and not exists:
-        names = "other" if "collide" in reason else "shorter"
+    if cause == "TOPIC_EXCEPTION" and not exists:
+        names = "shorter" if len(target_topic) > _LONGEST_NAME else "other"
         helps = (
             f"{exclude.removeprefix('or ')}; mmtool.topic.rename.format can give topics {names} names only in a flow"
             " that has mirrored no topic yet, at the next start of `mmtool replicate`"
         )
     else:
-        kind = "AUTHORIZATION_FAILED" if code.endswith("AUTHORIZATION_FAILED") else code
-        template = (_HELPS_TO_GROW if exists else _HELPS_TO_CREATE).get(kind, _BY_HAND[exists])
+        template = (_HELPS_TO_GROW if exists else _HELPS_TO_CREATE).get(cause, _BY_HAND[exists])
         number = {"partitions": partitions, "counted": counted(partitions, "partition")}
         helps = template.format(topic=target_topic, exclude=exclude, **number)
     return helps if refreshes else restarting(helps)
 
 
+DENIALS = frozenset({"TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED"})
+"""The names of the errors by which a broker denies a right on a topic."""
+
 _HELPS_TO_CREATE = {
     "INVALID_REPLICATION_FACTOR": "set replication.factor to no more than the target has brokers",
     "POLICY_VIOLATION": "let the target's create.topic.policy.class.name accept it, {exclude}",
-    "AUTHORIZATION_FAILED": "grant CREATE and ALTER on the topic to mmtool's principal",
+    **dict.fromkeys(DENIALS, "grant CREATE and ALTER on the topic to mmtool's principal"),
 }
 _HELPS_TO_GROW = {
     "INVALID_REPLICATION_FACTOR": "start as many brokers on the target as {topic} has replicas",
     "POLICY_VIOLATION": "let the target's policy allow {counted}, {exclude}",
-    "AUTHORIZATION_FAILED": "grant ALTER on topic {topic} to mmtool's principal",
+    **dict.fromkeys(DENIALS, "grant ALTER on topic {topic} to mmtool's principal"),
 }
 _BY_HAND = {
     False: "create it with {counted} on the target by hand, {exclude}",

@@ -70,8 +70,8 @@ class TopicAcls:
             example = "for example for" if len(failed) > 1 else "for"
             raise MmtoolError(
                 f"{counted(len(failed), 'ACL')} could not be added on {self.flow.target.alias}, {example} topic"
-                f" {first.topic}: {failed[first]}",
-                remedy=remedy_of(failed[first].partition(":")[0], self.flow.target.alias, otherwise=_BY_HAND),
+                f" {first.topic}: {failed[first].by_name}",
+                remedy=remedy_of(failed[first].name, self.flow.target.alias, otherwise=_BY_HAND),
             )
 
 
@@ -135,8 +135,8 @@ class TopicConfigs:
             more = f" and {counted(len(failed) - 1, 'more topic')}" if len(failed) > 1 else ""
             raise MmtoolError(
                 f"the configuration of topic {first}{more} on {self.flow.target.alias} could not be changed:"
-                f" {failed[first]}",
-                remedy=remedy_of(failed[first].partition(":")[0], self.flow.target.alias, otherwise=_EXCLUDE),
+                f" {failed[first].by_name}",
+                remedy=remedy_of(failed[first].name, self.flow.target.alias, otherwise=_EXCLUDE),
             )
         if hidden := [configs_hidden(names, alias) for names, alias in unseen if names]:
             raise MmtoolError("; ".join(hidden))

@@ -453,8 +453,8 @@ class Prefills:
 
     async def _alter(self, topic: str, step: SetConfig | ResetConfig) -> None:
         alias, admin = self.flow.target.alias, TopicAdmin(self.flow.settings.target)
-        while reason := (await in_thread(admin.alter, {topic: [step]})).get(topic):
-            cause = reason.partition(":")[0]
+        while problem := (await in_thread(admin.alter, {topic: [step]})).get(topic):
+            cause = problem.name
             if KINDS.get(cause) is Kind.DENIED:
                 raise NotAuthorisedError(
                     f"cluster {alias} denies ALTER_CONFIGS on topic {topic}, whose cleanup.policy is {_DELETE} during a"
@@ -463,7 +463,7 @@ class Prefills:
                 )
             if KINDS.get(cause) is not Kind.AWAY:
                 raise RefusedError(
-                    f"cluster {alias} refuses to change cleanup.policy of {topic}: {reason}",
+                    f"cluster {alias} refuses to change cleanup.policy of {topic}: {problem.by_name}",
                     remedy=remedy_of_refusal(cause, alias, f"topic {topic}"),
                 )
             await asyncio.sleep(_AGAIN_SECONDS)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.admin.topics import TopicAdmin
+    from mmtool.kafka.ports import Problem
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.replication.driver.context import FlowContext
@@ -191,14 +192,16 @@ class MirrorTopics:
             self._flow.settings.replication_factor,
         )
         result, made = TrialResult(), list[str]()
+        failed: dict[str, Problem | HaltReason] = {}
         if steps:
-            result = await in_thread(self._carry_out, steps)
-            done = {s.name: s.partitions for s in steps if s.name not in result.failed}
+            result, blind = await in_thread(self._carry_out, steps)
+            failed = {**blind, **result.failed}
+            done = {s.name: s.partitions for s in steps if s.name not in failed}
             target = await self._appeared(source, done)
             made = [s.name for s in steps if s.name in done and isinstance(s, CreateTopic)]
         configs = await in_thread(self._learn_limits, self._to_learn(target))
-        view = self._view({n: t for n, t in source.items() if n not in gone}, target, result.failed)
-        view.made = [*_made_notices(steps, result.failed)]
+        view = self._view({n: t for n, t in source.items() if n not in gone}, target, failed)
+        view.made = [*_made_notices(steps, failed)]
         view.notices = self._adjusted.of(self._flow.settings, result.adjustments, configs)
         alias = self._flow.settings.target.alias
         view.notices += await in_thread(short_of_replicas, self._target, made, configs, alias)
@@ -301,8 +304,11 @@ class MirrorTopics:
             await asyncio.sleep(0.1)
         return target
 
-    def _carry_out(self, steps: list[CreateTopic | GrowTopic]) -> TrialResult:
-        """Create and grow topics; none whose source hides its configs, because it might lose records."""
+    def _carry_out(self, steps: list[CreateTopic | GrowTopic]) -> tuple[TrialResult, dict[str, HaltReason]]:
+        """Create and grow topics; none whose source hides its configs, because it might lose records.
+
+        Returns the result, and those that were not asked for, each with the reason.
+        """
         creates = [step for step in steps if isinstance(step, CreateTopic)]
         configs = self._source.configs([step.source_topic for step in creates])
         blind = {
@@ -323,7 +329,7 @@ class MirrorTopics:
         ]
         created = self._target.create_adjusted(filled)
         grown = self._target.grow([step for step in steps if isinstance(step, GrowTopic)])
-        return TrialResult({**blind, **created.failed, **grown}, created.adjustments)
+        return TrialResult({**created.failed, **grown}, created.adjustments), blind
 
     def _carried(self, entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
         """The configs with which a target topic is created: those of its source that the flow carries over."""
@@ -374,7 +380,7 @@ class MirrorTopics:
         self,
         source: Mapping[str, TopicMetadata],
         target: Mapping[str, TopicMetadata],
-        failed: Mapping[str, str],
+        failed: Mapping[str, Problem | HaltReason],
     ) -> TopicsView:
         view = TopicsView()
         for name, topic in source.items():
@@ -382,13 +388,14 @@ class MirrorTopics:
             there = target.get(remote)
             want, have = len(topic.partitions), len(there.partitions) if there is not None else 0
             if there is None or have < want:
-                reason = failed.get(remote, "no answer")
                 why = (
                     f"target topic {remote} cannot be created"
                     if there is None
                     else f"target topic {remote} has {counted(have, 'partition')}, {want} are needed"
                 )
-                view.refused[name] = f"{why}: {self._with_remedy(reason, name, want, exists=have > 0)}"
+                view.refused[name] = (
+                    f"{why}: {self._with_remedy(failed.get(remote), name, want, exists=have > 0)}"
+                )
                 continue
             view.topics[name] = MirroredTopic(
                 name,
@@ -400,21 +407,22 @@ class MirrorTopics:
             )
         return view
 
-    def _with_remedy(self, reason: str, name: str, partitions: int, *, exists: bool) -> str:
-        """Why a target topic could not be created or grown, with the remedy for that reason."""
+    def _with_remedy(
+        self, why: Problem | HaltReason | None, name: str, partitions: int, *, exists: bool
+    ) -> str:
+        """Why a target topic could not be created or grown, with the remedy for it; None where no broker answered."""
         settings = self._flow.settings
-        if isinstance(reason, HaltReason):
-            again = settings.refresh_topics
-            return reason if again else HaltReason(reason.cause, restarting(reason.cure))
+        if isinstance(why, HaltReason):
+            return why if settings.refresh_topics else HaltReason(why.cause, restarting(why.cure))
         helps = what_helps(
-            reason,
+            why.name if why else None,
             name,
             settings.remote_topic(name),
             partitions,
             exists=exists,
             refreshes=settings.refresh_topics,
         )
-        return f"{reason.rstrip('.')}; {helps}"
+        return f"{why.by_name.rstrip('.') if why else 'no answer'}; {helps}"
 
 
 def _made_notices(steps: Iterable[CreateTopic | GrowTopic], failed: Container[str]) -> Iterator[Notice]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mmtool.kafka.admin.topics import apply_configs
+from mmtool.kafka.ports import Problem
 from mmtool.plan.topics.configs import ConfigAdjustment, adjustment_sentences, nearest_value
 
 UNKNOWN = "Unknown topic config name: message.format.version"
@@ -17,7 +18,7 @@ class Broker:
     """Refuses a topic by the first rule that its configs break.
 
     Args:
-        rules: From a topic's configs to the reason, ``CODE: text``; empty where they are taken.
+        rules: From a topic's configs to the problem; None where they are taken.
     """
 
     def __init__(self, *rules):
@@ -33,24 +34,24 @@ class Broker:
         return failed
 
     def refusal(self, configs):
-        return next((why for rule in self.rules if (why := rule(configs))), "")
+        return next((why for rule in self.rules if (why := rule(configs))), None)
 
 
 def unknown(configs):
-    return f"INVALID_CONFIG: {UNKNOWN}" if "message.format.version" in configs else ""
+    return Problem("INVALID_CONFIG", UNKNOWN) if "message.format.version" in configs else None
 
 
 def too_small(configs):
     small = int(configs.get("segment.bytes", "1048576")) < 1048576
-    return f"INVALID_CONFIG: {TOO_SMALL}" if small else ""
+    return Problem("INVALID_CONFIG", TOO_SMALL) if small else None
 
 
 def no_tiers(configs):
     """Its text names no config."""
     return (
-        "INVALID_CONFIG: Tiered Storage functionality is disabled"
+        Problem("INVALID_CONFIG", "Tiered Storage functionality is disabled")
         if configs.get("remote.storage.enable") == "true"
-        else ""
+        else None
     )
 
 
@@ -80,7 +81,7 @@ def test_a_config_that_the_text_does_not_name_is_found_by_trying_one_at_a_time()
 
 def test_a_policy_that_refuses_two_configs_together_costs_the_later_one_only():
     def both(configs):
-        return "POLICY_VIOLATION: not these two" if {"a", "b"} <= configs.keys() else ""
+        return Problem("POLICY_VIOLATION", "not these two") if {"a", "b"} <= configs.keys() else None
 
     broker = Broker(both)
     result = apply_configs({"t": {"a": "1", "b": "2", "c": "3"}}, broker)
@@ -89,17 +90,19 @@ def test_a_policy_that_refuses_two_configs_together_costs_the_later_one_only():
 
 def test_a_topic_that_is_refused_without_any_config_fails_with_the_reason_and_alone():
     def never(configs):
-        return "POLICY_VIOLATION: replication factor too low" if "marked" in configs else ""
+        return Problem("POLICY_VIOLATION", "replication factor too low") if "marked" in configs else None
+
+    two_needed = Problem("POLICY_VIOLATION", "two replicas are needed")
 
     class Policy(Broker):
         def __call__(self, changes, *, validate_only):
-            refused = {"bad": "POLICY_VIOLATION: two replicas are needed"} if "bad" in changes else {}
+            refused = {"bad": two_needed} if "bad" in changes else {}
             rest = {topic: of for topic, of in changes.items() if topic != "bad"}
             return {**super().__call__(rest, validate_only=validate_only), **refused}
 
     broker = Policy(unknown, never)
     result = apply_configs({"bad": {"a": "1"}, "t": {"message.format.version": "3.0-IV1", "a": "1"}}, broker)
-    assert result.failed == {"bad": "POLICY_VIOLATION: two replicas are needed"}
+    assert result.failed == {"bad": two_needed}
     assert broker.set == {"t": {"a": "1"}}
     assert {one.topic for one in result.adjustments} == {"t"}
 
@@ -109,12 +112,13 @@ def test_a_topic_fails_where_a_config_is_refused_that_it_needs(named):
     text = "Invalid value compact for configuration cleanup.policy: no" if named else "no"
 
     def compact(configs):
-        return f"INVALID_CONFIG: {text}" if configs.get("cleanup.policy") == "compact" else ""
+        refuses = configs.get("cleanup.policy") == "compact"
+        return Problem("INVALID_CONFIG", text) if refuses else None
 
     wanted = {"t": {"cleanup.policy": "compact", "segment.bytes": "100000"}}
     broker = Broker(compact, too_small)
     result = apply_configs(wanted, broker, frozenset({"cleanup.policy"}))
-    assert (result.failed, result.adjustments, broker.set) == ({"t": f"INVALID_CONFIG: {text}"}, [], {})
+    assert (result.failed, result.adjustments, broker.set) == ({"t": Problem("INVALID_CONFIG", text)}, [], {})
     assert apply_configs(wanted, Broker(too_small), frozenset({"cleanup.policy"})).failed == {}
 
 
@@ -122,7 +126,7 @@ def test_a_request_that_times_out_during_the_trials_loses_no_config():
     class Slow(Broker):
         def __call__(self, changes, *, validate_only):
             failed = super().__call__(changes, validate_only=validate_only)
-            return dict.fromkeys(changes, "_TIMED_OUT: slow") if self.requests == 4 else failed
+            return dict.fromkeys(changes, Problem("_TIMED_OUT", "slow")) if self.requests == 4 else failed
 
     broker = Slow(no_tiers)
     apply_configs({"t": {"a": "1", "b": "2", "remote.storage.enable": "true"}}, broker)
@@ -138,13 +142,14 @@ def test_a_thousand_topics_with_the_same_wrong_configs_cost_as_many_requests_as_
 
 @pytest.mark.parametrize("code", ["TOPIC_AUTHORIZATION_FAILED", "INVALID_REPLICATION_FACTOR", "_TIMED_OUT"])
 def test_a_topic_that_fails_for_another_reason_is_not_tried_again(code):
-    broker = Broker(lambda _: f"{code}: no")
-    assert apply_configs({"t": {"a": "1"}}, broker).failed == {"t": f"{code}: no"}
+    broker = Broker(lambda _: Problem(code, "no"))
+    assert apply_configs({"t": {"a": "1"}}, broker).failed == {"t": Problem(code, "no")}
     assert broker.requests == 1
 
 
 def test_a_broker_that_refuses_its_own_lowest_value_too_ends_with_the_config_left_out():
-    broker = Broker(lambda configs: f"INVALID_CONFIG: {TOO_SMALL}" if "segment.bytes" in configs else "")
+    small = Problem("INVALID_CONFIG", TOO_SMALL)
+    broker = Broker(lambda configs: small if "segment.bytes" in configs else None)
     result = apply_configs({"t": {"segment.bytes": "5"}}, broker)
     assert (broker.set, adjusted(result)) == ({"t": {}}, {("t", "segment.bytes"): ("5", None)})
 

@@ -110,11 +110,11 @@ def test_one_that_the_broker_refuses_is_named():
     admin, sent = acls(odd=KafkaError.INVALID_REQUEST)
     failed = admin.add([rule("ann"), rule("odd")])
     assert (sent, list(failed)) == (["User:ann", "User:odd"], [rule("odd")])
-    assert "INVALID_REQUEST" in failed[rule("odd")]
+    assert failed[rule("odd")].name == "INVALID_REQUEST"
 
 
 def test_one_of_an_operation_that_the_library_does_not_know_is_left_out_of_the_request():
     admin, sent = acls()
     failed = admin.add([rule("ann"), rule("new", "UNKNOWN")])
     assert (sent, list(failed)) == (["User:ann"], [rule("new", "UNKNOWN")])
-    assert "does not know the operation" in failed[rule("new", "UNKNOWN")]
+    assert "does not know the operation" in failed[rule("new", "UNKNOWN")].by_name

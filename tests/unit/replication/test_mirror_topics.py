@@ -11,6 +11,7 @@ from mmtool.config import load_settings
 from mmtool.config.names import NameFilter
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.admin.topics import TrialResult
+from mmtool.kafka.ports import Problem
 from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
@@ -78,7 +79,7 @@ def settings(tmp_path):
     path = tmp_path / "mm2.properties"
     path.write_text(
         "clusters = a, b\na.bootstrap.servers = localhost:1\nb.bootstrap.servers = localhost:2\n"
-        "a->b.enabled = true\na->b.topics = orders\n"
+        "a->b.enabled = true\na->b.topics = orders|o{249}\n"
     )
     (flow,) = load_settings(path, {}).flows
     return flow
@@ -242,7 +243,6 @@ def test_a_new_topic_with_fewer_replicas_than_are_to_be_in_sync_is_said_with_bot
 
 
 REFUSALS = {
-    "TOPIC_EXCEPTION: Topic name is too long": ("rename.format can give topics shorter", None),
     "TOPIC_EXCEPTION: Topic 'a.orders' collides with existing topic: a_orders": ("topics other names", None),
     "INVALID_REPLICATION_FACTOR: 3 replicas, 1 broker": ("set replication.factor", "start as many brokers"),
     "TOPIC_AUTHORIZATION_FAILED: denied": ("grant CREATE and ALTER", "grant ALTER on topic a.orders"),
@@ -254,12 +254,19 @@ REFUSALS = {
 
 
 def refused_for(settings, reason, source=LISTED, target=()):
-    """Why ``orders`` is not mirrored where the target answers like that to whatever it is asked to make."""
+    """Why the topic is not mirrored where the target answers like that to whatever it is asked to make."""
     admin = Admin()
     admin.create_adjusted = lambda steps: TrialResult(admin.grow(steps))
-    admin.grow = lambda steps: {step.name: reason for step in steps}
+    admin.grow = lambda steps: {step.name: Problem(*reason.split(": ", 1)) for step in steps}
     flow = FlowContext(settings, None, Answers(source), Answers(target))
-    return asyncio.run(MirrorTopics(flow, Admin(), admin, settle_seconds=0).refresh({})).refused["orders"]
+    return asyncio.run(MirrorTopics(flow, Admin(), admin, settle_seconds=0).refresh({})).refused[
+        source[0].name
+    ]
+
+
+def test_a_topic_whose_mirror_s_name_would_be_too_long_needs_a_shorter_one(settings):
+    said = refused_for(settings, "TOPIC_EXCEPTION: too long", [topic("o" * 249, UPSTREAM)])
+    assert "rename.format can give topics shorter" in said
 
 
 @pytest.mark.parametrize("reason", REFUSALS)
@@ -279,7 +286,11 @@ def test_a_topic_with_too_few_partitions_is_to_get_more_and_not_to_be_created(se
 
 @pytest.mark.parametrize(
     ("reason", "target"),
-    [("INVALID_REQUEST: no", ()), ("_TIMED_OUT: slow", ()), ("denied", [topic("a.orders", TopicId(""), 29)])],
+    [
+        ("INVALID_REQUEST: no", ()),
+        ("_TIMED_OUT: slow", ()),
+        ("_TRANSPORT: denied", [topic("a.orders", TopicId(""), 29)]),
+    ],
 )
 def test_without_a_refresh_of_topics_no_second_try_is_promised(settings, reason, target):
     once = settings.model_copy(update={"refresh_topics": False})
