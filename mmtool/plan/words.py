@@ -43,9 +43,6 @@ _END_OF_TIME_MS = 253_402_300_800_000  # the year 10000
 _NO_FILE = re.compile(r"[^\w.-]", re.ASCII)
 _FILE_PART_LENGTH = 100
 _DAY_SECONDS = 86_400
-DENIED = "is denied: grant it to mmtool's principal"
-GRANT_IT = f"{DENIED}; `mmtool replicate` then tries again by itself"
-"""The end of each reason that reports a missing ACL permission."""
 
 
 def counted(number: int, thing: str) -> str:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from mmtool.plan.words import DENIED, GRANT_IT, counted, few
+from mmtool.plan.words import counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -39,16 +39,38 @@ class HaltReason(str):
     Attributes:
         cause: The sentence without the remedy.
         cure: The remedy; empty where the sentence has none.
+        between: What joins both.
     """
 
-    __slots__ = ("cause", "cure")
+    __slots__ = ("between", "cause", "cure")
+    between: str
     cause: str
     cure: str
 
     def __new__(cls, cause: str, cure: str = "", between: str = ": ") -> Self:
         made = super().__new__(cls, f"{cause}{between}{cure}" if cure else cause)
-        made.cause, made.cure = cause, cure
+        made.cause, made.cure, made.between = cause, cure, between
         return made
+
+    @classmethod
+    def stored(cls, text: str) -> Self:
+        """The reason that a worker has written as text, in which only a missing right is known again."""
+        cause = text.removesuffix(f": {_GRANT_AND_WAIT}")
+        return cls(text) if cause == text else cls(cause, _GRANT_AND_WAIT)
+
+    @property
+    def lacks_right(self) -> bool:
+        """Whether `mmtool replicate` continues by itself once a right is granted."""
+        return self.cure == _GRANT_AND_WAIT
+
+
+_GRANT = "grant it to mmtool's principal"
+_GRANT_AND_WAIT = f"{_GRANT}; `mmtool replicate` then tries again by itself"
+
+
+def missing_right(right: str) -> HaltReason:
+    """The reason that a right is denied, as ``READ on source topic orders``."""
+    return HaltReason(f"{right} is denied", _GRANT_AND_WAIT)
 
 
 _LONGEST_NAME = 249
@@ -135,7 +157,7 @@ def forget_deleted(name: str) -> str:
     )
 
 
-def source_denied(name: str, *, refreshes: bool = True) -> str:
+def source_denied(name: str, *, refreshes: bool = True) -> HaltReason:
     """The sentence that DESCRIBE on a mirrored source topic is denied, with the remedy.
 
     Args:
@@ -163,7 +185,7 @@ def configs_hidden(names: Sequence[str], alias: str) -> HaltReason:
     )
 
 
-def target_denied(name: str, *, refreshes: bool = True) -> str:
+def target_denied(name: str, *, refreshes: bool = True) -> HaltReason:
     """The sentence that DESCRIBE on a target topic is denied, with the remedy: whether it exists is unknown.
 
     Args:
@@ -173,8 +195,9 @@ def target_denied(name: str, *, refreshes: bool = True) -> str:
     return _describe_denied(f"target topic {name}", refreshes=refreshes)
 
 
-def _describe_denied(topic: str, *, refreshes: bool) -> str:
-    return f"DESCRIBE on {topic} {GRANT_IT if refreshes else restarting(DENIED)}"
+def _describe_denied(topic: str, *, refreshes: bool) -> HaltReason:
+    reason = missing_right(f"DESCRIBE on {topic}")
+    return reason if refreshes else HaltReason(reason.cause, restarting(_GRANT))
 
 
 def restarting(remedy: str) -> str:

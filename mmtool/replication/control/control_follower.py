@@ -13,6 +13,7 @@ from mmtool.plan.flow.partition_rows import STILL
 from mmtool.plan.records.documents import PauseRecord, PositionRecord, State, UseRecord
 from mmtool.plan.records.holds import Holds, news
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord, note_move
+from mmtool.plan.topics.facts import HaltReason
 from mmtool.replication.control.feed import ControlFeed
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.spark.assignment import Tally
@@ -69,7 +70,7 @@ class ControlFollower:
         news: A notice for each partition that was halted, held or released since the driver last took the notices.
     """
 
-    def __init__(self, flow: FlowContext, owner: str, halted: dict[Place, str]) -> None:
+    def __init__(self, flow: FlowContext, owner: str, halted: dict[Place, HaltReason]) -> None:
         self._flow = flow
         self._owner = owner
         self._halted = halted
@@ -150,7 +151,7 @@ class ControlFollower:
         self._note_worker(position)
         halted = position.state == State.HALTED
         if halted:
-            self._halted[place] = position.reason
+            self._halted[place] = HaltReason.stored(position.reason)
         else:  # the last round's word may have come after the next one had let it go
             self._halted.pop(place, None)
         self._note_counts(place, position)

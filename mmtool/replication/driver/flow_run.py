@@ -18,6 +18,7 @@ from mmtool.plan.records.documents import Command, ControlRecord, PositionRecord
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import shard_of
 from mmtool.plan.topics.disappearance import StoredPartition
+from mmtool.plan.topics.facts import HaltReason
 from mmtool.plan.words import counted
 from mmtool.replication.control.control_follower import (
     ControlFollower,
@@ -88,7 +89,7 @@ class FlowRun:
         self.ownership = Ownership(flow, self.life)
         self.standing = OwnedState({})
         self.view = TopicsView()
-        self.halted: dict[Place, str] = {}
+        self.halted: dict[Place, HaltReason] = {}
         self.watch = ControlFollower(flow, self.owner, self.halted)
         self.warnings: list[str] = []
         self.prefills = Prefills(flow, self.owner, lambda: self.watch.holds, self.warnings, self.watch.news)
@@ -461,10 +462,11 @@ class FlowRun:
                 epoch=row.epoch,
                 runs_sequence=row.runs_sequence,
             )
+            reason = HaltReason.stored(row.reason)
             if row.state == State.HALTED:
-                self.halted[place] = row.reason
+                self.halted[place] = reason
             if row.for_good:
-                self.standing.halt(place, row.reason)
+                self.standing.halt(place, reason)
             before = self._tallies.get(place, NOTHING_YET).bytes
             carried[row.shard] = carried.get(row.shard, 0.0) + (row.bytes - before) / max(seconds, 1.0)
             self._tallies[place] = row.tally
@@ -475,7 +477,7 @@ class FlowRun:
         for place in self.may_go_on():
             del self.halted[place]
 
-    def may_go_on(self) -> dict[Place, str]:
+    def may_go_on(self) -> dict[Place, HaltReason]:
         """Halted partitions that the next round may retry, with reasons; the others wait for the next owner."""
         return {place: why for place, why in self.halted.items() if place not in self.standing.halted}
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.events import Event, Notice
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan import words
 from mmtool.plan.flow.slots import first_shares, pack
 from mmtool.plan.records.documents import Command, State
 from mmtool.plan.words import counted
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from mmtool.plan.flow.slots import ShardLoad
+    from mmtool.plan.topics.facts import HaltReason
     from mmtool.replication.driver.flow_run import FlowRun
     from mmtool.replication.driver.slot_watch import SlotWatch
     from mmtool.replication.driver.topic_refresh import TopicRefresher
@@ -47,11 +47,11 @@ class HaltRetry:
     """
 
     def __init__(self) -> None:
-        self._known: AbstractSet[str] = frozenset()
+        self._known: AbstractSet[HaltReason] = frozenset()
         self._since = 0.0
         self._wait = FIRST_RETRY_SECONDS
 
-    def due(self, reasons: AbstractSet[str], now: float) -> bool:
+    def due(self, reasons: AbstractSet[HaltReason], now: float) -> bool:
         """Whether a new round must start now to retry halted partitions.
 
         Args:
@@ -60,7 +60,7 @@ class HaltRetry:
         """
         if reasons - self._known:
             self._known, self._since, self._wait = reasons, now, FIRST_RETRY_SECONDS
-        needs_right = any(reason.endswith(words.GRANT_IT) for reason in reasons)
+        needs_right = any(reason.lacks_right for reason in reasons)
         if not reasons or now - self._since < (FIRST_RETRY_SECONDS if needs_right else self._wait):
             return False
         self._since = now
@@ -245,7 +245,7 @@ class Round:
                 "the workers did not end in time, perhaps because a cluster does not answer"
             ) from error
 
-    def _halted(self) -> set[str]:
+    def _halted(self) -> set[HaltReason]:
         return {reason for run in self.runs for reason in run.may_go_on().values()}
 
     def _end_for_slots(self, job: asyncio.Task[list[ReportRow]]) -> None:

@@ -328,7 +328,7 @@ def _refuse_other(asked: Moves, found: Moves, run: FlowRun) -> None:
             )
         if move.action is Action.SKIP and place in run.standing.halted:
             raise RefusedError(
-                f"{move.facts.source} was not moved: it is halted: {run.standing.why(place).cause}",
+                f"{move.facts.source} was not moved: it is halted: {run.standing.halted[place].cause}",
                 remedy=run.standing.way_on(place, run.flow.identity),
                 code="halted",
             )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.plan.records.documents import OffsetWritersRecord, ProducerRecord
+    from mmtool.plan.topics.facts import HaltReason
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.ownership.owned_state import Place
     from mmtool.translation.blocks import Block
@@ -120,7 +121,7 @@ async def renew(flow: FlowContext, shards: Collection[int], owner: str) -> dict[
     return _assignments(claims)
 
 
-async def _cut(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, str]:
+async def _cut(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, HaltReason]:
     """The closed partitions whose target log has lost recorded records, each with the reason to halt it.
 
     Partitions in doubt are checked when they are recovered. Where foreign records have made the log grow again, the

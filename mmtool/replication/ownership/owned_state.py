@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.plan.records.identity import shard_of
-from mmtool.plan.topics.facts import HaltReason
 from mmtool.replication.spark.assignment import OffsetWriters
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
     from mmtool.plan.records.identity import FlowIdentity
+    from mmtool.plan.topics.facts import HaltReason
     from mmtool.replication.spark.assignment import ShardAssignment
     from mmtool.translation.blocks import Block, MirroredPartition
     from mmtool.translation.types import TopicId
@@ -34,7 +34,7 @@ class OwnedState:
 
     shards: dict[int, ShardAssignment]
     blocks: dict[Place, Block] = field(default_factory=dict)
-    halted: dict[Place, str] = field(default_factory=dict)
+    halted: dict[Place, HaltReason] = field(default_factory=dict)
     unclear: set[Place] = field(default_factory=set)
     later: set[Place] = field(default_factory=set)
     others: dict[Place, PositionRecord] = field(default_factory=dict)
@@ -49,7 +49,7 @@ class OwnedState:
             of.data_producer, of.fill_producer, generation, of.epoch, shared=settings.keeps_names
         )
 
-    def halt(self, place: Place, reason: str) -> None:
+    def halt(self, place: Place, reason: HaltReason) -> None:
         """Halt a partition for this owner's lifetime: the target's log does not match the recorded offset runs."""
         if place not in self.halted:
             self.unclear.add(place)
@@ -60,7 +60,7 @@ class OwnedState:
         self.blocks.pop(place, None)
         self.halted.pop(place, None)
 
-    def put_off(self, place: Place, reason: str) -> None:
+    def put_off(self, place: Place, reason: HaltReason) -> None:
         """Halt a partition until its source can be read; then its unrecorded records are compared."""
         self.halt(place, reason)
         self.later.add(place)
@@ -74,7 +74,7 @@ class OwnedState:
         """The remedy for a halted partition, as a phrase for the operator: its halt's own one, if there is one."""
         if place in self.later:
             return "run the same command again when the source partition can be read"
-        if cure := self.why(place).cure:
+        if cure := self.halted[place].cure:
             return cure
         block = self.blocks.get(place)
         topic = block.about.source_topic if block is not None else "TOPIC"
@@ -83,11 +83,6 @@ class OwnedState:
             f"run `mmtool flow rebuild {of}`, then the same command again; if the rebuild is refused, `mmtool flow"
             f" forget {of}` lets the next start of `mmtool replicate` mirror topic {topic} again from `mmtool.start`"
         )
-
-    def why(self, place: Place) -> HaltReason:
-        """Why a halted partition is halted, with the cause and the remedy apart where they are known apart."""
-        reason = self.halted[place]
-        return reason if isinstance(reason, HaltReason) else HaltReason(reason)
 
     def clear(self, count: int) -> list[ShardAssignment]:
         """The shards, of ``count``, that can be closed: those without a partition that the next owner has to read."""

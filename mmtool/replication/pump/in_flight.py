@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.errors import remedy_of_refusal
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
-from mmtool.plan.words import GRANT_IT
+from mmtool.plan.topics.facts import missing_right
 from mmtool.replication.topics.target_limits import RAISE
 from mmtool.translation.types import UNKNOWN, DownstreamOffset
 
@@ -47,7 +47,7 @@ never appended it."""
 def refusal(sent: InFlightBatch, answer: ProducedPartition, topic: str) -> str:
     """The reason why target topic ``topic`` refused a batch, with the remedy where one is known."""
     if answer.error_code in DENIED:
-        return f"WRITE on target topic {topic} {GRANT_IT}"
+        return missing_right(f"WRITE on target topic {topic}")
     where = f"the target refuses the batch at source offset {sent.batch.upstream_start}"
     why = f"{where}: {name_of(answer.error_code)} {answer.message}".rstrip()
     cause = _OF_A_BATCH.get(answer.error_code) or name_of(answer.error_code)

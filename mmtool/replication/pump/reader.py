@@ -15,8 +15,8 @@ from mmtool.kafka.wire.fetch import FetchPartition, FetchSession
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
+from mmtool.plan.topics.facts import missing_right
 from mmtool.plan.topics.retention import deleted_unmirrored
-from mmtool.plan.words import GRANT_IT
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.pump.batch_prep import damaged
 from mmtool.replication.pump.open_transactions import OpenTransactionWatch
@@ -367,7 +367,7 @@ class SourceReader:
                 f" flows mirrored to {alias}: {retried(error)}"
             )
             if isinstance(error, NotAuthorisedError):
-                why = f"READ on topic {PRODUCERS_TOPIC} of {alias} {GRANT_IT}"
+                why = missing_right(f"READ on topic {PRODUCERS_TOPIC} of {alias}")
             for place, ids in of_each.items():
                 if place in self._by_place and not origins.knows(ids):
                     self._halt_behind(self._by_place[place], why)
@@ -403,7 +403,7 @@ class SourceReader:
     def _failed(self, mirror: PartitionMirror, part: FetchedPartition) -> None:
         code = part.error_code
         if code == Code.TOPIC_AUTHORIZATION_FAILED:
-            self._halt_behind(mirror, f"READ on source topic {mirror.assignment.topic} {GRANT_IT}")
+            self._halt_behind(mirror, missing_right(f"READ on source topic {mirror.assignment.topic}"))
         elif code == Code.CORRUPT_MESSAGE:
             corrupt = f"the source's log is corrupt at offset {mirror.fetch_position}"
             self._halt_behind(mirror, f"{corrupt}: {damaged(mirror.assignment)}")

@@ -370,8 +370,7 @@ async def surviving(
 
 def _incomparable(about: MirroredPartition, why: HaltReason) -> HaltReason:
     cannot = f"the records that mmtool copied last from {about.upstream} cannot be compared with the source"
-    between = str(why)[len(why.cause) : len(why) - len(why.cure)]
-    return HaltReason(f"{cannot}: {why.cause}", why.cure, between)
+    return HaltReason(f"{cannot}: {why.cause}", why.cure, why.between)
 
 
 def _unreadable(error: Exception) -> HaltReason:

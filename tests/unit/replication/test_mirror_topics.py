@@ -17,7 +17,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC
 from mmtool.plan.topics.configs import ConfigEntry, Origin, SetConfig
-from mmtool.plan.words import GRANT_IT
+from mmtool.plan.topics.facts import missing_right
 from mmtool.replication.driver.context import FlowContext
 from mmtool.replication.ownership.checks import _check_shown
 from mmtool.replication.topics.mirror_topics import MirrorTopics
@@ -137,7 +137,7 @@ def test_a_source_topic_that_one_broker_has_not_heard_of_is_still_mirrored(look)
 def test_a_source_topic_that_may_not_be_looked_at_any_more_is_refused_and_not_called_deleted(look):
     view, _ = look([THERE], source=([], [DENIED]))
     assert (view.topics, view.deleted) == ({}, {})
-    assert view.refused == {"orders": f"DESCRIBE on source topic orders {GRANT_IT}"}
+    assert view.refused == {"orders": missing_right("DESCRIBE on source topic orders")}
 
 
 @pytest.mark.parametrize("on_record", [{UPSTREAM: ABOUT}, {}], ids=["mirrored", "new"])
@@ -150,7 +150,7 @@ def test_a_target_topic_that_may_not_be_looked_at_is_refused_and_no_other(settin
     target = Admin()
     view = asyncio.run(MirrorTopics(flow, Admin(), target, settle_seconds=0).refresh(on_record))
     assert (list(view.topics), [made.name for made in target.made]) == (["payments"], ["a.payments"])
-    assert view.refused == {"orders": f"DESCRIBE on target topic a.orders {GRANT_IT}"}
+    assert view.refused == {"orders": missing_right("DESCRIBE on target topic a.orders")}
 
 
 def test_a_source_topic_that_hides_its_configuration_is_not_made_like_any_other_and_keeps_none_back(settings):

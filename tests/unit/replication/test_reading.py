@@ -17,7 +17,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset
 from mmtool.plan.records.documents import State
-from mmtool.plan.words import GRANT_IT
+from mmtool.plan.topics.facts import missing_right
 from mmtool.replication.pump import round_trips
 from mmtool.replication.pump.budget import Budget, Pace
 from mmtool.replication.pump.reader import SourceReader
@@ -255,7 +255,7 @@ def test_a_round_that_ends_in_the_moment_in_which_there_is_room_again_does_end(t
         (Corrupt(), "the source's log is corrupt at offset 4"),
         (
             Denying(),
-            f"READ on source topic orders {GRANT_IT}",
+            missing_right("READ on source topic orders"),
         ),
     ],
     ids=["deleted", "corrupt", "denied"],
@@ -369,7 +369,7 @@ def test_a_gap_of_one_partition_is_told_however_long_another_waits_for_its_targe
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (NotAuthorisedError("denied"), f"READ on topic mmtool-producers.internal of source {GRANT_IT}"),
+        (NotAuthorisedError("denied"), missing_right("READ on topic mmtool-producers.internal of source")),
         (UnreachableError("it is gone"), "records that other flows mirrored to source: it is gone"),
         (RefusedError("offset 7 is damaged", remedy="mend it"), ": offset 7 is damaged; mend it"),
     ],

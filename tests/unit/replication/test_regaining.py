@@ -14,6 +14,7 @@ from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
+from mmtool.plan.topics.facts import HaltReason
 from mmtool.replication.driver import waiting_flows as regaining
 from mmtool.replication.driver.waiting_flows import Reacquirer
 from mmtool.replication.ownership.owned_state import OwnedState
@@ -171,7 +172,7 @@ class PutOff(Run):
         self.flow = SimpleNamespace(source=source)
         place = self.block.about.topic_id, self.block.about.partition
         self.standing = OwnedState({}, {place: self.block})
-        self.standing.put_off(place, "orders-0 of source has no leader")
+        self.standing.put_off(place, HaltReason("orders-0 of source has no leader"))
         monkeypatch.setattr(regaining, "_LOOK_SECONDS", 0.001)
         monkeypatch.setattr(regaining, "offsets_now", self._offsets_now)
 

@@ -18,8 +18,7 @@ from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.moves import Action
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason, source_made_again
-from mmtool.plan.words import GRANT_IT
+from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason, missing_right, source_made_again
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.driver.round import FIRST_RETRY_SECONDS, HaltRetry
 from mmtool.replication.flow_state.flow_moves import _refuse_other, refusal_of
@@ -96,7 +95,7 @@ def test_what_mmtool_retries_by_itself_asks_for_no_second_run(remedy, said):
 
 PLACE = (ORDERS.topic_id, 0)
 IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
-PLAIN = "a batch of the target is of another producer"
+PLAIN = HaltReason("a batch of the target is of another producer")
 
 
 def refused_over(standing):
@@ -136,7 +135,7 @@ def test_it_was_refused_for_the_halt_and_the_remedy_is_the_halts(kind):
 
 
 def test_a_partition_whose_source_has_no_leader_is_moved_when_it_has_one():
-    standing = halted("orders-0 has no leader")
+    standing = halted(HaltReason("orders-0 has no leader"))
     standing.later.add(PLACE)
     assert refused_over(standing).remedy == "run the same command again when the source partition can be read"
 
@@ -147,7 +146,16 @@ def test_a_reason_reads_as_one_sentence_and_keeps_cause_and_cure():
     assert HaltReason("it was deleted") == "it was deleted"
 
 
-DENIED, REFUSED = f"WRITE on target topic a {GRANT_IT}", "the target refuses the batch at source offset 7"
+@pytest.mark.parametrize(
+    ("reason", "lacks"), [(missing_right("READ on topic a"), True), (HaltReason("cut", "grant it"), False)]
+)
+def test_a_missing_right_is_known_again_in_a_reason_that_a_worker_has_written(reason, lacks):
+    stored = HaltReason.stored(str(reason))
+    assert (stored, stored.lacks_right, reason.lacks_right) == (reason, lacks, lacks)
+
+
+DENIED = missing_right("WRITE on target topic a")
+REFUSED = HaltReason("the target refuses the batch at source offset 7")
 
 
 def tries(reasons, seconds):
@@ -191,7 +199,7 @@ def test_a_right_that_is_missing_again_is_tried_as_soon_as_the_first_time():
     assert [later - earlier for earlier, later in pairwise(due)] == [15] * (len(due) - 1)
 
 
-@given(st.lists(st.sets(st.sampled_from([DENIED, REFUSED, "gone"])), max_size=200))
+@given(st.lists(st.sets(st.sampled_from([DENIED, REFUSED, HaltReason("gone")])), max_size=200))
 def test_tries_are_never_closer_than_fifteen_seconds(halted):
     again = HaltRetry()
     due = [now for now, reasons in enumerate(halted) if again.due(frozenset(reasons), float(now))]

@@ -13,6 +13,7 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.records.documents import OwnerRecord
+from mmtool.plan.topics.facts import HaltReason
 from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.in_flight import InDoubtError
@@ -81,9 +82,9 @@ def flow_of(**partition):
 def test_what_has_to_wait_for_its_source_is_left_to_the_driver(monkeypatch):
     """A task that put it off would tell that it is halted, and nobody would take it up again."""
     target = Target(monkeypatch)
-    target.standing.put_off(("orders", 0), "orders-0 of a has no leader")
+    target.standing.put_off(("orders", 0), HaltReason("orders-0 of a has no leader"))
     flows = Flows(TaskAssignment(0, 60.0, 1 << 20, (flow_of(),)))
-    with pytest.raises(UnreachableError, match="orders-0 of a has no leader"):
+    with pytest.raises(UnreachableError, match=HaltReason("orders-0 of a has no leader")):
         asyncio.run(flows.run(in_doubt=True))
 
 
