@@ -216,6 +216,8 @@ def schema_of(kind: Any) -> Schema:
         return _generic(get_origin(kind), get_args(kind))
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"enum": [one.value for one in kind]}
+    if isinstance(kind, type) and issubclass(kind, str):  # a text that keeps the values of which it is made
+        return schema_of(str)
     if isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "__annotations__")):
         return object_of(kind)
     raise TypeError(f"{kind} has no agreed form in JSON")

@@ -36,7 +36,7 @@ from mmtool.plan.failover.risks import Loss
 from mmtool.plan.flow.partition_rows import waiting_since
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
-from mmtool.plan.groups.status import GroupKnowledge, GroupRow, group_rows, with_ages
+from mmtool.plan.groups.status import GroupKnowledge, GroupReason, GroupRow, group_rows, with_ages
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import Names, have
 from mmtool.runtime.process import now_ms
@@ -97,7 +97,7 @@ def group_status(flow: WatchedFlow, selection: GroupSelection = _EVERY_GROUP) ->
         return _by_target_alone(flow, selection, away.source)
     found = _by_both(flow, selection)
     # between two questions a sync may commit on the target what was not read on the source yet
-    rewinds = any(row.reason.startswith(f"{Reason.WOULD_REWIND}:") for row in found.rows)
+    rewinds = any(row.reason.word == Reason.WOULD_REWIND for row in found.rows)
     return _by_both(flow, selection) if rewinds else found
 
 
@@ -175,7 +175,7 @@ def _knowledge(
         {place: facts.loss(place) for place, known in facts.partitions.items() if known.map is not None},
         moved=now.control.moved,
         stuck={
-            TopicPartition(at.topic, at.partition): f"{at.state}: {at.reason}"
+            TopicPartition(at.topic, at.partition): GroupReason(at.state, at.reason)
             for at in sorted(now.control.positions.values(), key=lambda at: at.observed_ms)
             if at.state in (State.HALTED, State.PAUSED)
         },

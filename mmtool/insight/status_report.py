@@ -87,11 +87,7 @@ def groups_headline(found: GroupsFound) -> str:
         return f"{found.flow}: no group"
     ready, moved = sum(group.ready for group in groups), [group.group for group in groups if group.moved]
     said = [f"{ready} of {counted(len(groups), 'group')} ready to fail over"]
-    back = [
-        f"{group.group} ({group.reason.partition(':')[0]})"
-        for group in groups
-        if not group.ready and not group.moved
-    ]
+    back = [f"{group.group} ({group.reason.word})" for group in groups if not group.ready and not group.moved]
     said += [f"moved by a failover: {few(moved, _NAMED)}" if moved else ""]
     said += [f"not ready: {few(back, _NAMED)}" if back else ""]
     if len(moved) < len(groups):

@@ -24,12 +24,34 @@ from mmtool.translation.types import UNKNOWN, TopicPartition, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Self
 
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts, Verdict
     from mmtool.plan.records.marks import MovedGroupRecord
+
+
+class GroupReason(str):
+    """Why a partition of a group is not ready, or a note about it, as one text.
+
+    Attributes:
+        word: The refusal, or the state of a mirror that waits for an operator; empty where the text is a note alone.
+        sentence: The text without the word.
+    """
+
+    __slots__ = ("sentence", "word")
+    word: str
+    sentence: str
+
+    def __new__(cls, word: str = "", sentence: str = "") -> Self:
+        made = super().__new__(cls, f"{word}: {sentence}" if word else sentence)
+        made.word, made.sentence = word, sentence
+        return made
+
+
+NO_REASON = GroupReason()
 
 
 class GroupRow(NamedTuple):
@@ -76,7 +98,7 @@ class GroupRow(NamedTuple):
     rpo_records: int | None = None
     checkpoint_age_seconds: float | None = None
     ready: bool = False
-    reason: str = ""
+    reason: GroupReason = NO_REASON
     rpo_seconds: float | None = None
     blocks_group: bool = False
     rpo_records_min: int | None = None
@@ -105,7 +127,7 @@ class GroupKnowledge:
         state: The Kafka Streams applications among the groups.
         not_on_target: The offsets that the mirror has not copied, by partition of the source.
         moved: Groups that now belong to the target.
-        stuck: Partitions of the source whose mirror waits for an operator, each with its state and reason.
+        stuck: Partitions of the source whose mirror waits for an operator, and why.
     """
 
     source: str
@@ -116,7 +138,7 @@ class GroupKnowledge:
     state: AppState = NO_STATE
     not_on_target: Mapping[TopicPartition, Loss] = field(default_factory=dict)
     moved: Mapping[str, MovedGroupRecord] = field(default_factory=dict)
-    stuck: Mapping[TopicPartition, str] = field(default_factory=dict)
+    stuck: Mapping[TopicPartition, GroupReason] = field(default_factory=dict)
 
 
 class _Views(NamedTuple):
@@ -136,7 +158,7 @@ class _Views(NamedTuple):
 
 class _Judged(NamedTuple):
     ready: bool
-    reason: str = ""
+    reason: GroupReason = NO_REASON
     blocks: bool = False
 
 
@@ -239,7 +261,7 @@ def _judged(known: GroupKnowledge, views: _Views) -> _Judged:
 def _refused(plan: GroupPlan, verdict: Verdict) -> _Judged:
     """The result for a refused partition; one that the group never committed in is ready, as it may stay so."""
     assert verdict.refusal is not None
-    said = f"{verdict.refusal}: {plan.why(verdict)}"
+    said = GroupReason(verdict.refusal, plan.why(verdict))
     if verdict.refusal is Reason.NO_COMMIT:
         return _Judged(ready=True, reason=said)
     return _Judged(
@@ -248,7 +270,7 @@ def _refused(plan: GroupPlan, verdict: Verdict) -> _Judged:
 
 
 def _not_ready(reason: Reason, sentence: str) -> _Judged:
-    return _Judged(ready=False, reason=f"{reason}: {sentence}", blocks=True)
+    return _Judged(ready=False, reason=GroupReason(reason, sentence), blocks=True)
 
 
 def _without_checkpoint(known: GroupKnowledge, alone: GroupPlan | None) -> _Judged:
@@ -273,11 +295,10 @@ def _with_move(known: GroupKnowledge, group: str, judged: _Judged) -> _Judged:
     mark = known.moved.get(group)
     if mark is None:
         return judged
-    word = judged.reason.partition(":")[0]
+    word, sentence = judged.reason.word, joined(judged.reason.sentence, mark.sentence)
     if word in _AFTER_A_MOVE:
-        said = f"{word}: {mark.sentence}; nothing has to be done while the group stays on {known.target}"
-        return judged._replace(reason=said)
-    return judged._replace(reason=joined(judged.reason, mark.sentence))
+        sentence = f"{mark.sentence}; nothing has to be done while the group stays on {known.target}"
+    return judged._replace(reason=GroupReason(word, sentence))
 
 
 def with_ages(
@@ -327,7 +348,7 @@ class GroupSummary:
     lag_records: int | None
     reread_max: int | None
     checkpoint_age_seconds: float | None
-    reason: str = ""
+    reason: GroupReason = NO_REASON
     moved: bool = False
 
 
@@ -345,7 +366,7 @@ def _summary(group: str, rows: Sequence[GroupRow]) -> GroupSummary:
         _total(row.lag_records for row in rows),
         _total(row.reread_max for row in rows),
         max(ages, default=None),
-        blocking[0].reason if blocking else "",
+        blocking[0].reason if blocking else NO_REASON,
         rows[0].moved,
     )
 

@@ -18,7 +18,7 @@ from mmtool.metrics.families import FAILOVER_READY
 from mmtool.metrics.samples import samples_of_groups
 from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.groups.offsets import Direction, Rules
-from mmtool.plan.groups.status import GroupRow, GroupSummary, summaries
+from mmtool.plan.groups.status import GroupReason, GroupRow, GroupSummary, summaries
 from mmtool.plan.records.documents import CommitRatesRecord, PositionRecord, State
 from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.translation.types import TopicPartition
@@ -290,7 +290,13 @@ def test_a_group_s_summary_adds_up_its_partitions():
     found = summaries(
         [
             row(0, lag_records=5, reread_max=1, checkpoint_age_seconds=2.0, ready=True),
-            row(1, lag_records=7, checkpoint_age_seconds=9.0, reason="ambiguous: no", blocks_group=True),
+            row(
+                1,
+                lag_records=7,
+                checkpoint_age_seconds=9.0,
+                reason=GroupReason("ambiguous", "no"),
+                blocks_group=True,
+            ),
         ]
     )
     assert found == [GroupSummary("app", False, 12, 1, 9.0, "ambiguous: no")]
