@@ -115,11 +115,7 @@ def _why_lost_on_target(name: str, copy: str, now: TargetNow) -> StateLoss | Non
 
 def _if_source_answers(loss: StateLoss, source: str) -> StateLoss:
     """The loss with a remedy that says that it needs the source: nothing can be mirrored from a lost one."""
-    if loss.remedy.endswith(AGAIN):
-        return loss
-    condition, rest = f"as long as {source} answers", loss.remedy
-    also = rest.removeprefix("if ")
-    return loss._replace(remedy=f"{condition}, {rest}" if also == rest else f"{condition} and {also}")
+    return loss if loss.repeats else loss._replace(source=source)
 
 
 def _app_state(
@@ -162,7 +158,7 @@ def _why_lost(name: str, flow: FlowNow, copies: Iterable[PartitionFacts]) -> Sta
     if flow.remote(name) != name:
         return StateLoss(f"mirrored as {flow.remote(name)}")
     if name not in flow.topics:
-        return StateLoss("created after mmtool listed the topics", AGAIN)
+        return StateLoss.again("created after mmtool listed the topics")
     return _first_loss([known for known in copies if known.source.topic == name], settings)
 
 
@@ -177,34 +173,34 @@ def copy_loss(known: PartitionFacts, flow: FlowSettings) -> StateLoss | None:
     A mirror continues after what it has copied: records that the target has lost are not mirrored again.
     """
     if known.problem:
-        return StateLoss(known.problem, _how_to_read(known))
+        return _unread(known, known.problem)
     copied_to = _copied_to(known)
     if copied_to is None:
         return None
     cluster = flow.target.alias
-    copy, again = f"the copy of partition {known.source.partition} on {cluster}", mirror_again(known, flow)
+    copy = f"the copy of partition {known.source.partition} on {cluster}"
     if known.target_log is UNKNOWN:
-        return StateLoss(f"{copy} was deleted or recreated", again)
+        return mirror_again(known, flow, f"{copy} was deleted or recreated")
     end = known.target_log.log_end
     if copied_to <= end:
         return None
     why = f"{copy} ends at offset {end:,}, but had been mirrored up to offset {copied_to:,}: {cluster} has lost records"
-    return StateLoss(why, again)
+    return mirror_again(known, flow, why)
 
 
-def _how_to_read(known: PartitionFacts) -> str:
-    """What to do about a topic that the flow's owner refuses to mirror, or whose logs cannot be read."""
+def _unread(known: PartitionFacts, why: str) -> StateLoss:
+    """The loss of a topic that the flow's owner refuses to mirror, or whose logs cannot be read."""
     topic = known.source.topic
     if known.map is None and known.synced is None:
-        return f"remove this cause (`mmtool status -c FILE --topic {topic}` shows the topic's state)"
-    return (
-        f"check that every partition of {topic} has a leader on both clusters, and mmtool's rights on the topic; then"
-        f" {AGAIN}"
-    )
+        return StateLoss(
+            why, f"remove this cause (`mmtool status -c FILE --topic {topic}` shows the topic's state)"
+        )
+    leaders = f"check that every partition of {topic} has a leader on both clusters"
+    return StateLoss.again(why, f"{leaders}, and mmtool's rights on the topic; then {AGAIN}")
 
 
-def mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:
-    """How to mirror the topic again; where MM2 made the copy, mmtool has no state to delete.
+def mirror_again(known: PartitionFacts, flow: FlowSettings, why: str) -> StateLoss:
+    """The loss of a topic that has to be mirrored again; where MM2 made the copy, mmtool has no state to delete.
 
     The copy is deleted before: the flow would append to it, and the application would read each record twice. Where
     the reverse flow mirrors the topic as well, the copy may hold records that only the target has, and that are not
@@ -212,8 +208,8 @@ def mirror_again(known: PartitionFacts, flow: FlowSettings) -> str:
     """
     again = f"mirror {known.source.topic} again: {steps_to_mirror_again(known, flow)}"
     if flow.keeps_names and flow.way_back is not None:
-        return f"if the application has never run on {flow.target.alias}, {again}"
-    return again
+        return StateLoss(why, again, condition=f"the application has never run on {flow.target.alias}")
+    return StateLoss(why, again)
 
 
 def steps_to_mirror_again(known: PartitionFacts, flow: FlowSettings, *, deletes: bool = True) -> str:

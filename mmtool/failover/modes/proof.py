@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import RefusedError
@@ -12,7 +13,6 @@ from mmtool.plan.failover.boundaries import boundaries
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import MOST_PROVEN
 from mmtool.plan.groups.applications import end_loss, or_without_state
-from mmtool.plan.words import AGAIN
 from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ def _state_loss(
     assert reason is not None, "a blocking verdict"
     known, names = partitions.get(verdict.source), names_of(flow)
     if known is None:  # the topic was recreated on the source with fewer partitions
-        return end_loss(reason, names, AGAIN)
-    return copy_loss(known, flow) or end_loss(reason, names, mirror_again(known, flow))
+        return end_loss(reason, names, None)
+    return copy_loss(known, flow) or end_loss(reason, names, partial(mirror_again, known, flow))
 
 
 def _parts(boundary: Boundary, record: Mirrored) -> tuple[LogPart, LogPart]:

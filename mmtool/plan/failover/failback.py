@@ -196,7 +196,7 @@ def _with_diverged(state: AppState, facts: HomeFacts, names: Names) -> AppState:
             f"{counted(records, 'record')} of it on {names.source} never reached {names.target} and would mix with the"
             f" state from {names.target}"
         )
-        return replace(topic, lost=StateLoss(never, remedy=""))
+        return replace(topic, lost=StateLoss(never, do=""))
 
     return replace(state, topics=tuple(map(judged, state.topics)))
 

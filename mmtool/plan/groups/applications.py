@@ -19,7 +19,8 @@ from mmtool.translation.answers import Reason
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
+    from typing import Self
 
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.words import Names
@@ -79,14 +80,33 @@ class StateLoss(NamedTuple):
 
     Attributes:
         why: The reason, for a message.
-        remedy: What brings the state there, with ``{group}`` for the application's group; empty where nothing does.
+        do: What brings the state there, with ``{group}`` for the application's group; empty where nothing does.
+        condition: What must be true for that; empty where nothing must.
+        source: The cluster that must answer for it; empty where that is no question.
+        repeats: A repetition of the command shows whether the state is lost at all.
     """
 
     why: str
-    remedy: str = (
+    do: str = (
         "mirror {group}-.*-(changelog|repartition|topic) and the application's input topics with"
         " IdentityReplicationPolicy, and let `topics` match them"
     )
+    condition: str = ""
+    source: str = ""
+    repeats: bool = False
+
+    @property
+    def remedy(self) -> str:
+        """What to do, behind its conditions."""
+        if not self.source:
+            return f"if {self.condition}, {self.do}" if self.condition else self.do
+        also = f" and {self.condition}" if self.condition else ""
+        return f"as long as {self.source} answers{also}, {self.do}"
+
+    @classmethod
+    def again(cls, why: str, do: str = AGAIN) -> Self:
+        """A loss that a repetition of the command may not find any more."""
+        return cls(why, do, repeats=True)
 
 
 _AT_ITS_END = {
@@ -99,16 +119,18 @@ _CHANGED = "the stored offset runs of {source}->{target} for this partition chan
 _FROM_A_NEW_COPY = {Reason.AMBIGUOUS, Reason.NOT_MIRRORED}
 
 
-def end_loss(reason: Reason, names: Names, mirror_again: str) -> StateLoss:
+def end_loss(reason: Reason, names: Names, mirror_again: Callable[[str], StateLoss] | None) -> StateLoss:
     """Why the last record of a state topic is not on the target, where the target still has all that was copied.
 
     Args:
         reason: Why the topic's end offset has no translation: no group committed it, so its sentence says too much.
         names: The aliases of the flow that mirrors the topic.
-        mirror_again: How to mirror the topic again.
+        mirror_again: Makes the loss of a topic that has to be mirrored again; None where there is no such topic.
     """
     why = _AT_ITS_END.get(reason, _CHANGED).format(source=names.source, target=names.target)
-    return StateLoss(why, mirror_again if reason in _FROM_A_NEW_COPY else AGAIN)
+    if mirror_again is not None and reason in _FROM_A_NEW_COPY:
+        return mirror_again(why)
+    return StateLoss.again(why)
 
 
 @dataclass(frozen=True, slots=True)

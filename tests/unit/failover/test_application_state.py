@@ -14,7 +14,7 @@ from kit.there_and_back import ThereAndBack
 from mmtool.failover.modes import drill, failback, planned_mode
 from mmtool.failover.operation.records import recorded
 from mmtool.kafka.ports import Bounds
-from mmtool.plan.groups.applications import end_loss, internal_topics
+from mmtool.plan.groups.applications import StateLoss, end_loss, internal_topics
 from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.words import Names
@@ -165,7 +165,7 @@ def test_state_whose_copy_is_lost_after_the_rehearsal_is_refused_before_anything
 
 @pytest.mark.parametrize("reason", Reason)
 def test_every_refusal_of_a_state_topics_end_speaks_of_state_and_not_of_commits(reason):
-    loss = end_loss(reason, Names("east", "west"), "MIRROR IT AGAIN")
+    loss = end_loss(reason, Names("east", "west"), StateLoss)
     assert "commit" not in loss.why
     assert loss.remedy
 
