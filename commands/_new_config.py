@@ -74,7 +74,7 @@ class CheckedFile:
     def result(self, output: OutputFormat) -> Result:
         """The table says it all on stdout; a document has its warnings and errors where scripts look for them."""
         rows: list[FindingRow] = [
-            {"severity": f.severity, "line": f.line, "key": f.key, "message": f.text, "file": str(f.path)}
+            {"severity": f.severity, "line": f.line, "key": f.key, "message": f.message, "file": str(f.path)}
             for f in self.findings
         ]
         errors = () if self.refusal is None else (self.refusal,)
@@ -247,7 +247,7 @@ def _check(file: NewFile, draft: Draft) -> CheckedFile:
     wrong = [f for f in checked.errors if f.key not in draft.outside_keys]
     if wrong:
         raise UsageError(
-            Lines.of(f"`{f.key}`{f.message}" if f.key else f.message for f in wrong),
+            Lines.of(f"`{f.key}`{f.joint}{f.message}" if f.key else f.message for f in wrong),
             remedy="correct the options or answers; nothing was written",
         )
     if checked.refusal is not None:
@@ -417,4 +417,4 @@ def _findings(checked: CheckedFile) -> Iterator[ImportRow]:
     for finding in checked.findings:
         place = (finding.path, finding.line, finding.key)
         path = ":".join(str(part) for part in place if part is not None)
-        yield ImportRow(kind=finding.severity, path=path, message=finding.text)
+        yield ImportRow(kind=finding.severity, path=path, message=finding.message)

@@ -142,7 +142,7 @@ class _Adviser:
             (_WITHOUT_ROLE, self.without_role),
         ):
             if keys:
-                self.report.note(f"{reason}: {', '.join(keys)}", misplaced=reason is _WITHOUT_ROLE)
+                self.report.note(f"{reason}: {', '.join(keys)}", misplaced=reason is _WITHOUT_ROLE, keys=keys)
 
     def _note_client_key(self, entry: Entry, readings: list[tuple[str, str, str]]) -> None:
         for scope, name, _ in readings:

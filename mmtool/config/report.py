@@ -11,7 +11,7 @@ from mmtool.events import Event, Notice
 from mmtool.plain_text import Lines, marks_secret, printable, shell_word
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from mmtool.config.properties import Entry
@@ -29,7 +29,9 @@ class Finding:
         path: The file.
         line: 1-based; None for the file as a whole.
         key: As written; None for the file as a whole.
-        message: What is wrong and what is expected; never a secret.
+        message: What is wrong and what is expected, without the key; never a secret.
+        joint: What stands between the key and the message.
+        listed: Keys that a finding about the whole file lists.
         usual: Every file of MirrorMaker 2's has such keys: reported only by commands that check the file.
         fails_check: A warning that ``config check`` counts as an error; other commands run, as the cluster may be about
             to be left.
@@ -46,11 +48,8 @@ class Finding:
     fails_check: bool = False
     adjusts: bool = False
     misplaced: bool = False
-
-    @property
-    def text(self) -> str:
-        """The message without the key."""
-        return self.message.removeprefix(": ").removeprefix(" ")
+    joint: Literal[": ", " "] = ": "
+    listed: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -59,8 +58,8 @@ class Finding:
         if self.key is None:
             return f"{place}: {self.message}"
         # a name of a secret and a colon: the redaction of stderr would take the sentence's first word for the secret
-        quoted = self.message.startswith(": ") and marks_secret(self.key)
-        return f"{place}: `{self.key}`{self.message}" if quoted else f"{place}: {self.key}{self.message}"
+        quoted = self.joint == ": " and marks_secret(self.key)
+        return f"{place}: {f'`{self.key}`' if quoted else self.key}{self.joint}{self.message}"
 
     @property
     def notice(self) -> Notice:
@@ -136,14 +135,15 @@ class Report:
         others use `refused`.
         """
         if not entry.has_placeholder:
-            problem = f" = {entry.raw}: expected" if entry.raw.strip() else " has no value: expected"
+            problem = f"= {entry.raw}: expected" if entry.raw.strip() else "has no value: expected"
+            self._add("error", entry, f"{problem} {expectation}", joint=" ")
         else:
-            problem = f": {entry.raw} {'' if entry.value.strip() else 'is empty; it '}must hold"
-        self._add("error", entry, f"{problem} {expectation}")
+            problem = f"{entry.raw} {'' if entry.value.strip() else 'is empty; it '}must hold"
+            self._add("error", entry, f"{problem} {expectation}")
 
     def refused(self, entry: Entry, sentence: str) -> None:
         """Report a key that cannot be honoured; its value is not quoted."""
-        self._add("error", entry, f": {sentence}")
+        self._add("error", entry, sentence)
 
     def unusable(self, entry: Entry, sentence: str) -> None:
         """Report a value that is invalid as a whole; nothing else is reported about its key."""
@@ -156,19 +156,17 @@ class Report:
 
     def warn(self, entry: Entry, sentence: str, *, misplaced: bool = False) -> None:
         """Report a warning about a key; ``misplaced`` as in `Finding`."""
-        self._add("warning", entry, f": {sentence}", misplaced=misplaced)
+        self._add("warning", entry, sentence, misplaced=misplaced)
 
     def adjusted(self, entry: Entry, sentence: str) -> None:
         """Report a warning that another value than the file's is used."""
         if not self.is_settled(entry):
-            said = printable(f": {sentence}")
+            said = printable(sentence)
             self._put(Finding("warning", self.path, entry.line, entry.key, said, adjusts=True))
 
     def alarm(self, entry: Entry, sentence: str) -> None:
         """Report a warning that ``config check`` counts as an error."""
-        self._put(
-            Finding("warning", self.path, entry.line, entry.key, printable(f": {sentence}"), fails_check=True)
-        )
+        self._put(Finding("warning", self.path, entry.line, entry.key, printable(sentence), fails_check=True))
 
     def warn_only(self, entry: Entry, sentence: str) -> None:
         """Report a warning after which nothing else is reported about the key."""
@@ -179,9 +177,14 @@ class Report:
         """Whether nothing more is to be reported about a key."""
         return entry.key in self._store.settled
 
-    def note(self, sentence: str, *, usual: bool = False, misplaced: bool = False) -> None:
-        """Report a warning about the whole file."""
-        self._put(Finding("warning", self.path, None, None, sentence, usual, misplaced=misplaced))
+    def note(
+        self, sentence: str, *, usual: bool = False, misplaced: bool = False, keys: Iterable[str] = ()
+    ) -> None:
+        """Report a warning about the whole file, which may list keys."""
+        listed = tuple(keys)
+        self._put(
+            Finding("warning", self.path, None, None, sentence, usual, misplaced=misplaced, listed=listed)
+        )
 
     def faults(self, parts: Collection[Part]) -> tuple[str, ...]:
         """The errors that concern one of these parts, as sentences."""
@@ -216,12 +219,12 @@ class Report:
         entry: Entry,
         message: str,
         *,
+        joint: Literal[": ", " "] = ": ",
         misplaced: bool = False,
     ) -> None:
         if not self.is_settled(entry):
-            self._put(
-                Finding(severity, self.path, entry.line, entry.key, printable(message), misplaced=misplaced)
-            )
+            about = (severity, self.path, entry.line, entry.key, printable(message))
+            self._put(Finding(*about, misplaced=misplaced, joint=joint))
 
     def _put(self, finding: Finding) -> None:
         found = self._store.found

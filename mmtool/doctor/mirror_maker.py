@@ -479,10 +479,8 @@ def concerns(found: FileFinding, settings: FlowSettings, aliases: tuple[str, ...
         aliases: The aliases of the file's clusters.
     """
     own = {settings.source.alias, settings.target.alias}
-    if found.key is None:
-        return any(f"{alias}." in found.message for alias in own)
-    part = part_of_key(found.key, aliases)
-    return part is None or set(part) <= own
+    parts = [part_of_key(key, aliases) for key in (found.listed if found.key is None else (found.key,))]
+    return any(part is None or set(part) <= own for part in parts)
 
 
 def judge_scope(settings: FlowSettings, found: FileFinding) -> Finding:
@@ -492,6 +490,6 @@ def judge_scope(settings: FlowSettings, found: FileFinding) -> Finding:
         Check.MM2_SCOPE,
         "",
         settings.name,
-        f"{key}{found.text}",
+        f"{key}{found.message}",
         "move the key to a scope where it is read, or remove it; `mmtool config check -c FILE` lists such lines",
     )
