@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.config.credentials import MskLogin, OAuthLogin, PasswordLogin
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.kafka.admin.details import Stage
+from mmtool.kafka.admin.details import CertificateFault, Stage
 from mmtool.kafka.errors import UNPROVEN, remedy_of
 from mmtool.keystores.certificates import CHECK_CLOCKS
 from mmtool.plan.words import are, counted, few
@@ -375,13 +375,13 @@ def _refused(alias: str, answers: Iterable[ListenerAnswer], known: set[str]) -> 
 def _refusal_remedy(one: ListenerAnswer) -> str:
     host = one.address.rpartition(":")[0]
     store = f"{one.entrance.name}.ssl.truststore.location"
-    if "expired" in one.reason:
+    if one.fault is CertificateFault.EXPIRED:
         return (
             f"{_RENEW_THEIRS}; if the CA's own certificate has expired, import the current one into {store}"
         )
-    if "not yet valid" in one.reason:
+    if one.fault is CertificateFault.NOT_YET_VALID:
         return CHECK_CLOCKS
-    if "ostname" in one.reason or "IP address" in one.reason:
+    if one.fault is CertificateFault.OTHER_HOST:
         where = (
             f"{one.entrance.name}.bootstrap.servers"
             if one.broker is None

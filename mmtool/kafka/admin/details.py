@@ -32,6 +32,14 @@ class Stage(StrEnum):
     PROOF = "proof"
 
 
+class CertificateFault(StrEnum):
+    """Why a broker's certificate is not accepted, as far as the remedies differ."""
+
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not yet valid"
+    OTHER_HOST = "other host"
+
+
 class Entrance(NamedTuple):
     """A list of bootstrap servers in the properties file: some clients of mmtool have one of their own.
 
@@ -56,6 +64,7 @@ class ListenerAnswer:
         reason: Why, in words.
         certificate: The broker's own, DER; None without TLS, or where none was shown.
         apis: The APIs that it supports, where it answered.
+        fault: Of a certificate that is not accepted; None for any other reason.
     """
 
     entrance: Entrance
@@ -65,6 +74,7 @@ class ListenerAnswer:
     reason: str = ""
     certificate: bytes | None = field(default=None, repr=False)
     apis: SpokenApis | None = None
+    fault: CertificateFault | None = None
 
 
 class Replicas(NamedTuple):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
+from mmtool.kafka.admin.details import CertificateFault, Entrance, ListenerAnswer, Stage
 from mmtool.kafka.clients import CLIENT_ID, tls_context, wire_options
 from mmtool.kafka.wire.api_versions import api_versions_frame, read_api_versions
 from mmtool.kafka.wire.codec import UnreadableResponseError, int32
@@ -48,6 +48,13 @@ _ALERTS = {
     "HANDSHAKE_FAILURE": "the broker refuses the TLS handshake; it may require a client certificate",
 }
 """OpenSSL's name of a broker's TLS alert, and the sentence that mmtool reports for it."""
+_FAULTS = {
+    9: CertificateFault.NOT_YET_VALID,
+    10: CertificateFault.EXPIRED,
+    62: CertificateFault.OTHER_HOST,
+    64: CertificateFault.OTHER_HOST,
+}
+"""By OpenSSL's code: X509_V_ERR_CERT_NOT_YET_VALID, _CERT_HAS_EXPIRED, _HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH."""
 _NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 _CLOSED = ("UNEXPECTED_EOF",)
 _ROLES: tuple[Role, ...] = ("admin", "consumer", "producer")
@@ -56,10 +63,11 @@ _ROLES: tuple[Role, ...] = ("admin", "consumer", "producer")
 class _FailedError(Exception):
     """A listener let us come so far."""
 
-    def __init__(self, stage: Stage, reason: str) -> None:
+    def __init__(self, stage: Stage, reason: str, fault: CertificateFault | None = None) -> None:
         super().__init__(reason)
         self.stage = stage
         self.reason = reason
+        self.fault = fault
 
 
 def entrances(settings: ClusterSettings) -> list[Entrance]:
@@ -96,7 +104,8 @@ class ListenerTrial:
             certificate, apis = await self._first_answer(host, int(port))
         except _FailedError as failure:
             shown = await self._shown_certificate(host, int(port)) if failure.stage is Stage.TLS else None
-            return replace(answer, failed=failure.stage, reason=failure.reason, certificate=shown)
+            answer = replace(answer, failed=failure.stage, reason=failure.reason, certificate=shown)
+            return replace(answer, fault=failure.fault)
         answer = replace(answer, certificate=certificate, apis=apis)
         try:
             await self._log_in(host, int(port))
@@ -255,7 +264,7 @@ async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, 
 
 def _tls_failure(error: OSError) -> _FailedError:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _FailedError(Stage.TLS, error.verify_message)
+        return _FailedError(Stage.TLS, error.verify_message, _FAULTS.get(error.verify_code))
     word = str(getattr(error, "reason", None) or error)
     alert = next((said for name, said in _ALERTS.items() if name in word), "")
     if alert:

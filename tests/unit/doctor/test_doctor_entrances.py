@@ -17,7 +17,7 @@ from mmtool.doctor.entrances import (
     judge_versions,
     release_of,
 )
-from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
+from mmtool.kafka.admin.details import CertificateFault, Entrance, ListenerAnswer, Stage
 from mmtool.kafka.admin.listeners import entrances
 from mmtool.kafka.wire.api_versions import SpokenApis
 
@@ -30,9 +30,19 @@ OPEN = Entrance("A", ("one:9092", "two:9092"), Security())
 WITH_LOGIN = Entrance("A", ("one:9092",), LOGIN)
 
 
-def answer(address="one:9092", broker=None, failed=None, reason="why", entrance=OPEN, apis=None, shown=None):
+def answer(
+    address="one:9092",
+    broker=None,
+    failed=None,
+    reason="why",
+    entrance=OPEN,
+    apis=None,
+    shown=None,
+    *,
+    fault=None,
+):
     said = reason if failed else ""
-    return ListenerAnswer(entrance, address, broker, failed, said, shown, apis)
+    return ListenerAnswer(entrance, address, broker, failed, said, shown, apis, fault)
 
 
 def spoken(level=0, **versions):
@@ -128,7 +138,9 @@ def test_a_refused_login_is_no_dead_listener():
 def test_a_cluster_that_lets_nobody_in_is_away_and_says_how_and_what_to_do(
     failed, entrance, shown, reason, said, remedy
 ):
-    error = away_error("A", [answer(failed=failed, entrance=entrance, shown=shown, reason=reason)])
+    fault = CertificateFault.EXPIRED if reason == "certificate has expired" else None
+    refused = answer(failed=failed, entrance=entrance, shown=shown, reason=reason, fault=fault)
+    error = away_error("A", [refused])
     assert said in error.message
     assert error.remedy.startswith(remedy)
 
@@ -198,9 +210,7 @@ def test_a_certificate_of_tomorrow_is_a_problem():
 
 
 def test_a_certificate_for_another_host_is_a_problem_that_names_the_host_and_both_ways_out():
-    refused = answer(
-        "kafka.example:9093", 1, Stage.TLS, "Hostname mismatch, certificate is not valid", shown=b"der"
-    )
+    refused = answer("kafka.example:9093", 1, Stage.TLS, shown=b"der", fault=CertificateFault.OTHER_HOST)
     (finding,) = judge_certificates("A", [certificate(300)], [refused], NOW)
     assert (finding.severity, finding.subject) == ("problem", "kafka.example:9093")
     assert "subject alternative name" in finding.remedy
@@ -209,7 +219,7 @@ def test_a_certificate_for_another_host_is_a_problem_that_names_the_host_and_bot
 
 def test_an_expired_broker_certificate_has_one_row():
     shown = ShownCertificate("c", "b:9093", NOW - timedelta(days=9), NOW - timedelta(days=1), is_theirs=True)
-    refused = answer("b:9093", 1, Stage.TLS, "certificate has expired", shown=b"der")
+    refused = answer("b:9093", 1, Stage.TLS, shown=b"der", fault=CertificateFault.EXPIRED)
     assert rows(judge_certificates("A", [shown], [refused], NOW)) == [("problem", "b:9093")]
 
 
