@@ -299,8 +299,8 @@ def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
     here, there = retention_of(pair.source), retention_of(pair.target)
     if "delete" not in cleanup_policies(pair.target):
         return
-    shorter = [
-        f"{name} = {_kept(name, mine)} ({pair.source_alias}: {_kept(name, theirs)})"
+    shorter = {
+        name: f"{name} = {_kept(name, mine)} ({pair.source_alias}: {_kept(name, theirs)})"
         for name, theirs, mine in (
             ("retention.ms", here.ms, there.ms),
             ("retention.bytes", here.bytes, there.bytes),
@@ -308,15 +308,15 @@ def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
         if mine is not None
         and (theirs is None or mine < theirs)
         and "delete" in cleanup_policies(pair.source)
-    ]
+    }
     if shorter:
         yield warning(
             Check.RETENTION,
             pair.target_alias,
             pair.mirror,
-            f"{pair.mirror} on {pair.target_alias} keeps less than its source topic: {'; '.join(shorter)};"
+            f"{pair.mirror} on {pair.target_alias} keeps less than its source topic: {'; '.join(shorter.values())};"
             " after a failover, the mirror may lack records that a lagging group has not read yet",
-            _lengthen(pair, [one.partition(" ")[0] for one in shorter]),
+            _lengthen(pair, shorter),
         )
 
 

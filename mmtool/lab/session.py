@@ -235,5 +235,5 @@ def _wait_for_start(directory: StateDirectory, supervisor: subprocess.Popen[byte
     if state.error:
         usage = supervisor.wait(STOP_SECONDS) == UsageError.exit_code
         kind = UsageError if usage else MmtoolError
-        raise kind(Lines.of(state.error.split("\n")), remedy=state.remedy, code="broker")
+        raise kind(Lines.of(state.error.splitlines()), remedy=state.remedy, code="broker")
     return state

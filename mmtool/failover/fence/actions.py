@@ -41,6 +41,10 @@ _NOT_MADE = {
 _OTHERWISE = "read the logs of the brokers of {alias}, which have the cause"
 
 
+class AclsLeftError(PartlyAppliedError):
+    """ACLs of an operation could not be removed; the remedy names the commands that end the operation."""
+
+
 @dataclass(frozen=True, slots=True)
 class AclUse:
     """How messages name some ACLs.
@@ -141,9 +145,9 @@ class AclChange:
             " operation created, remove that ACL",
         )
 
-    def _left(self, left: Mapping[Binding, object], what: str) -> PartlyAppliedError:
+    def _left(self, left: Mapping[Binding, object], what: str) -> AclsLeftError:
         first, problem = next(iter(left.items()))
-        return PartlyAppliedError(
+        return AclsLeftError(
             f"{what} could not be removed on {self.port.alias}: {few(list(left))} may still exist ({problem})",
             remedy=f"{self.use.again}; an administrator can also remove the ACLs, the first with:"
             f" `{acl_command(first, self.port.servers)}`",

@@ -18,6 +18,7 @@ from mmtool.errors import (
     StoppedError,
     UnreachableError,
 )
+from mmtool.failover.fence.actions import AclsLeftError
 from mmtool.failover.operation.states import (
     START,
     Event,
@@ -318,7 +319,7 @@ def _half_done(operation: Operation, step: Step, error: MmtoolError) -> MmtoolEr
     )
     return PartlyAppliedError(
         f"{why.message}; and step {step.name} could not be undone: {error.message}",
-        remedy=error.remedy if "`mmtool failover " in error.remedy else then(todo, ways),
+        remedy=error.remedy if isinstance(error, AclsLeftError) else then(todo, ways),
         code=error.code,
     )
 
