@@ -112,7 +112,7 @@ def flow_of(saved: SavedPlan | None, where: options.ChosenFlow) -> FlowSettings:
     """
     if saved is None:
         return one_flow(where)
-    names = saved.names
+    names = saved.plan.names
     if where.source not in (None, names.source) or where.target not in (None, names.target):
         raise UsageError(
             f"the plan is for {names.flow}, and -s or -t names another cluster", remedy="leave out -s and -t"

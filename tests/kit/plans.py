@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from mmtool.plan.failover.choices import TO_FILE, Diverged, ToTopic
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.risks import Guard, Loss, Risk
-from mmtool.plan.failover.steps import Mode, steps_of
+from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen
@@ -103,16 +103,13 @@ def saved_plans(draw: st.DrawFn) -> SavedPlan:
     several: list[Diverged] = [TO_FILE, ToTopic("salvage")]
     kinds = several if mode is Mode.FAILBACK else [TO_FILE]
     diverged = draw(st.sampled_from(kinds))
-    steps = steps_of(mode, names, groups, diverged=diverged)
     plan = FailoverPlan(
-        draw(_NAMES), mode, names.flow, groups, steps, guards, risks, released, diverged=diverged
-    )
+        draw(_NAMES), mode, names, groups, (), guards, risks, released, diverged=diverged
+    ).with_steps()
     origin = Origin(draw(_NAMES), draw(st.integers(0, 10**14)), draw(_NAMES))
     options = draw(st.dictionaries(_NAMES.filter("diverged".__ne__), _NAMES, max_size=2))
     options |= {} if diverged == TO_FILE else {"diverged": diverged.words}
-    return SavedPlan(
-        plan, names, draw(fingerprints), origin, options, tuple(draw(st.lists(_NAMES, max_size=2)))
-    )
+    return SavedPlan(plan, draw(fingerprints), origin, options, tuple(draw(st.lists(_NAMES, max_size=2))))
 
 
 @st.composite

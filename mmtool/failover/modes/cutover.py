@@ -15,7 +15,7 @@ from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.plan.failover.failover_plan import blocking_guards
 from mmtool.plan.failover.risks import Guard
-from mmtool.plan.failover.steps import Mode, continued, is_promotion
+from mmtool.plan.failover.steps import Mode, continued
 from mmtool.plan.groups.facts import ABSENT
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.words import ID_PLACEHOLDER
@@ -233,7 +233,7 @@ class Cutover:
     def of(cls, context: OperationContext, plan: FailoverPlan) -> Cutover:
         """A cutover of a plan's groups, whose offsets are not translated yet."""
         groups = tuple(group.group for group in plan.groups)
-        return cls(context, plan.mode, groups, promotes=is_promotion(plan.mode, plan.fence))
+        return cls(context, plan.mode, groups, promotes=plan.promotes)
 
     def __post_init__(self) -> None:
         self.began = self.context.clock.seconds()

@@ -162,7 +162,7 @@ def _warnings(now: TargetNow, plan: FailoverPlan, state: AppState, names: Names)
     yield from state_warnings(state, names.target)
     yield from (lag.sentence(names) for lag in plan.lags)
     yield from plan.promotion.warned
-    yield from told_before(plan, names, now.facts)
+    yield from told_before(plan, now.facts)
     yield from _transactions(now, names)
 
 
@@ -253,7 +253,7 @@ class EmergencySteps:
         refuse(plan.guards)
         costs = costs_of(plan)
         if costs.lost.is_possible and not rehearsal.accepts_loss:
-            lost = loss_told(plan, costs, rehearsal.names, facts)
+            lost = loss_told(plan, costs, facts)
             raise rehearsal.loss_refused(f"{lost}; no offset was committed")
         self.cutover.plans, self.cutover.risks = plan.groups, plan.risks
         self.cutover.figures = replace(

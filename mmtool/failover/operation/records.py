@@ -269,7 +269,7 @@ def _begun(entry: Entry) -> Recorded:
     plan = FailoverPlan(
         entry.operation_id,
         Mode(body["mode"]),
-        names.flow,
+        names,
         (),
         steps,
         released=released,

@@ -77,9 +77,7 @@ def saved_of(rehearsal: SavableRehearsal, options: Mapping[str, str]) -> SavedPl
         options: The command's options other than the groups, by name.
     """
     origin = Origin(operator(), int(time.time() * 1000), __version__)
-    return SavedPlan(
-        rehearsal.plan, rehearsal.names, rehearsal.seen, origin, dict(options), rehearsal.warnings
-    )
+    return SavedPlan(rehearsal.plan, rehearsal.seen, origin, dict(options), rehearsal.warnings)
 
 
 def save(path: Path, saved: SavedPlan) -> None:
@@ -146,9 +144,9 @@ def check_clusters(saved: SavedPlan, there: ClusterPort, here: ClusterPort | Non
         StalePlanError: A cluster's id is not the one in the plan.
         UnreachableError, NotAuthorisedError: A cluster does not answer.
     """
-    found = another_cluster(saved.way.target, saved.seen["there"]["cluster_id"], there.probe())
+    found = another_cluster(saved.plan.way.target, saved.seen["there"]["cluster_id"], there.probe())
     if here is not None:
-        found += another_cluster(saved.way.source, saved.seen["here"]["cluster_id"], here.probe())
+        found += another_cluster(saved.plan.way.source, saved.seen["here"]["cluster_id"], here.probe())
     refuse_stale(saved.plan.operation_id, found, _OTHER_CLUSTER)
 
 

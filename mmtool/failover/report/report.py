@@ -279,15 +279,16 @@ def _loss(loss: Loss) -> LossRow:
 
 
 def _undo(plan: FailoverPlan, operation_id: str = ID_PLACEHOLDER) -> str:
-    source, target = plan.flow.split("->")
-    where = source if plan.mode is Mode.FAILBACK else target
+    where = plan.way.target
     back = (
         f"as long as no consumer of the groups has started on {where}, `mmtool failover rollback {operation_id} -c FILE"
         f" --execute` restores their previous offsets on {where}"
     )
     if plan.mode is Mode.PLANNED:
         lifts = " and lifts the fence" if plan.fence.asked_for else ""
-        return f"{back}{lifts}; then start the consumers on {source}: their commits there are unchanged"
+        return (
+            f"{back}{lifts}; then start the consumers on {plan.way.source}: their commits there are unchanged"
+        )
     if plan.mode is Mode.FAILBACK:
         return f"{back}; it removes no diverged record that the failback has written"
     if plan.mode is Mode.DRILL:

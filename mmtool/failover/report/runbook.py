@@ -14,8 +14,6 @@ from mmtool.plan.failover.steps import (
     Column,
     Mode,
     StepName,
-    case_of,
-    moved_topics,
     text_of,
     topics_of,
 )
@@ -57,7 +55,7 @@ class Runbook:
 
     @property
     def hands(self) -> Hands:
-        return Hands(self.saved.plan, self.saved.names, self.source, self.target)
+        return Hands(self.saved.plan, self.source, self.target)
 
     @property
     def is_kept(self) -> bool:
@@ -79,7 +77,7 @@ class Runbook:
 
     def of_flow(self, *arguments: str, topics: Iterable[str] = (), more: Iterable[str] = ()) -> str:
         """A command line for the flow, or for some of its topics."""
-        names = self.saved.names
+        names = self.saved.plan.names
         named = [word for topic in topics for word in ("--topic", topic)]
         return self.command(*arguments, "-s", names.source, "-t", names.target, *named, *more)
 
@@ -114,7 +112,7 @@ def _facts(runbook: Runbook) -> Iterator[tuple[str, str]]:
     if runbook.is_kept:
         yield "operation", code(plan.operation_id)
     yield "groups", _named(saved.groups)
-    yield f"topics, as {prose(saved.names.source)} names them", _named(topics_of(plan.groups))
+    yield f"topics, as {prose(plan.names.source)} names them", _named(topics_of(plan.groups))
     here, there = (runbook.hands.here, saved.seen["here"]), (runbook.hands.there, saved.seen["there"])
     for name, (place, side) in (("from", here), ("to", there)):
         cluster = "unknown" if side["cluster_id"] is None else code(side["cluster_id"])
@@ -184,8 +182,7 @@ def _answer(verdict: Verdict, mode: Mode) -> tuple[str, str]:
 def _step(step: Step, runbook: Runbook) -> dict[str, Any]:
     """A step with its texts, and its commands by hand."""
     plan = runbook.saved.plan
-    topics = moved_topics(plan.mode, plan.groups, plan.held, plan.state)
-    case = case_of(plan.mode, plan.fence, plan.diverged, topics, plan.released)
+    topics = plan.topics
     if step.name is StepName.RELEASE and plan.released:
         topics = plan.released
     fields = _fields(runbook, step.name, topics)
@@ -193,7 +190,7 @@ def _step(step: Step, runbook: Runbook) -> dict[str, Any]:
         "name": step.name,
         "sentence": step.sentence,
         "is_point_of_no_return": step.name is POINT_OF_NO_RETURN,
-        **{column: text_of(step.name, column, case, fields) for column in _COLUMNS},
+        **{column: text_of(step.name, column, plan.case, fields) for column in _COLUMNS},
         "commands": runbook.hands.commands(step.name),
     }
 
@@ -203,7 +200,7 @@ _COLUMNS: tuple[Column, ...] = ("done", "stop", "undo", "by_hand")
 
 def _fields(runbook: Runbook, step: StepName, topics: Sequence[str]) -> dict[str, str]:
     """The values of the fields of a step's texts; those after ``operation`` are commands."""
-    flow = runbook.saved.names
+    flow = runbook.saved.plan.names
     is_back = step is StepName.DRAIN_BACK
     return {
         "here": runbook.hands.here.alias,

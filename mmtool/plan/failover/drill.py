@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.failover_plan import FailoverPlan, blocking_guards, name_guards, state_guards
-from mmtool.plan.failover.steps import Mode, steps_of
+from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.words import counted, few, joined
@@ -49,17 +49,15 @@ def plan_drill(
         *state_guards(state, names.target),
         *blocking_guards(found, after_drain=False),
     )
-    steps = steps_of(Mode.DRILL, names, found, state=state.moved)
     return FailoverPlan(
         operation_id,
         Mode.DRILL,
-        names.flow,
+        names,
         found,
-        steps,
-        guards,
+        guards=guards,
         state=state.moved,
         without_state=state.without,
-    )
+    ).with_steps()
 
 
 _WORST = 3

@@ -24,7 +24,7 @@ from mmtool.plan.failover.failover_plan import (
     state_guards,
 )
 from mmtool.plan.failover.risks import Guard, Loss, Risk, total_loss
-from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
+from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.commit_rates import expected_reread
 from mmtool.plan.groups.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_groups
@@ -93,19 +93,17 @@ def plan_emergency(
         if verdict.source is not None and verdict.source in facts.partitions
         if verdict.refusal is not Reason.STATE_NOT_MIRRORED  # it is no record that a group reads
     }
-    steps = steps_of(Mode.EMERGENCY, names, found, state=state.moved)
     return FailoverPlan(
         operation_id,
         Mode.EMERGENCY,
-        names.flow,
+        names,
         found,
-        with_acl_step(steps, Mode.EMERGENCY, names, promotion),
-        guards,
-        risks,
+        guards=guards,
+        risks=risks,
         state=state.moved,
         without_state=state.without,
         promotion=promotion,
-    )
+    ).with_steps()
 
 
 def _never_ran(facts: EmergencyFacts, names: Names) -> tuple[Guard, ...]:
@@ -243,9 +241,9 @@ def total_expected(risks: Iterable[Risk]) -> int | Unknown:
     return sum(known) if len(known) == len(expected) else UNKNOWN
 
 
-def told_before(plan: FailoverPlan, names: Names, facts: EmergencyFacts) -> Iterable[str]:
+def told_before(plan: FailoverPlan, facts: EmergencyFacts) -> Iterable[str]:
     """Yield the plan's costs as sentences, for the operator who confirms."""
-    costs = costs_of(plan)
+    costs, names = costs_of(plan), plan.names
     left = {v.source for of in plan.groups for v in of.verdicts if v.refusal is Reason.SOURCE_UNREACHABLE}
     if left:
         yield (
@@ -253,7 +251,7 @@ def told_before(plan: FailoverPlan, names: Names, facts: EmergencyFacts) -> Iter
             " of one or more groups, so mmtool commits no offset for these groups there; to commit one where a group"
             f" has no commit on {names.target} either, add --unknown earliest or --unknown latest"
         )
-    if told := loss_told(plan, costs, names, facts):
+    if told := loss_told(plan, costs, facts):
         yield told
     if costs.oldest_seconds is not UNKNOWN:
         yield f"checkpoints are up to {duration(costs.oldest_seconds)} old: {_read_again(costs, names)}"
@@ -265,9 +263,9 @@ def told_before(plan: FailoverPlan, names: Names, facts: EmergencyFacts) -> Iter
         )
 
 
-def loss_told(plan: FailoverPlan, costs: Costs, names: Names, facts: EmergencyFacts) -> str:
+def loss_told(plan: FailoverPlan, costs: Costs, facts: EmergencyFacts) -> str:
     """The plan's loss of records as a sentence, with its ``costs``; empty for a plan that loses none."""
-    at, lost = few(costs.partitions_at_risk), costs.lost.most
+    at, lost, names = few(costs.partitions_at_risk), costs.lost.most, plan.names
     if lost is UNKNOWN:
         least = f", at least {costs.lost.least:,}" if costs.lost.least else ""
         return f"the number of lost records is unknown{least}: {_cause(names, facts)}; records may be lost in {at}"

@@ -21,7 +21,7 @@ from mmtool.plan.failover.failover_plan import (
     state_guards,
 )
 from mmtool.plan.failover.risks import Guard
-from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
+from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.applications import NO_STATE, StateLoss, with_lost_state
 from mmtool.plan.groups.offsets import (
     Direction,
@@ -141,29 +141,19 @@ def plan_failback(
         *state_guards(state, names.source),
         *blocking_guards(found, after_drain=False),
     )
-    steps = steps_of(
-        Mode.FAILBACK,
-        names,
-        found,
-        facts.topics,
-        diverged=diverged,
-        state=state.moved,
-        released=facts.released,
-    )
     plan = FailoverPlan(
         operation_id,
         Mode.FAILBACK,
-        names.flow,
+        names,
         found,
-        with_acl_step(steps, Mode.FAILBACK, names, withdrawal),
-        guards,
+        guards=guards,
         released=facts.released,
         diverged=diverged,
         state=state.moved,
         without_state=state.without,
         held=facts.topics,
         promotion=withdrawal,
-    )
+    ).with_steps()
     return Homecoming(plan, passed, ahead, state)
 
 

@@ -5,29 +5,37 @@ Rehearsal and execution build this plan from the same facts by the same function
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
-from mmtool.plan.failover.choices import TO_FILE, Diverged
+from mmtool.plan.failover.choices import TO_FILE, Diverged, FenceKind, ToTopic
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
 from mmtool.plan.failover.risks import Guard
-from mmtool.plan.failover.steps import Mode, steps_of, with_acl_step
+from mmtool.plan.failover.steps import (
+    MOST_PROVEN,
+    Mode,
+    Step,
+    acl_step,
+    continued,
+    order_of,
+    text_of,
+    topics_of,
+)
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state
 from mmtool.plan.groups.facts import make_room, occupied
+from mmtool.plan.words import Names, counted, few
 from mmtool.translation.answers import Reason
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mmtool.plan.failover.emergency_facts import StateLag
     from mmtool.plan.failover.risks import Risk
-    from mmtool.plan.failover.steps import Step
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts, GroupStanding
     from mmtool.plan.groups.offsets import GroupPlan, Verdict
-    from mmtool.plan.words import Names
     from mmtool.translation.answers import SourceLog
 
 
@@ -46,7 +54,7 @@ class FailoverPlan:
 
     Attributes:
         operation_id: The operation's id.
-        flow: As an operator writes it.
+        names: The aliases of the flow's clusters.
         groups: Their offsets as far as they are known now.
         guards: What forbids it; an executable plan has none.
         released: Topics of the source that are mirrored again when a failback is done.
@@ -62,9 +70,9 @@ class FailoverPlan:
 
     operation_id: str
     mode: Mode
-    flow: str
+    names: Names
     groups: tuple[GroupPlan, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...] = ()
     guards: tuple[Guard, ...] = ()
     risks: Mapping[tuple[str, TopicPartition], Risk] = field(default_factory=dict)
     released: tuple[str, ...] = ()
@@ -79,6 +87,95 @@ class FailoverPlan:
     @property
     def executable(self) -> bool:
         return not self.guards
+
+    @property
+    def flow(self) -> str:
+        """The flow as an operator writes it: ``east->west``."""
+        return self.names.flow
+
+    @property
+    def way(self) -> Names:
+        """The cluster that groups leave as source, and the destination as target: a failback swaps the flow's."""
+        names = self.names
+        return Names(names.target, names.source) if self.mode is Mode.FAILBACK else names
+
+    @property
+    def topics(self) -> Sequence[str]:
+        """The topics that the plan is about, by their names on the flow's source."""
+        return self.held if self.mode is Mode.FAILBACK else sorted({*topics_of(self.groups), *self.state})
+
+    @property
+    def promotes(self) -> bool:
+        """Whether producers go on with the mirrored topics on the target, because none reaches the source any more."""
+        fenced = self.fence.kind is not FenceKind.NONE
+        return self.mode is Mode.EMERGENCY or (self.mode is Mode.PLANNED and fenced)
+
+    @property
+    def case(self) -> set[str]:
+        """The words for what the plan is, which select variants of its steps' texts."""
+        words = {
+            str(self.mode): True,
+            f"--fence {self.fence.kind}": True,
+            "fenced": self.fence.asked_for,
+            "no fenced topics": not self.fence.topics,
+            "--diverged topic": isinstance(self.diverged, ToTopic),
+            "no topics": not self.topics,
+            "nothing released": not self.released,
+            "state": self.state,
+            "promoted": self.promotes and continued(self.groups),
+        }
+        return {word for word, holds in words.items() if holds}
+
+    def with_steps(self) -> FailoverPlan:
+        """The plan with its steps and their sentences, with the numbers that are known when it is planned."""
+        order = order_of(self.mode, self.fence.kind, changes_acls=self.promotion.is_asked_for)
+        case, fields = self.case, self._fields
+        steps = (
+            Step(
+                name,
+                self.promotion.sentence(self.names)
+                if name is acl_step(self.mode)
+                else text_of(name, "does", case, fields),
+            )
+            for name in order
+        )
+        return replace(self, steps=tuple(steps))
+
+    @property
+    def _fields(self) -> dict[str, str]:
+        """The values of the fields of the steps' sentences."""
+        is_one, topics = len(self.groups) == 1, self.topics
+        promoted = sorted({at.topic for at in continued(self.groups)}) if self.promotes else []
+        offsets = sum(  # commits in partitions that have a counterpart on the other cluster
+            None not in (verdict.commit, verdict.source, verdict.target)
+            for plan in self.groups
+            for verdict in plan.verdicts
+        )
+        return {
+            "here": self.way.source,
+            "there": self.way.target,
+            "flow": self.flow,
+            "groups": few([plan.group for plan in self.groups]) or "no group",
+            "groups_them": "it" if is_one else "them",
+            "are": "is" if is_one else "are",
+            "have": "has" if is_one else "have",
+            "read": "reads" if is_one else "read",
+            "belong": "belongs" if is_one else "belong",
+            "topics": few(topics),
+            "topics_them": "it" if len(topics) == 1 else "them",
+            "released": few(self.released),
+            "state": few(self.state),
+            "continued": few(promoted),
+            "diverged_topic": self.diverged.topic if isinstance(self.diverged, ToTopic) else "",
+            "committed": counted(offsets, "committed offset"),
+            "known": counted(offsets, "offset"),
+            "proven": "each exact offset"
+            if offsets <= MOST_PROVEN
+            else f"{MOST_PROVEN:,} of the exact offsets",
+            "fenced": few(self.fence.topics),
+            "rules": self.fence.rules.sentence,
+            "seconds": f"{self.fence.watch_seconds:g} s",
+        }
 
     @property
     def moves_producers(self) -> bool:
@@ -105,19 +202,17 @@ def plan_planned(
         *fence.rules.guards,
         *promotion.guards,
     )
-    steps = steps_of(Mode.PLANNED, names, found, fence=fence, state=state.moved)
     return FailoverPlan(
         operation_id,
         Mode.PLANNED,
-        names.flow,
+        names,
         found,
-        with_acl_step(steps, Mode.PLANNED, names, promotion),
-        guards,
+        guards=guards,
         fence=fence,
         state=state.moved,
         without_state=state.without,
         promotion=promotion,
-    )
+    ).with_steps()
 
 
 def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ...]:

@@ -9,14 +9,11 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from mmtool.plan.failover.choices import TO_FILE, Diverged, FenceKind, ToTopic
-from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
-from mmtool.plan.words import Names, counted, few
+from mmtool.plan.failover.choices import FenceKind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
-    from mmtool.plan.failover.acl_promotion import Promotion
     from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.translation.types import TopicPartition
 
@@ -110,13 +107,21 @@ FENCE_STEPS = (StepName.FENCE, StepName.TRANSACTIONS, StepName.ENDS)
 """The steps of a fence, between the check of the groups and the drain."""
 
 
-def order_of(mode: Mode, fence: FenceKind = FenceKind.NONE) -> tuple[StepName, ...]:
-    """The names of a mode's steps in order, with those of a fence where one is requested."""
+def order_of(
+    mode: Mode, fence: FenceKind = FenceKind.NONE, *, changes_acls: bool = False
+) -> tuple[StepName, ...]:
+    """The names of a mode's steps in order, with those of a fence and of producers' ACLs where they are requested.
+
+    The ACLs come before the offsets are validated, so that these are still written right after that.
+    """
     order = ORDER[mode]
-    if fence is FenceKind.NONE:
-        return order
-    at = order.index(StepName.DRAIN)
-    return (*order[:at], *FENCE_STEPS, *order[at:])
+    if fence is not FenceKind.NONE:
+        at = order.index(StepName.DRAIN)
+        order = (*order[:at], *FENCE_STEPS, *order[at:])
+    if changes_acls:
+        at = order.index(StepName.VALIDATE)
+        order = (*order[:at], acl_step(mode), *order[at:])
+    return order
 
 
 _REAL = [name.value for mode, order in ORDER.items() if mode is not Mode.DRILL for name in order]
@@ -155,7 +160,7 @@ def text_of(step: StepName, column: Column, case: Collection[str], fields: Mappi
     Args:
         step: The step.
         column: The kind of text.
-        case: What the plan is, of `case_of`: it selects the variant of the text.
+        case: What the plan is, of `FailoverPlan.case`: it selects the variant of the text.
         fields: The values of the text's fields, by name.
 
     Raises:
@@ -170,98 +175,6 @@ def text_of(step: StepName, column: Column, case: Collection[str], fields: Mappi
     return str([table, *variants][-1][column]).format_map(_Fields(fields))
 
 
-def case_of(
-    mode: Mode, fence: Fence, diverged: Diverged, topics: Collection[str], released: Collection[str]
-) -> set[str]:
-    """The words for what a plan is, that select variants of its texts.
-
-    Args:
-        mode: The failover's mode.
-        fence: How producers are kept off the source.
-        diverged: For a failback, where the diverged tail is written.
-        topics: The topics that the plan is about, see `moved_topics`.
-        released: For a failback, the topics that the flow mirrors again.
-    """
-    words = {
-        str(mode): True,
-        f"--fence {fence.kind}": True,
-        "fenced": fence.asked_for,
-        "no fenced topics": not fence.topics,
-        "--diverged topic": isinstance(diverged, ToTopic),
-        "no topics": not topics,
-        "nothing released": not released,
-    }
-    return {word for word, holds in words.items() if holds}
-
-
-def steps_of(
-    mode: Mode,
-    names: Names,
-    plans: tuple[GroupPlan, ...],
-    held: tuple[str, ...] = (),
-    fence: Fence = NO_FENCE,
-    diverged: Diverged = TO_FILE,
-    state: tuple[str, ...] = (),
-    *,
-    released: tuple[str, ...] = (),
-) -> tuple[Step, ...]:
-    """The steps of a failover and their sentences, with the numbers that are known when it is planned.
-
-    Args:
-        mode: The failover's mode.
-        names: The names of the flow's clusters.
-        plans: The groups' plans.
-        held: For a failback, the source's topics that are not mirrored meanwhile.
-        fence: How producers are kept off the source.
-        diverged: For a failback, where the diverged tail is written.
-        state: Changelogs and repartition topics of Kafka Streams applications that move.
-        released: For a failback, those of ``held`` that the flow mirrors again.
-    """
-    here, there = (names.target, names.source) if mode is Mode.FAILBACK else (names.source, names.target)
-    topics = moved_topics(mode, plans, held, state)
-    promoted = sorted({at.topic for at in continued(plans)}) if is_promotion(mode, fence) else []
-    case = case_of(mode, fence, diverged, topics, released)
-    case |= {word for word, holds in {"state": state, "promoted": promoted}.items() if holds}
-    is_one = len(plans) == 1
-    offsets = _translatable(plans)
-    fields = {
-        "here": here,
-        "there": there,
-        "flow": names.flow,
-        "groups": few([plan.group for plan in plans]) or "no group",
-        "groups_them": "it" if is_one else "them",
-        "are": "is" if is_one else "are",
-        "have": "has" if is_one else "have",
-        "read": "reads" if is_one else "read",
-        "belong": "belongs" if is_one else "belong",
-        "topics": few(topics),
-        "topics_them": "it" if len(topics) == 1 else "them",
-        "released": few(released),
-        "state": few(state),
-        "continued": few(promoted),
-        "diverged_topic": diverged.topic if isinstance(diverged, ToTopic) else "",
-        "committed": counted(offsets, "committed offset"),
-        "known": counted(offsets, "offset"),
-        "proven": "each exact offset" if offsets <= MOST_PROVEN else f"{MOST_PROVEN:,} of the exact offsets",
-        "fenced": few(fence.topics),
-        "rules": fence.rules.sentence,
-        "seconds": f"{fence.watch_seconds:g} s",
-    }
-    return tuple(Step(name, text_of(name, "does", case, fields)) for name in order_of(mode, fence.kind))
-
-
-def moved_topics(
-    mode: Mode, plans: Iterable[GroupPlan], held: Sequence[str], state: Iterable[str]
-) -> Sequence[str]:
-    """The topics that a plan is about, by their names on the flow's source; arguments as for `steps_of`."""
-    return held if mode is Mode.FAILBACK else sorted({*topics_of(plans), *state})
-
-
-def is_promotion(mode: Mode, fence: Fence) -> bool:
-    """Whether producers go on with the mirrored topics on the target, because none reaches the source any more."""
-    return mode is Mode.EMERGENCY or (mode is Mode.PLANNED and fence.kind is not FenceKind.NONE)
-
-
 def continued(plans: Iterable[GroupPlan]) -> list[TopicPartition]:
     """The partitions of the target in which producers go on with the source's log, see `Verdict.is_continued`."""
     verdicts = (verdict for plan in plans for verdict in plan.verdicts)
@@ -271,28 +184,6 @@ def continued(plans: Iterable[GroupPlan]) -> list[TopicPartition]:
 def acl_step(mode: Mode) -> StepName:
     """The step that changes producers' ACLs on the flow's target."""
     return StepName.WITHDRAW if mode is Mode.FAILBACK else StepName.PROMOTE
-
-
-def with_acl_step(
-    steps: tuple[Step, ...], mode: Mode, names: Names, promotion: Promotion
-) -> tuple[Step, ...]:
-    """The steps with the one that changes producers' ACLs, where that is requested.
-
-    It comes before the offsets are validated, so that they are still written right after that.
-    """
-    if not promotion.is_asked_for:
-        return steps
-    at = [step.name for step in steps].index(StepName.VALIDATE)
-    return (*steps[:at], Step(acl_step(mode), promotion.sentence(names)), *steps[at:])
-
-
-def _translatable(plans: Iterable[GroupPlan]) -> int:
-    """The number of commits in partitions that have a counterpart on the other cluster."""
-    return sum(
-        None not in (verdict.commit, verdict.source, verdict.target)
-        for plan in plans
-        for verdict in plan.verdicts
-    )
 
 
 def topics_of(plans: Iterable[GroupPlan]) -> list[str]:

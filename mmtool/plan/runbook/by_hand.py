@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.groups.facts import Commit
     from mmtool.plan.groups.offsets import GroupPlan, Verdict
-    from mmtool.plan.words import Names
     from mmtool.translation.types import TopicPartition
 
 _COMPARED = 3
@@ -61,7 +60,6 @@ class Hands:
     """The facts from which the commands are made."""
 
     plan: FailoverPlan
-    names: Names
     source: Place
     target: Place
 

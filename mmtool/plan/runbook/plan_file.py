@@ -89,14 +89,12 @@ class SavedPlan:
 
     Attributes:
         plan: As it was rehearsed; its operation id is kept.
-        names: The clusters' aliases.
         seen: The facts that it depends on.
         options: The options beside the groups, by name, as ``{"unknown": "leave"}``.
         warnings: The warnings that were shown with it.
     """
 
     plan: FailoverPlan
-    names: Names
     seen: Fingerprint
     origin: Origin
     options: Mapping[str, str] = field(default_factory=dict)
@@ -115,12 +113,6 @@ class SavedPlan:
             for name, value in self.options.items()
         ]
 
-    @property
-    def way(self) -> Names:
-        """The cluster that groups leave as source, and the destination as target: a failback swaps the flow's."""
-        names = self.names
-        return Names(names.target, names.source) if self.plan.mode is Mode.FAILBACK else names
-
     def stale(self, plan: FailoverPlan, seen: Fingerprint) -> list[str]:
         """The differences of a new plan from the saved one, the most important first; empty without any.
 
@@ -129,9 +121,9 @@ class SavedPlan:
             seen: The current facts that it depends on.
         """
         return [
-            *differences(self.seen, seen, self.way),
+            *differences(self.seen, seen, self.plan.way),
             *changes(_step_facts(self.plan), _step_facts(plan)),
-            *changes(_acl_facts(self.plan, self.names), _acl_facts(plan, self.names)),
+            *changes(_acl_facts(self.plan), _acl_facts(plan)),
         ]
 
 
@@ -140,11 +132,11 @@ def _step_facts(plan: FailoverPlan) -> dict[str, str]:
     return {f"step {step.name}": repr(step.sentence) for step in plan.steps}
 
 
-def _acl_facts(plan: FailoverPlan, names: Names) -> dict[str, str]:
+def _acl_facts(plan: FailoverPlan) -> dict[str, str]:
     """The ACLs that the plan creates or removes: a step's sentence names only some of many."""
     change = "removal" if plan.mode is Mode.FAILBACK else "creation"
     return {
-        f"the {change} of this ACL on {names.target}: {acl},": "planned"
+        f"the {change} of this ACL on {plan.names.target}: {acl},": "planned"
         for acl in sorted(plan.promotion.acls)
     }
 
@@ -156,8 +148,8 @@ def write_plan(saved: SavedPlan) -> bytes:
         "kind": _KIND,
         "operation_id": plan.operation_id,
         "mode": plan.mode,
-        "source": saved.names.source,
-        "target": saved.names.target,
+        "source": plan.names.source,
+        "target": plan.names.target,
         "options": dict(saved.options),
         "groups": [group_body(group, plan.risks) for group in plan.groups],
         "steps": [(step.name, step.sentence) for step in plan.steps],
@@ -207,12 +199,11 @@ def read_plan(content: bytes) -> SavedPlan:
 
 
 def _from(body: Mapping[str, Any]) -> SavedPlan:
-    names = Names(body["source"], body["target"])
     found = [group_of(group) for group in body["groups"]]
     plan = FailoverPlan(
         body["operation_id"],
         Mode(body["mode"]),
-        names.flow,
+        Names(body["source"], body["target"]),
         tuple(group for group, _ in found),
         tuple(Step(StepName(name), sentence) for name, sentence in body["steps"]),
         tuple(Guard(code, sentence) for code, sentence in body["guards"]),
@@ -223,7 +214,6 @@ def _from(body: Mapping[str, Any]) -> SavedPlan:
     )
     return SavedPlan(
         plan,
-        names,
         shaped(body["rests_on"], Fingerprint),
         Origin(body["by"], body["at_ms"], body["mmtool"]),
         dict(body["options"]),

@@ -28,7 +28,7 @@ from mmtool.lab.state import BrokerState, LabState, StateDirectory
 from mmtool.plan.failover.acl_promotion import read_principal_map
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.risks import Guard, Loss, Risk
-from mmtool.plan.failover.steps import Mode, steps_of
+from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.imports import parse_groups_csv, parse_offset_log, parse_reset_csv
 from mmtool.plan.groups.undo import Replaced, Undo
@@ -138,10 +138,8 @@ def plans() -> list[bytes]:
     """A saved plan with something in each of its parts."""
     names, group = Names("east", "west"), group_plan()
     risks = {("app", PLACE): Risk(Loss(UNKNOWN, 3, 7), 4, 1.5, 2)}
-    steps = steps_of(Mode.EMERGENCY, names, (group,))
-    plan = FailoverPlan(
-        "op-1", Mode.EMERGENCY, names.flow, (group,), steps, (Guard("code", "why"),), risks, ("orders",)
-    )
+    guards = (Guard("code", "why"),)
+    plan = FailoverPlan("op-1", Mode.EMERGENCY, names, (group,), (), guards, risks, ("orders",)).with_steps()
     commits = [(*PLACE, 7, "m")]
     seen: Fingerprint = {
         "here": {"cluster_id": "e-id", "topics": {"orders": ("t-id", 4)}},
@@ -151,7 +149,7 @@ def plans() -> list[bytes]:
         },
     }
     saved = SavedPlan(
-        plan, names, seen, Origin("ann@host", 1_780_000_000_000, "1.0"), {"unknown": "leave"}, ("careful",)
+        plan, seen, Origin("ann@host", 1_780_000_000_000, "1.0"), {"unknown": "leave"}, ("careful",)
     )
     return [write_plan(saved)]
 

@@ -19,7 +19,7 @@ NOW_MS = 10_000_000
 
 
 def done(mode, names, *groups, seconds_ago, state=OperationState.COMPLETED):
-    plan = FailoverPlan("op-1", mode, names.flow, (), ())
+    plan = FailoverPlan("op-1", mode, names, ())
     operation = Operation(plan, OperationStatus(state, Phase.AFTER))
     at_ms = NOW_MS - 1000 * seconds_ago
     return Recorded(operation, names, ClusterId("a"), ClusterId("b"), groups, "", "ann@host-1", at_ms, at_ms)

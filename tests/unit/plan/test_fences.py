@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from kit.fences import SUPER_USER, TOPICS, fence_facts, may
 from mmtool.plan.failover.acl_rules import EVERYBODY, Binding
 from mmtool.plan.failover.choices import FenceKind
+from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.fence_plan import CannotTell, Fence, FenceFacts, FencePlan, fence_plan, unfenced
-from mmtool.plan.failover.steps import FENCE_STEPS, Mode, steps_of
+from mmtool.plan.failover.steps import FENCE_STEPS, Mode
 from mmtool.plan.groups.offsets import Direction, GroupPlan
 from mmtool.plan.words import Names
 from mmtool.translation.types import UNKNOWN
@@ -164,8 +165,8 @@ def test_a_fence_says_whom_it_denies_what():
 @pytest.mark.parametrize("kind", [FenceKind.ACL, FenceKind.HOOK, FenceKind.WATCH])
 def test_the_steps_of_a_fence_without_topics_say_why_nothing_is_done(kind):
     billing = GroupPlan("billing", Direction.FORWARD, ())
-    steps = steps_of(Mode.PLANNED, Names("east", "west"), (billing,), fence=Fence(kind))
-    said = [step.sentence for step in steps if step.name in FENCE_STEPS]
+    planned = FailoverPlan("op-1", Mode.PLANNED, Names("east", "west"), (billing,), fence=Fence(kind))
+    said = [step.sentence for step in planned.with_steps().steps if step.name in FENCE_STEPS]
     why = ": billing has no committed offset in a topic of east->west"
     assert [sentence.endswith(why) for sentence in said] == [True, True, True]
 

@@ -21,14 +21,16 @@ from mmtool.failover.report.runbook import Runbook, render
 from mmtool.plain_text import group_options
 from mmtool.plan.failover.choices import TO_FILE, FenceKind, ToTopic
 from mmtool.plan.failover.emergency_facts import StateLag
+from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
 from mmtool.plan.failover.risks import Guard, Loss
-from mmtool.plan.failover.steps import FENCE_STEPS, ORDER, Mode, StepName, case_of, steps_of
+from mmtool.plan.failover.steps import FENCE_STEPS, ORDER, Mode, StepName
 from mmtool.plan.groups.applications import StateTopic
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.imports import parse_reset_csv
 from mmtool.plan.groups.offsets import Direction, GroupPlan
 from mmtool.plan.runbook.by_hand import Hands, Place
+from mmtool.plan.words import Names
 
 APP = GroupSelection(("app",))
 PLACES = Place("east", "east-1:9092"), Place("west", "west-1:9092")
@@ -85,8 +87,14 @@ def test_each_variant_of_a_text_is_one_that_a_plan_can_be():
     fences = [NO_FENCE, *(Fence(kind, topics) for kind in FenceKind for topics in ((), ("orders",)))]
     choices = [TO_FILE, ToTopic("salvage")]
     names = [(), ("orders",)]
-    words = {"state", "promoted"}.union(
-        *(case_of(*case) for case in product(Mode, fences, choices, names, names))
+    plan = FailoverPlan("op-1", Mode.PLANNED, Names("east", "west"), ())
+    words = {"promoted"}.union(
+        *(
+            replace(
+                plan, mode=mode, fence=fence, diverged=diverged, state=topics, held=topics, released=released
+            ).case
+            for mode, fence, diverged, topics, released in product(Mode, fences, choices, names, names)
+        )
     )
     tables = tomllib.loads(files("mmtool.plan.failover").joinpath("steps.toml").read_text())
     variants = {
@@ -103,7 +111,7 @@ def test_each_variant_of_a_text_is_one_that_a_plan_can_be():
 @pytest.mark.parametrize(("mode", "name"), [(mode, name) for mode in SAVABLE for name in ORDER[mode]])
 def test_every_step_says_by_which_commands_it_is_done_by_hand(scene, mode, name):
     saved = saved_by(scene, mode)
-    commands = Hands(saved.plan, saved.names, *PLACES).commands(name)
+    commands = Hands(saved.plan, *PLACES).commands(name)
     tools = [line for line in commands if line.startswith("kafka-")]
     assert all("--bootstrap-server" in line and ".properties" in line for line in tools)
 
@@ -129,8 +137,7 @@ def fenced(scene, kind):
     """The texts of a planned failover behind such a fence."""
     saved = saved_by(scene, Mode.PLANNED)
     fence = Fence(kind, ("orders",))
-    steps = steps_of(Mode.PLANNED, saved.names, saved.plan.groups, fence=fence)
-    saved = replace(saved, plan=replace(saved.plan, fence=fence, steps=steps))
+    saved = replace(saved, plan=replace(saved.plan, fence=fence).with_steps())
     return texts_of(render(runbook_of(saved, scene.settings, "my.properties", kept=None)))
 
 
@@ -301,13 +308,8 @@ def page_for(saved, name):
     groups = tuple(replace(plan, group=name) for plan in saved.plan.groups[:1]) or (
         GroupPlan(name, Direction.FORWARD, ()),
     )
-    plan = replace(
-        saved.plan,
-        groups=groups,
-        guards=(Guard(name, name),),
-        steps=steps_of(saved.plan.mode, saved.names, groups),
-    )
-    saved = replace(saved, plan=plan, warnings=(name,), options={})
+    plan = replace(saved.plan, groups=groups, guards=(Guard(name, name),))
+    saved = replace(saved, plan=plan.with_steps(), warnings=(name,), options={})
     east, west = PLACES
     meant = ("-s", "east", "-t", "west", *group_options([name]))
     return render(Runbook(saved, east, west, "mm2.properties", meant))

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from kit.plans import tails_and_cuts
 from mmtool.plan.failover.choices import ToFile, ToTopic, diverged_of
-from mmtool.plan.failover.steps import Mode, StepName, steps_of
+from mmtool.plan.failover.failover_plan import FailoverPlan
+from mmtool.plan.failover.steps import Mode, StepName
 from mmtool.plan.failover.tail_progress import (
     Begun,
     begun_body,
@@ -78,8 +79,8 @@ def test_what_is_written_twice_in_part_is_written_once_in_whole(found):
 
 @pytest.mark.parametrize("diverged", [ToFile(), ToTopic("salvage")])
 def test_without_a_topic_of_the_flow_no_step_speaks_of_diverged_records(diverged):
-    steps = steps_of(Mode.FAILBACK, NAMES, (), diverged=diverged)
-    said = {step.name: step.sentence for step in steps}
+    plan = FailoverPlan("op-1", Mode.FAILBACK, NAMES, (), diverged=diverged).with_steps()
+    said = {step.name: step.sentence for step in plan.steps}
     skipped = "skip this step: these groups read no topic that east->west mirrors"
     assert said[StepName.FIND] == said[StepName.EXPORT] == skipped
     assert not any("diverged" in sentence for sentence in said.values())

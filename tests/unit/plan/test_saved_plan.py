@@ -135,11 +135,10 @@ def test_an_acl_is_told_with_its_cluster_its_host_and_what_the_plan_does_to_it(m
     one = Binding("orders", "LITERAL", "User:app", "10.0.0.7", "WRITE", "ALLOW")
     other = Binding("tx-", "PREFIXED", "User:app", "*", "WRITE", "ALLOW", "TRANSACTIONAL_ID")
     was, now = (
-        FailoverPlan("op-1", mode, NAMES.flow, (), (), (), {}, (), promotion=Promotion(acls=(acl,)))
-        for acl in (one, other)
+        FailoverPlan("op-1", mode, NAMES, (), promotion=Promotion(acls=(acl,))) for acl in (one, other)
     )
     does = f"the {change} of this ACL on west: ALLOW WRITE on"
-    assert SavedPlan(was, NAMES, SEEN, Origin("ann@host-1", 0, "1.0")).stale(now, SEEN) == [
+    assert SavedPlan(was, SEEN, Origin("ann@host-1", 0, "1.0")).stale(now, SEEN) == [
         f"{does} topic orders for User:app from host 10.0.0.7, was planned and is now missing",
         f"{does} transactional ids that start with tx- for User:app, was missing and is now planned",
     ]
