@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 import ssl
+import sys
+import tempfile
 import time
 from collections import deque
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka.admin import AdminClient
@@ -18,8 +20,7 @@ from mmtool import __version__
 from mmtool.config.clientkeys import java_names, librdkafka_value
 from mmtool.config.credentials import PasswordLogin
 from mmtool.config.redaction import HIDDEN
-from mmtool.errors import ConfigError
-from mmtool.kafka.key_files import pem_path
+from mmtool.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -258,6 +259,38 @@ def tls_context(security: Security, alias: str) -> ssl.SSLContext:
             " FILE` reads key stores",
         ) from None
     return context
+
+
+@contextmanager
+def pem_path(text: str) -> Iterator[str]:
+    """Provide PEM text as a path that OpenSSL can read, until the ``with`` block ends.
+
+    The file has no name in any folder: nothing is left of a private key, however the process ends.
+
+    Raises:
+        UsageError: no folder can hold the file.
+    """
+    with ExitStack() as ends:
+        try:
+            file = ends.enter_context(_nameless_file())
+            file.write(text.encode())
+            file.flush()
+            file.seek(0)  # outside Linux the path shares the file's position
+            path = f"{'/proc/self' if sys.platform == 'linux' else '/dev'}/fd/{file.fileno()}"
+            os.stat(path)  # noqa: PTH116  a missing /proc is an error here and not at OpenSSL
+        except OSError as error:
+            raise UsageError(
+                f"mmtool's private key for TLS cannot be written to a file for OpenSSL: {error.strerror}",
+                remedy="set TMPDIR to a folder that this user can write to, and that has free space",
+            ) from error
+        yield path
+
+
+def _nameless_file() -> IO[bytes]:
+    if sys.platform == "linux":
+        with suppress(OSError):
+            return os.fdopen(os.memfd_create("mmtool-pem"), "w+b")  # in memory, never on a disk
+    return tempfile.TemporaryFile()
 
 
 def _login(alias: str, security: Security, keys: _LoginKeys) -> dict[str, Any]:

@@ -6,10 +6,7 @@ import asyncio
 import errno
 import os
 import re
-import signal
 import ssl
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -25,8 +22,7 @@ from mmtool.config.credentials import PasswordLogin, Pem, Security
 from mmtool.config.redaction import RawProperties
 from mmtool.config.settings import ClusterSettings
 from mmtool.errors import ConfigError, UsageError
-from mmtool.kafka.clients import librdkafka_config, new_client, wire_cluster, wire_options
-from mmtool.kafka.key_files import pem_path, remove_abandoned
+from mmtool.kafka.clients import librdkafka_config, new_client, pem_path, wire_cluster, wire_options
 
 SASL = PasswordLogin(mechanism="SCRAM-SHA-512", username="u", password=SecretStr("canary"))
 
@@ -183,99 +179,34 @@ def test_no_librdkafka_client_of_a_users_settings_is_built_outside_the_error_map
     assert found == []
 
 
-HOLDING = """
-import os, time
-def none(*_): raise OSError
-os.memfd_create = none
-from mmtool.kafka.key_files import pem_path
-from mmtool.runtime.process import ended_by_signals
-with ended_by_signals(), pem_path("secret") as path:
-    print(path, flush=True)
-    time.sleep(60)
-"""
-
-
 @pytest.fixture
-def home(tmp_path, monkeypatch):
-    """A home of our own, on a system without files in memory."""
+def temporary(tmp_path, monkeypatch):
+    """A folder for temporary files, on a system without files in memory."""
 
     def none(*_):
         raise OSError
 
-    monkeypatch.delenv("XDG_RUNTIME_DIR", raising=False)
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.setattr(os, "memfd_create", none)
     return tmp_path
 
 
-@pytest.fixture
-def holder(home):
-    """A process that holds a key file; (process, file)."""
-    process = subprocess.Popen([sys.executable, "-c", HOLDING], stdout=subprocess.PIPE, text=True)
-    yield process, Path(process.stdout.readline().strip())
-    process.kill()
-    process.wait()
-    process.stdout.close()
-
-
-def test_on_linux_no_file_is_written(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+def test_on_linux_no_file_is_written():
     with pem_path("secret") as path:
-        assert (Path(path).read_text(), path.startswith("/proc/self/fd/")) == ("secret", True)
-    assert list(tmp_path.rglob("*")) == []
+        assert Path(path).read_text() == "secret"
+        assert str(Path(path).readlink()).startswith("/memfd:")
 
 
-def test_a_key_file_is_for_its_user_alone_and_gone_afterwards(home):
+def test_elsewhere_a_key_file_has_no_name_so_that_a_killed_process_leaves_none(temporary):
     with pem_path("secret") as path:
         file = Path(path)
-        assert (file.read_text(), file.stat().st_mode & 0o777) == ("secret", 0o600)
-        assert (file.is_relative_to(home), file.parent.stat().st_mode & 0o777) == (True, 0o700)
+        assert (file.read_text(), file.stat().st_mode & 0o777, file.stat().st_nlink) == ("secret", 0o600, 0)
+        assert list(temporary.rglob("*")) == []
     assert not file.exists()
 
 
-def test_an_error_leaves_no_key_file(home):
-    with pytest.raises(ZeroDivisionError), pem_path("secret") as path:
-        raise ZeroDivisionError
-    assert not Path(path).exists()
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda n: n.name)
-def test_a_signal_leaves_no_key_file(number, holder):
-    process, file = holder
-    assert file.read_text() == "secret"
-    process.send_signal(number)
-    process.wait(10)
-    assert not file.exists()
-
-
-def test_what_a_killed_process_left_is_removed_by_the_next_one(holder):
-    process, file = holder
-    process.kill()
-    process.wait()
-    assert file.exists()
-    with pem_path("other"):
-        assert not file.exists()
-
-
-def test_a_key_file_that_is_in_use_is_left_alone(holder):
-    _, file = holder
-    remove_abandoned()
-    assert file.exists()
-
-
-def test_a_folder_that_others_may_enter_is_not_used(home, monkeypatch):
-    (home / "mmtool" / "keys").mkdir(parents=True)
-    (home / "mmtool" / "keys").chmod(0o755)
-    monkeypatch.setattr("tempfile.tempdir", str(home))
-    with pem_path("secret") as path:
-        assert Path(path).parent == home / f"mmtool-keys-{os.getuid()}"
-
-
-def test_a_system_without_a_folder_of_its_own_is_told_what_to_set(home, monkeypatch):
-    monkeypatch.setenv("XDG_STATE_HOME", "/proc/none")
+def test_a_system_without_a_folder_for_temporary_files_is_told_what_to_set(temporary, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", "/proc/none")
-    with (
-        pytest.raises(UsageError, match="none of these folders can hold it"),
-        pem_path("secret"),
-    ):
+    with pytest.raises(UsageError, match="cannot be written") as failed, pem_path("secret"):
         pass
+    assert "TMPDIR" in failed.value.remedy
