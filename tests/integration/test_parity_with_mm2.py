@@ -27,7 +27,7 @@ from kit.processes import MmtoolProcess
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import ClusterSettings
 from mmtool.config.keys import FLOW_KEYS
-from mmtool.kafka.admin.topics import AclAdmin
+from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import end_offsets
@@ -178,7 +178,7 @@ def test_what_an_operator_changes_later_changes_as_under_mm2(twins):
     allow(bootstrap, topic, "User:prefixed", "READ", prefixed=True)
 
     def came(cluster):
-        rules = {(rule.topic, rule.principal) for rule in rules_of(cluster)}
+        rules = {(rule.name, rule.principal) for rule in rules_of(cluster)}
         retention = configs_of(cluster.bootstrap, [remote])[remote].get("retention.ms")
         return (mirrored_topics(cluster)[remote], retention) == (grown, str(7_200_000 + grown)) and (
             remote,
@@ -192,7 +192,8 @@ def test_what_an_operator_changes_later_changes_as_under_mm2(twins):
 
 
 def rules_of(cluster):
-    return AclAdmin(ClusterSettings(alias="lab", bootstrap_servers=cluster.bootstrap)).topic_acls()
+    settings = ClusterSettings(alias="lab", bootstrap_servers=cluster.bootstrap)
+    return KafkaFences(settings, PATIENCE_SECONDS).topic_rules()
 
 
 def test_defaults_are_mm2_s_own_or_known_to_differ():

@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from confluent_kafka import KafkaError
 
 from mmtool.errors import NotAuthorisedError, RefusedError
-from mmtool.kafka.admin.topics import READ_ACLS
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import NO_LEADER, check_code, failure_of, is_passing, problem_of, unreachable
 from mmtool.kafka.patience import RetriableError, handfuls
 from mmtool.kafka.ports import NOT_ON_EVERY_BROKER, Problem
 from mmtool.kafka.tokens.source import principal_of
 from mmtool.kafka.wire.acls import (
+    KNOWN_WORDS,
     CreateAclsRequest,
     DeleteAclsRequest,
     DescribeAclsRequest,
     DescribeClusterRequest,
 )
+from mmtool.kafka.wire.answers import answers_of
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest, MetadataRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
-from mmtool.kafka.wire.scan import answers_of
 from mmtool.kafka.wire.transactions import (
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
 )
-from mmtool.plan.failover.acl_rules import TOPIC, AclFacts, Binding
+from mmtool.plan.failover.acl_rules import LITERAL, TOPIC, AclFacts, Binding
 from mmtool.plan.failover.fence_plan import CannotTell, FenceFacts, OpenTransaction, Writer
 from mmtool.runtime.threads import within
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
@@ -124,6 +124,15 @@ class KafkaFences:
         found = _about(self._listed(), topics)
         return frozenset() if found is UNKNOWN else found
 
+    def topic_rules(self) -> frozenset[Binding] | Unknown:
+        """Read every ACL on a topic by its whole name (LITERAL); UNKNOWN where the cluster has no authorizer.
+
+        Raises:
+            NotAuthorisedError: without DESCRIBE on the cluster.
+        """
+        found = self._listed()
+        return UNKNOWN if found is UNKNOWN else frozenset(one for one in found if one.pattern == LITERAL)
+
     def own_writes(self, topics: Collection[str]) -> frozenset[str]:
         found = self._wire.ask(lambda wire: wire.refresh(topics, with_rights=True), "reading mmtool's rights")
         return frozenset(
@@ -137,7 +146,9 @@ class KafkaFences:
             answer = await self._any(wire, DescribeAclsRequest(resource=resource))
             if answer.error_code == Code.SECURITY_DISABLED:
                 return UNKNOWN
-            check_code(self._cluster, answer.error_code, "reading ACLs", READ_ACLS)
+            check_code(
+                self._cluster, answer.error_code, "reading ACLs", "DESCRIBE on the cluster (to read ACLs)"
+            )
             return answer.bindings
 
         return self._wire.ask(listed, "reading ACLs")
@@ -198,19 +209,33 @@ class KafkaFences:
         *,
         there: bool,
     ) -> dict[Binding, Problem]:
-        wanted = sorted(set(bindings))
+        problems = self._sent(bindings, request)
+        done = frozenset(bindings) - problems.keys()
+        return problems | (
+            self._wire.ask(lambda wire: self._settled(wire, done, there), "reading ACLs") if done else {}
+        )
+
+    def _sent(
+        self, bindings: Collection[Binding], request: Callable[[list[Binding]], WireRequest[list[int]]]
+    ) -> dict[Binding, Problem]:
         problems: dict[Binding, Problem] = {}
-        for some in handfuls(wanted, _PER_REQUEST):
+        for some in handfuls(sorted(set(bindings)), _PER_REQUEST):
 
             async def change(wire: WireCluster, some: list[Binding] = some) -> dict[Binding, Problem]:
                 answer = await self._any(wire, request(some))
                 return self._refused(dict(zip(some, answer, strict=True)))
 
             problems |= self._wire.ask(change, "changing ACLs")
-        done = frozenset(wanted) - problems.keys()
-        return problems | (
-            self._wire.ask(lambda wire: self._settled(wire, done, there), "reading ACLs") if done else {}
-        )
+        return problems
+
+    def add(self, bindings: Collection[Binding]) -> dict[Binding, Problem]:
+        """Create these ACLs as `create` does, without waiting until every broker applies them.
+
+        An ACL whose operation or permission this release does not know is left out, as a problem.
+        """
+        unknown = [one for one in bindings if {one.operation, one.permission} - KNOWN_WORDS]
+        problem = Problem("UNKNOWN", "mmtool does not know the operation or permission of this ACL")
+        return dict.fromkeys(unknown, problem) | self._sent(set(bindings) - set(unknown), CreateAclsRequest)
 
     def _refused(self, answer: Mapping[Binding, int]) -> dict[Binding, Problem]:
         """The refused changes; a retriable error raises instead, since the same change can be sent again."""

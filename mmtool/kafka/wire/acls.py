@@ -82,10 +82,13 @@ def _words(names: dict[int, str]) -> Kind:
     return KINDS["int8"].converted(lambda number: names.get(number, str(number)), numbers.__getitem__)
 
 
+_PERMISSIONS = {2: "DENY", 3: "ALLOW"}
+KNOWN_WORDS = frozenset((*_PERMISSIONS.values(), *Operation.__members__))
+"""The permissions and operations that a rule can be created with; others are numbers of a newer broker."""
 _WORDS = {
     "resource": _words({2: TOPIC, 4: CLUSTER, 5: TRANSACTIONAL_ID}),
     "pattern": _words({3: LITERAL, 4: PREFIXED}),
-    "permission": _words({2: "DENY", 3: "ALLOW"}),
+    "permission": _words(_PERMISSIONS),
     "operation": _words({operation.value: operation.name for operation in Operation}),
 }
 """Kafka's enums ``ResourceType``, ``PatternType``, ``AclPermissionType`` and ``AclOperation``."""

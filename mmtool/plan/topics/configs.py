@@ -5,40 +5,25 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from mmtool.events import Event, Notice
+from mmtool.plan.failover.acl_rules import EVERY_TOPIC
 from mmtool.plan.words import named_topics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
-
-ANY_TOPIC = "*"
-
-
-class TopicAcl(NamedTuple):
-    """One rule about one topic by its whole name (resource TOPIC, pattern LITERAL).
-
-    Attributes:
-        operation: By Kafka's name, as ``READ``.
-        permission: ``ALLOW`` or ``DENY``.
-    """
-
-    topic: str
-    principal: str
-    host: str
-    operation: str
-    permission: str
+    from mmtool.plan.failover.acl_rules import Binding
 
 
 def plan_acls(
-    source: Iterable[TopicAcl],
-    target: Collection[TopicAcl],
+    source: Iterable[Binding],
+    target: Collection[Binding],
     *,
     mirrors: Callable[[str], bool],
     remote_topic: Callable[[str], str],
-) -> list[TopicAcl]:
+) -> list[Binding]:
     """The ACL rules to add on the target for mirrored topics.
 
     ALLOW WRITE is not copied, and ALLOW ALL becomes ALLOW READ: only the mirror writes there. DENY rules are copied as
@@ -47,28 +32,28 @@ def plan_acls(
     (``*``) has no meaning where topics are renamed, and is left out there.
 
     Args:
-        source: The source's rules.
+        source: The source's rules about topics by their whole names.
         target: The target's rules, which are not added again.
         mirrors: Whether a topic of the source is mirrored.
         remote_topic: Returns a source topic's name on the target.
     """
     wanted = [
         acl._replace(
-            topic=remote_topic(acl.topic),
+            name=remote_topic(acl.name),
             operation="READ" if (acl.permission, acl.operation) == ("ALLOW", "ALL") else acl.operation,
         )
         for acl in source
         if (acl.permission, acl.operation) != ("ALLOW", "WRITE")
         and not _is_like_a_fence(acl)
-        and mirrors(acl.topic)
-        and (acl.topic != ANY_TOPIC or remote_topic(acl.topic) == ANY_TOPIC)
+        and mirrors(acl.name)
+        and (acl.name != EVERY_TOPIC or remote_topic(acl.name) == EVERY_TOPIC)
     ]
     return [acl for acl in dict.fromkeys(wanted) if acl not in target]
 
 
-def _is_like_a_fence(acl: TopicAcl) -> bool:
+def _is_like_a_fence(acl: Binding) -> bool:
     """Whether a rule has the form of a fence's: brokers do not store a rule's creator, so any flow may own it."""
-    return (acl.permission, acl.operation, acl.host) == ("DENY", "WRITE", "*") and acl.topic != ANY_TOPIC
+    return (acl.permission, acl.operation, acl.host) == ("DENY", "WRITE", "*") and acl.name != EVERY_TOPIC
 
 
 ABOUT_CONFIGS = frozenset({"INVALID_CONFIG", "POLICY_VIOLATION", "INVALID_REQUEST", "UNKNOWN"})

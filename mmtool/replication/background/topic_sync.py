@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.events import flow_notice
-from mmtool.kafka.admin.topics import AclAdmin, TopicAdmin
+from mmtool.kafka.admin.fences import KafkaFences
+from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.errors import remedy_of
 from mmtool.plan.topics.configs import KeptConfig, plan_acls, plan_topic_configs
 from mmtool.plan.topics.facts import configs_hidden
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mmtool.replication.driver.notices import ConfigNotices
 
 
+_ACL_SECONDS = 30.0
 _BY_HAND = "add the ACL on {alias} with kafka-acls.sh"
 """The remedy where the error is no broker's, or has none of its own."""
 
@@ -50,11 +52,11 @@ class TopicAcls:
         await in_thread(self._perform)
 
     def _perform(self) -> None:
-        here = AclAdmin(self.flow.source).topic_acls()
+        here = KafkaFences(self.flow.source, _ACL_SECONDS).topic_rules()
         if here is UNKNOWN:
             return
-        target = AclAdmin(self.flow.target)
-        there = target.topic_acls()
+        target = KafkaFences(self.flow.target, _ACL_SECONDS)
+        there = target.topic_rules()
         if there is UNKNOWN:
             raise MmtoolError(
                 f"cluster {self.flow.target.alias} has no authorizer, so topic ACLs are not copied",
@@ -62,7 +64,7 @@ class TopicAcls:
                 f" {self.flow.name}.sync.topic.acls.enabled = false",
             )
         missing = plan_acls(
-            here, set(there), mirrors=self.flow.mirrors_topic, remote_topic=self.flow.remote_topic
+            sorted(here), there, mirrors=self.flow.mirrors_topic, remote_topic=self.flow.remote_topic
         )
         failed = target.add(missing)
         if failed:
@@ -70,7 +72,7 @@ class TopicAcls:
             example = "for example for" if len(failed) > 1 else "for"
             raise MmtoolError(
                 f"{counted(len(failed), 'ACL')} could not be added on {self.flow.target.alias}, {example} topic"
-                f" {first.topic}: {failed[first].by_name}",
+                f" {first.name}: {failed[first]}",
                 remedy=remedy_of(failed[first].name, self.flow.target.alias, otherwise=_BY_HAND),
             )
 

@@ -11,6 +11,7 @@ from mmtool.kafka.admin import fences
 from mmtool.kafka.admin.fences import KafkaFences, own_principals
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.metadata import MetadataAnswer, MetadataRequest
 from mmtool.kafka.wire.transactions import (
     DescribedProducers,
     DescribedTransaction,
@@ -20,6 +21,7 @@ from mmtool.kafka.wire.transactions import (
     ListTransactionsRequest,
     ProducerState,
 )
+from mmtool.plan.failover.acl_rules import ANY_HOST, LITERAL, Binding
 from mmtool.translation.types import TopicPartition
 
 PLAIN = Security(
@@ -94,3 +96,31 @@ def test_a_broker_that_is_away_keeps_no_transaction_of_others_from_being_waited_
     monkeypatch.setattr(port._wire, "_started", True)
     (found,) = port.open_transactions([PLACE])
     assert (found.open_from, found.transactional_id) == (17, "pay")
+
+
+class Controller(Brokers):
+    """Takes each rule but that of ``odd``."""
+
+    nodes = (1,)
+
+    def __init__(self):
+        self.sent = []
+
+    async def send(self, _node, request, **_purpose):
+        if isinstance(request, MetadataRequest):
+            return MetadataAnswer("id", [], [])
+        self.sent += [one.principal for one in request.bindings]
+        return [Code.INVALID_RECORD if one.principal == "odd" else Code.NONE for one in request.bindings]
+
+
+def test_a_copied_rule_that_the_broker_refuses_or_mmtool_does_not_know_is_named(monkeypatch):
+    port = KafkaFences(ClusterSettings(alias="east", bootstrap_servers="h:1"), 0.2)
+    monkeypatch.setattr(port._wire, "_cluster", controller := Controller())
+    monkeypatch.setattr(port._wire, "_started", True)
+    ann, odd, new = (
+        Binding("orders", LITERAL, who, ANY_HOST, operation, "ALLOW")
+        for who, operation in (("ann", "READ"), ("odd", "READ"), ("new", "16"))
+    )
+    failed = port.add([ann, odd, new])
+    assert (controller.sent, failed.keys()) == (["ann", "odd"], {odd, new})
+    assert (failed[odd].name, "does not know" in failed[new].sentence) == ("INVALID_RECORD", True)

@@ -7,12 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
-from mmtool.config import ClusterSettings
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.kafka.admin.topics import AclAdmin, TopicAdmin, TrialResult
-from mmtool.plan.topics.configs import ConfigEntry, Origin, TopicAcl
+from mmtool.kafka.admin.topics import TopicAdmin, TrialResult
+from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.replication.background import topic_sync
 from mmtool.replication.background.topic_sync import TopicConfigs
 
@@ -76,45 +74,3 @@ def test_configs_of_topics_are_carried_over_beside_one_that_may_not_be_described
     with pytest.raises(MmtoolError, match="topic shy of source does not show its configuration"):
         duty._perform({"open": "a.open", "shy": "a.shy"})
     assert list(altered) == ["a.open"]
-
-
-def rule(user, operation="READ"):
-    return TopicAcl("orders", f"User:{user}", "*", operation, "ALLOW")
-
-
-def acls(**errors):
-    """An admin whose broker answers each rule with that error, or takes it; and the users whose rules were sent."""
-    sent = []
-
-    def create(self, bindings, **options):
-        AdminClient.create_acls(self, bindings, request_timeout=0.1)  # the library's own checks
-        sent.extend(binding.principal for binding in bindings)
-        return {binding: answer(errors.get(binding.principal.removeprefix("User:"))) for binding in bindings}
-
-    def answer(code):
-        future = Future()
-        if code is None:
-            future.set_result(None)
-        else:
-            future.set_exception(KafkaException(KafkaError(code)))
-        return future
-
-    client = type("Client", (AdminClient,), {"create_acls": create})(
-        {"bootstrap.servers": "127.0.0.1:1", "log_level": 0}
-    )
-    cluster = ClusterSettings(alias="west", bootstrap_servers="127.0.0.1:1")
-    return type("Answered", (AclAdmin,), {"_client": client})(cluster), sent
-
-
-def test_one_that_the_broker_refuses_is_named():
-    admin, sent = acls(odd=KafkaError.INVALID_REQUEST)
-    failed = admin.add([rule("ann"), rule("odd")])
-    assert (sent, list(failed)) == (["User:ann", "User:odd"], [rule("odd")])
-    assert failed[rule("odd")].name == "INVALID_REQUEST"
-
-
-def test_one_of_an_operation_that_the_library_does_not_know_is_left_out_of_the_request():
-    admin, sent = acls()
-    failed = admin.add([rule("ann"), rule("new", "UNKNOWN")])
-    assert (sent, list(failed)) == (["User:ann"], [rule("new", "UNKNOWN")])
-    assert "does not know the operation" in failed[rule("new", "UNKNOWN")].by_name

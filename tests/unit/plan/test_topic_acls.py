@@ -6,11 +6,11 @@ import pytest
 
 from mmtool.plan.failover.acl_rules import ANY_HOST, LITERAL, Binding
 from mmtool.plan.failover.fence_plan import FenceFacts, fence_plan
-from mmtool.plan.topics.configs import TopicAcl, plan_acls
+from mmtool.plan.topics.configs import plan_acls
 
 
 def acl(topic="orders", operation="READ", permission="ALLOW", principal="User:app"):
-    return TopicAcl(topic, principal, "*", operation, permission)
+    return Binding(topic, LITERAL, principal, ANY_HOST, operation, permission)
 
 
 def planned(*source, target=(), prefix="a."):
@@ -65,7 +65,4 @@ def test_a_fence_of_the_source_keeps_nobody_off_the_target():
         ),
         "east",
     ).denies
-    assert (
-        planned(TopicAcl(deny.name, deny.principal, deny.host, deny.operation, deny.permission), prefix="")
-        == []
-    )
+    assert planned(deny, prefix="") == []
