@@ -8,7 +8,7 @@ from mmtool.doctor.finding import Check, Finding, Severity, warning
 from mmtool.doctor.retention import span_words
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin.fences import KafkaFences
-from mmtool.kafka.logs.log_bounds import first_missing_times
+from mmtool.kafka.logs.missing_times import first_missing_times
 from mmtool.kafka.ports import FirstMissing
 from mmtool.runtime.process import now_ms
 from mmtool.translation.types import UNKNOWN

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaError
 
@@ -13,8 +13,15 @@ from mmtool.errors import REPORT, ConfigError, MmtoolError, NotAuthorisedError, 
 from mmtool.kafka.patience import RetriableError
 from mmtool.kafka.ports import Problem
 
-if TYPE_CHECKING:
-    from mmtool.config import ClusterSettings
+
+class Named(Protocol):
+    """A cluster as errors name it: its settings, or a client of it."""
+
+    @property
+    def alias(self) -> str: ...
+
+    @property
+    def bootstrap_servers(self) -> str: ...
 
 
 AWAY = "check {alias}.bootstrap.servers, and that the brokers of {alias} run"
@@ -327,7 +334,7 @@ def problem_of(code: int) -> Problem:
     return Problem(error.name(), error.str())
 
 
-def check_code(cluster: ClusterSettings, code: int, what: str, right: str = "") -> None:
+def check_code(cluster: Named, code: int, what: str, right: str = "") -> None:
     """Raise mmtool's error for a broker's error code; `RetriableError` for a temporary one, nothing for success.
 
     Args:
@@ -343,7 +350,7 @@ def check_code(cluster: ClusterSettings, code: int, what: str, right: str = "") 
     raise RetriableError(failure) if is_passing(error) else failure
 
 
-def failure_of(cluster: ClusterSettings, error: Any, what: str, *, right: str = "") -> MmtoolError:
+def failure_of(cluster: Named, error: Any, what: str, *, right: str = "") -> MmtoolError:
     """Convert a librdkafka error to mmtool's error of its kind, with a remedy.
 
     Args:

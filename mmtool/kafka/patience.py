@@ -24,8 +24,8 @@ _SHORT_SECONDS = 5.0
 _LEAST_SECONDS = 2.0
 _TRIES = 3
 
-_FIRST_PAUSE_SECONDS = 0.05
-_PAUSE_SECONDS = 0.1
+FIRST_PAUSE_SECONDS = 0.05
+PAUSE_SECONDS = 0.1
 
 NEXT_SECONDS = 2.0
 """Seconds that one request is waited for before the next one starts; longer than a distant cluster takes."""
@@ -36,21 +36,27 @@ Value = TypeVar("Value")
 
 
 class RetriableError(Exception):
-    """A temporary error, which a later answer may replace; ``final`` is the error to raise when none does."""
+    """A temporary error, which a later answer may replace.
 
-    def __init__(self, final: MmtoolError) -> None:
+    Attributes:
+        final: The error when none does.
+        seconds: How long a later answer is waited for; None: as long as for any.
+    """
+
+    def __init__(self, final: MmtoolError, seconds: float | None = None) -> None:
         super().__init__(str(final))
         self.final = final
+        self.seconds = seconds
 
 
 async def again(
-    attempt: Callable[[], Awaitable[Value]], seconds: float, longest_pause: float = _PAUSE_SECONDS
+    attempt: Callable[[], Awaitable[Value]], seconds: float, longest_pause: float = PAUSE_SECONDS
 ) -> Value:
     """Run ``attempt`` and return its result; repeat it for at most ``seconds`` while it raises `RetriableError`.
 
     The pauses between attempts grow up to ``longest_pause``, in seconds.
     """
-    pause = _FIRST_PAUSE_SECONDS
+    pause = FIRST_PAUSE_SECONDS
     deadline = asyncio.get_running_loop().time() + seconds
     while True:
         try:

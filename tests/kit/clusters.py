@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.kafka.logs.log_bounds import impossible
 from mmtool.kafka.ports import (
     Answers,
     Bounds,
@@ -19,6 +18,7 @@ from mmtool.kafka.ports import (
     StoredCheckpoints,
 )
 from mmtool.kafka.state.control_view import ControlView
+from mmtool.kafka.wire.scan import impossible
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.plan.topics.facts import TopicFacts, name_problem

@@ -15,12 +15,13 @@ from mmtool.kafka.admin.details import LogDir, Replicas, TopicDetails
 from mmtool.kafka.admin.listeners import ListenerTrial, addresses, entrances
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.errors import NO_LEADER, failure_of, problem_of, unreachable
+from mmtool.kafka.errors import failure_of, problem_of, unreachable
 from mmtool.kafka.logs.samples import sample_holes, sample_sizes
-from mmtool.kafka.patience import handfuls
+from mmtool.kafka.patience import handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.tokens.source import principal_of
 from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeClusterRequest
+from mmtool.kafka.wire.answers import answers_of
 from mmtool.kafka.wire.api_versions import HeartbeatTrial, claim_trial
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError
@@ -33,7 +34,7 @@ from mmtool.kafka.wire.metadata import (
     MetadataRequest,
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
-from mmtool.kafka.wire.scan import answers_of, offsets_now
+from mmtool.kafka.wire.scan import Patience, offsets_each
 from mmtool.kafka.wire.transactions import REQUESTS, check_markers
 from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.plan.topics.facts import DENIALS, CreateTopic
@@ -80,6 +81,7 @@ class KafkaClusterDetails:
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
         """Take the cluster's settings and the longest time of one request, in seconds."""
         self._settings = settings
+        self._seconds = timeout_seconds
         self._wire = BlockingWireClient(wire_cluster(settings, "doctor", role="admin"), timeout_seconds)
         self._listeners = Once(self._try_listeners)
         self._topics = Once(lambda: self._described(None))
@@ -310,20 +312,15 @@ class KafkaClusterDetails:
 
     def offsets_at(self, times: Mapping[TopicPartition, int]) -> Answers[TopicPartition, int | None]:
         """The first offset at or after a timestamp (ms since 1970), by partition; None without such a record."""
-
-        async def told(wire: WireCluster) -> Answers[TopicPartition, int | None]:
-            await wire.refresh({place.topic for place in times})
-            found = await offsets_now(wire, times)
-            result: Answers[TopicPartition, int | None] = Answers(
-                {place: offset if offset >= 0 else None for place, offset in found.items()}
-            )
-            for place in times.keys() - result.keys():
-                is_led = wire.leader(*place) is not None
-                why, cause = ("no answer", "") if is_led else ("the partition has no leader", NO_LEADER)
-                result.failed[place] = unreachable(self.alias, f"reading offsets of {place}", why, cause)
-            return result
-
-        return self._wire.ask(told, "reading offsets") if times else Answers()
+        if not times:
+            return Answers()
+        patience = Patience(answer=seconds_for_each(self._seconds), leader=0.0)
+        found = self._wire.ask(
+            lambda wire: offsets_each(wire, times, patience, read_committed=False), "reading offsets"
+        )
+        result = Answers({place: found.get(place) for place in times if place not in found.failed})
+        result.failed = found.failed
+        return result
 
     def size_samples(
         self, questions: Mapping[TopicPartition, SizeQuestion]

@@ -13,12 +13,12 @@ from mmtool.kafka.clients import admin_client, blocking_wire
 from mmtool.kafka.errors import TOO_OLD, Kind, failure_of, kind_of
 from mmtool.kafka.groups.coordinators import partition_of, read_commit_times
 from mmtool.kafka.groups.groups import KafkaGroups
-from mmtool.kafka.logs.log_bounds import Patience, read_bounds
 from mmtool.kafka.logs.log_parts import read_parts
 from mmtool.kafka.patience import seconds_for_each
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.wire.cluster import COMMITS
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.scan import Patience, read_bounds
 from mmtool.plan.topics.facts import TopicFacts, name_problem
 from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings
     from mmtool.kafka.clients import HearingClient
     from mmtool.kafka.ports import Bounds, LogPart
-    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.lockstep import Seen
@@ -103,25 +102,26 @@ class KafkaCluster:
     def bounds(
         self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> dict[TopicPartition, Bounds]:
-        possible = [place for place in partitions if not name_problem(place.topic)]
         patience = Patience(answer=self._seconds, leader=self._seconds)
-        return self._bounds(possible, patience, committed=committed).complete()
+        return self._bounds(
+            [p for p in partitions if not name_problem(p.topic)], patience, committed
+        ).complete()
 
     def bounds_each(
         self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> Answers[TopicPartition, Bounds]:
-        return self._bounds(partitions, _patience_for_each(self._seconds), committed=committed)
+        leader = min(self._seconds / 2, _LEADER_SECONDS)
+        patience = Patience(answer=seconds_for_each(self._seconds), leader=leader)
+        return self._bounds(partitions, patience, committed)
 
     def _bounds(
-        self, partitions: Collection[TopicPartition], patience: Patience, *, committed: bool
+        self, partitions: Collection[TopicPartition], patience: Patience, committed: bool
     ) -> Answers[TopicPartition, Bounds]:
         if not partitions:
             return Answers()
-
-        async def asked(wire: WireCluster) -> Answers[TopicPartition, Bounds]:
-            return await read_bounds(wire, self._settings, partitions, patience, committed=committed)
-
-        return self._wire.ask(asked, "reading offsets")
+        return self._wire.ask(
+            lambda wire: read_bounds(wire, partitions, patience, committed=committed), "reading offsets"
+        )
 
     def records(self, parts: Collection[LogPart], *, committed: bool) -> dict[LogPart, list[Seen]]:
         return self.records_each(parts, committed=committed).complete()
@@ -211,8 +211,3 @@ def check_distinct(flow: FlowIdentity) -> None:
             remedy=f"check {source}.bootstrap.servers and {target}.bootstrap.servers: each must name the brokers of its"
             " own cluster",
         )
-
-
-def _patience_for_each(seconds: float) -> Patience:
-    """The wait for requests that leave out a partition without an answer."""
-    return Patience(answer=seconds_for_each(seconds), leader=min(seconds / 2, _LEADER_SECONDS))

@@ -6,23 +6,20 @@ import asyncio
 import itertools
 import struct
 from collections import defaultdict
-from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Generic, TypeVar
+from functools import lru_cache
+from typing import TYPE_CHECKING, TypeVar
 
-from mmtool.errors import MmtoolError
-from mmtool.kafka.errors import check_code, unreachable
-from mmtool.kafka.patience import AT_ONCE, RetriableError, handfuls, seconds_of_a_try
-from mmtool.kafka.ports import Answers
+from mmtool.kafka.errors import check_code
+from mmtool.kafka.patience import seconds_of_a_try
 from mmtool.kafka.state.log_reader import read_log
-from mmtool.kafka.wire.cluster import COMMITS, ConnectionLostError
+from mmtool.kafka.wire.answers import Question
+from mmtool.kafka.wire.cluster import COMMITS
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import Coordinated, DescribeGroupsRequest, ListGroupsRequest
-from mmtool.runtime.threads import within
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
@@ -33,31 +30,8 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 
-_PAUSE_SECONDS = 0.1
 DESCRIBE, READ, DELETE = "DESCRIBE", "READ", "DELETE"
 """Rights on a group."""
-
-
-@dataclass(frozen=True, slots=True)
-class Question(Generic[A, B]):
-    """One kind of request about groups.
-
-    Attributes:
-        what: What the request does, as ``describing group``; the group's name follows.
-        send: Sends the request about some groups to one broker, and returns the answer about each.
-        take: Decodes a group's answer; raises `RetriableError` where a later answer may replace it.
-        at_once: How many groups share a request.
-        moves: A broker that does not answer is given up before the timeout: another broker may be the coordinator by
-            then.
-        operation: The right on the group that the request needs.
-    """
-
-    what: str
-    send: Callable[[WireCluster, int, list[str]], Awaitable[Mapping[str, A]]]
-    take: Callable[[str, A], B]
-    at_once: int
-    moves: bool
-    operation: str = DESCRIBE
 
 
 class Coordinators:
@@ -65,128 +39,54 @@ class Coordinators:
 
     def __init__(self, cluster: ClusterSettings) -> None:
         """Take the settings of the groups' cluster."""
-        self.cluster = cluster
+        self._cluster = cluster
         self._nodes: dict[str, int] = {}
 
-    async def ask(
-        self, wire: WireCluster, groups: Collection[str], question: Question[A, B], seconds: float
-    ) -> Answers[str, B]:
-        """Ask each group's coordinator, repeatedly for at most ``seconds``; return answers, and errors in ``failed``.
+    def question(
+        self,
+        wire: WireCluster,
+        what: str,
+        send: Callable[[int, list[str]], Awaitable[Mapping[str, A]]],
+        take: Callable[[str, A], B],
+        seconds: float,
+        at_once: int,
+        operation: str = DESCRIBE,
+    ) -> Question[str, A, B]:
+        """A question about groups, each of which its coordinator answers.
 
-        Raises:
-            UnsupportedByBrokerError: a broker does not know the request.
+        Args:
+            wire: The groups' cluster.
+            what: The request, as ``describing group``.
+            send: Sends the request about some groups to one broker, and returns the answer about each.
+            take: As of `Question`.
+            seconds: How long a group is asked about again. A broker that is asked about one group is waited for as
+                long, of several one that does not answer is given up before.
+            at_once: How many groups share a request.
+            operation: The right on the group that the request needs.
         """
-        now = asyncio.get_running_loop().time
-        a_try = seconds_of_a_try(seconds) if question.moves else seconds
-        turn, until = _Turn(self, wire, question, a_try), now() + seconds
-        left = list(groups)
-        while left:
-            await turn.ask(left)
-            left = [group for group in left if group in turn.waits]
-            if left and now() > until:
-                turn.found.failed |= turn.waits
-                break
-            if left:
-                await asyncio.sleep(_PAUSE_SECONDS)
-        return turn.found
+        codes: dict[str, int] = {}
 
-    def forget(self, groups: Iterable[str]) -> None:
-        """Forget the known coordinators of some groups, which may have moved."""
-        for group in groups:
-            self._nodes.pop(group, None)
+        async def prepare(groups: list[str]) -> None:
+            unknown = [group for group in groups if group not in self._nodes]
+            if unknown:
+                answers = await wire.find_coordinators(unknown, Coordinated.GROUP)
+                codes.update({group: answer.error_code for group, answer in answers.items()})
+                self._nodes |= {
+                    group: one.node for group, one in answers.items() if one.error_code == Code.NONE
+                }
 
-    async def locate(self, wire: WireCluster, groups: list[str]) -> dict[str, int]:
-        """Find the coordinators that are unknown; return the error codes of groups without one now.
+        def node_of(group: str) -> int:
+            if group not in self._nodes:
+                right = f"{operation} on group {group}"
+                check_code(self._cluster, codes[group], f"{what} {group}", right)
+            return self._nodes[group]
 
-        Raises:
-            ConnectionLostError: no broker answers.
-        """
-        unknown = [group for group in groups if group not in self._nodes]
-        if not unknown:
-            return {}
-        answers = await wire.find_coordinators(unknown, Coordinated.GROUP)
-        found = {group: answer for group, answer in answers.items() if answer.error_code == Code.NONE}
-        self._nodes |= {group: answer.node for group, answer in found.items()}
-        return {group: answers[group].error_code for group in unknown if group not in found}
-
-    def by_node(self, groups: Iterable[str]) -> dict[int, list[str]]:
-        """Group ids by the broker id of their known coordinator; groups without one are left out."""
-        led: dict[int, list[str]] = defaultdict(list)
-        for group in groups:
-            if group in self._nodes:
-                led[self._nodes[group]].append(group)
-        return led
-
-
-class _Turn(Generic[A, B]):
-    """One question, asked again and again of those groups that wait for an answer.
-
-    Attributes:
-        found: Final answers and failures.
-        waits: Groups that have no final answer after the last try, and why.
-    """
-
-    def __init__(
-        self, coordinators: Coordinators, wire: WireCluster, question: Question[A, B], seconds: float
-    ) -> None:
-        self._coordinators = coordinators
-        self._wire = wire
-        self._question = question
-        self._seconds = seconds
-        self.found: Answers[str, B] = Answers()
-        self.waits: dict[str, MmtoolError] = {}
-
-    async def ask(self, groups: list[str]) -> None:
-        self.waits = {}
-        try:
-            moving = await within(self._seconds, self._coordinators.locate(self._wire, groups))
-        except (ConnectionLostError, TimeoutError) as error:
-            self._lose(groups, error)
-            return
-        for group, code in moving.items():
-            self._judge(group, partial(self._check, code, group))
-        few = asyncio.Semaphore(AT_ONCE)
-        led = self._coordinators.by_node(group for group in groups if group not in moving)
-        asked = [
-            self._ask(node, some, few) for node in led for some in handfuls(led[node], self._question.at_once)
-        ]
-        await asyncio.gather(*asked)
-
-    def _check(self, code: int, group: str) -> None:
-        question = self._question
-        right = f"{question.operation} on group {group}"
-        check_code(self._coordinators.cluster, code, f"{question.what} {group}", right)
-
-    async def _ask(self, node: int, groups: list[str], few: asyncio.Semaphore) -> None:
-        try:
-            async with few:
-                answers = await within(self._seconds, self._question.send(self._wire, node, groups))
-        except (ConnectionLostError, TimeoutError) as error:
-            self._lose(groups, error)
-            return
-        for group in groups:
-            if group not in answers:  # of a request that is answered for some of them alone
-                continue
-            self._judge(group, partial(self._take, group, answers))
-
-    def _take(self, group: str, answers: Mapping[str, A]) -> None:
-        self.found[group] = self._question.take(group, answers[group])
-
-    def _judge(self, group: str, judge: Callable[[], None]) -> None:
-        """Run a check of a group's answer; note its error as the group's failure, or as a reason to ask again."""
-        try:
-            judge()
-        except RetriableError as passing:
-            self._coordinators.forget([group])
-            self.waits[group] = passing.final
-        except MmtoolError as error:
-            self.found.failed[group] = error
-
-    def _lose(self, groups: list[str], why: object) -> None:
-        self._coordinators.forget(groups)
-        for group in groups:
-            what = f"{self._question.what} {group}"
-            self.waits[group] = unreachable(self._coordinators.cluster.alias, what, why)
+        return Question(
+            *(self._cluster.alias, what, prepare, node_of, send, take, seconds),
+            try_seconds=seconds if at_once == 1 else seconds_of_a_try(seconds),
+            at_once=at_once,
+            lost=lambda group: self._nodes.pop(group, None),
+        )
 
 
 _NO_ABSOLUTE = -(1 << 31)

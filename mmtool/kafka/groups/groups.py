@@ -7,7 +7,8 @@ asks for the commits of a cluster that never had a group. See docs/decisions/001
 
 from __future__ import annotations
 
-from contextlib import contextmanager, suppress
+from contextlib import suppress
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
@@ -16,7 +17,7 @@ from confluent_kafka import KafkaError
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import check_code, is_passing, problem_of
-from mmtool.kafka.groups.coordinators import DELETE, DESCRIBE, READ, Coordinators, Question, all_groups
+from mmtool.kafka.groups.coordinators import DELETE, DESCRIBE, READ, Coordinators, all_groups
 from mmtool.kafka.patience import RetriableError, handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers, GroupListing, Problem
 from mmtool.kafka.wire.codes import DENIED, Code
@@ -36,7 +37,7 @@ from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
 from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.acls import Rights
@@ -294,8 +295,7 @@ class KafkaGroups:
         async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
             return await wire.send(node, request(some))
 
-        question = Question(what, send, take, _PER_REQUEST, moves=True, operation=operation)
-        return self._asked(groups, question, seconds)
+        return self._asked(groups, what, send, take, seconds, operation, at_once=_PER_REQUEST)
 
     def _of_each(
         self,
@@ -309,34 +309,39 @@ class KafkaGroups:
         """Ask each group's coordinator, with one request for each group; return each group's decoded answer."""
 
         async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
-            with self._a_connection() as name:
+            # a connection that no other request uses: a broker works on one of a connection at a time
+            name = next(name for name in map(str, count()) if name not in self._used)
+            self._used.add(name)
+            try:
                 return {group: await wire.send(node, request(group), purpose=name) for group in some}
+            finally:
+                self._used.discard(name)
 
-        question = Question(what, send, take, at_once=1, moves=False, operation=operation)
-        return self._asked(groups, question, seconds)
-
-    @contextmanager
-    def _a_connection(self) -> Iterator[str]:
-        """The name of a connection that no other request uses: a broker works on one of a connection at a time."""
-        name = next(name for name in map(str, count()) if name not in self._used)
-        self._used.add(name)
-        try:
-            yield name
-        finally:
-            self._used.discard(name)
+        return self._asked(groups, what, send, take, seconds, operation, at_once=1)
 
     def _asked(
-        self, groups: Collection[str], question: Question[A, B], seconds: float | None
+        self,
+        groups: Collection[str],
+        what: str,
+        send: Callable[[WireCluster, int, list[str]], Awaitable[dict[str, A]]],
+        take: Callable[[str, A], B],
+        seconds: float | None,
+        operation: str,
+        *,
+        at_once: int,
     ) -> Answers[str, B]:
         found: Answers[str, B] = Answers()
         patience = self._seconds if seconds is None else seconds
         for some in handfuls(list(dict.fromkeys(groups)), _PER_QUESTION):
 
             async def asked(wire: WireCluster, some: list[str] = some) -> Answers[str, B]:
-                return await self._coordinators.ask(wire, some, question, patience)
+                question = self._coordinators.question(
+                    wire, what, partial(send, wire), take, patience, at_once, operation
+                )
+                return await question.ask(some)
 
             try:
-                answers = self._wire.ask(asked, f"{question.what}s")
+                answers = self._wire.ask(asked, f"{what}s")
             except UnreachableError as error:
                 if not found:
                     raise

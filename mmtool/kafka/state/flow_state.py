@@ -11,7 +11,7 @@ from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.groups.lease import members_now
-from mmtool.kafka.logs.log_bounds import first_missing_times
+from mmtool.kafka.logs.missing_times import first_missing_times
 from mmtool.kafka.mirror_maker import FollowedMirrorMaker
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.log_reader import StoredTopic

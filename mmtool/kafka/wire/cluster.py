@@ -145,6 +145,11 @@ class WireCluster:
         self.alias = alias
         self.cluster_id = ""
 
+    @property
+    def bootstrap_servers(self) -> str:
+        """The servers of the properties file, separated by commas."""
+        return ",".join(self._bootstrap)
+
     async def start(self) -> None:
         """Connect to the first bootstrap server that answers, and read the cluster's id and brokers.
 

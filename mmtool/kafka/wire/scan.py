@@ -3,41 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from confluent_kafka import KafkaError
+
+from mmtool.errors import RefusedError
 from mmtool.kafka.batches import AbortedFilter, iter_batches
-from mmtool.kafka.errors import CUT_SHORT, NO_LEADER, THROTTLED
+from mmtool.kafka.errors import (
+    CUT_SHORT,
+    NO_LEADER,
+    THROTTLED,
+    check_code,
+    failure_of,
+    is_passing,
+    unreachable,
+)
+from mmtool.kafka.patience import RetriableError, seconds_of_a_try
+from mmtool.kafka.ports import Answers, Bounds
+from mmtool.kafka.wire.answers import NoSuchItemError, Question, answers_of
 from mmtool.kafka.wire.cluster import (
     PATIENCE_SECONDS,
     ConnectionLostError,
     OutOfRangeError,
     UnreadableLogError,
     by_leader,
-    retrying,
 )
 from mmtool.kafka.wire.codes import RETRIABLE, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.kafka.wire.metadata import CLIENT, EARLIEST, LATEST, ListOffsetsRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import DescribeProducersRequest
-from mmtool.runtime.threads import within
+from mmtool.plan.topics.facts import name_problem
 from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import ListedOffset
-    from mmtool.kafka.wire.request import WireRequest
     from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.translation.types import TopicId, TopicPartition
 
 A = TypeVar("A")
+B = TypeVar("B")
 
 _FETCH_BYTES = 8 << 20
 _ROUNDS = 50
 _PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 1.0
+_ALL = sys.maxsize
+_READING = "reading offsets of"
 _BY_QUOTA = "throttled by a quota"
 _LOG_ENDS = "the log now ends there, as its leader has changed"
 _WHYS = {_BY_QUOTA: THROTTLED, _LOG_ENDS: CUT_SHORT}
@@ -50,61 +68,176 @@ class AtMost(int):
     """A stop offset that the log may not have reached: it may end before."""
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a partition is asked about again, in seconds.
+
+    Attributes:
+        answer: Where a leader is known, and does not answer, or cannot yet.
+        leader: Where the partition has no leader. A live replica is elected at once, so there is none.
+        unknown: Where metadata does not list the partition: brokers hear late of a new topic. None for readers of logs
+            that they know: a topic that metadata does not show is left out at once, as one that its leader does not
+            know, and a partition that it does not list has no leader yet.
+    """
+
+    answer: float
+    leader: float
+    unknown: float | None = 2.0
+
+
+async def ask_leaders(
+    cluster: WireCluster,
+    places: Iterable[TopicPartition],
+    what: str,
+    right: str,
+    patience: Patience,
+    send: Callable[[int, list[TopicPartition]], Awaitable[Mapping[TopicPartition, A]]],
+    take: Callable[[TopicPartition, A], B],
+) -> Answers[TopicPartition, B]:
+    """Ask each partition's leader; partitions that do not exist are left out, errors are in ``failed``.
+
+    ``what`` is the request, as ``reading offsets of``, and ``right`` the operation on the topic that it needs; the
+    other arguments are those of `Question`.
+
+    Raises:
+        UnreachableError: no broker answers.
+    """
+    known: dict[str, tuple[int, set[int]]] = {}
+    lost: Exception | None = None
+
+    async def prepare(left: list[TopicPartition]) -> None:
+        nonlocal lost
+        lost = TimeoutError()  # unless one comes
+        try:
+            found = await cluster.refresh({place.topic for place in left if not name_problem(place.topic)})
+        except ConnectionLostError as error:
+            lost = error
+            raise
+        lost = None
+        for name, topic in found.items():
+            known[name] = (topic.error_code, {p.partition for p in topic.partitions})
+
+    def node_of(place: TopicPartition) -> int:
+        if problem := name_problem(place.topic):
+            raise impossible(cluster.alias, problem)
+        code, there = known[place.topic]
+        if patience.unknown is None and code != Code.NONE:
+            raise NoSuchItemError(str(place))
+        is_listed = code != Code.UNKNOWN_TOPIC_OR_PARTITION and (
+            code != Code.NONE or place.partition in there
+        )
+        if patience.unknown is not None and not is_listed:
+            raise RetriableError(NoSuchItemError(str(place)), min(patience.leader, patience.unknown))
+        check_code(cluster, code, f"{what} {place}", f"{right} on topic {place.topic}")
+        leader = cluster.leader(*place)
+        if leader is None:
+            why = "the partition has no leader"
+            alone = unreachable(cluster.alias, f"{what} {place}", why, NO_LEADER)
+            raise RetriableError(alone, patience.leader)
+        return leader
+
+    a_try = seconds_of_a_try(patience.answer) or None
+    question = Question(
+        *(cluster.alias, what, prepare, node_of, send, take, patience.answer, a_try),
+        at_once=_ALL,
+        longest_pause=_LONGEST_PAUSE_SECONDS,
+    )
+    found = await question.ask(places)
+    if lost is not None:
+        raise unreachable(cluster.alias, what.removesuffix(" of"), lost)
+    return found
+
+
+def impossible(alias: str, problem: str) -> RefusedError:
+    """The refusal for a topic name that no cluster accepts, with the reason that `name_problem` gives."""
+    return RefusedError(
+        f"cluster {alias} cannot have a topic of this name: {problem}",
+        remedy="exclude the topic with topics.exclude; mmtool.topic.rename.format can give mirrors other names only in"
+        " a flow that has mirrored no topic yet",
+        code="partition_missing",
+    )
+
+
+async def offsets_each(
+    cluster: WireCluster,
+    timestamps: Mapping[TopicPartition, int],
+    patience: Patience,
+    *,
+    read_committed: bool,
+) -> Answers[TopicPartition, int]:
+    """Read the offsets at timestamps from the partitions' leaders, with one request for each leader.
+
+    Left out are partitions that do not exist, and those without a record at or after the timestamp; errors are in
+    ``failed``.
+
+    Raises:
+        UnreachableError: no broker answers.
+    """
+
+    async def send(node: int, places: list[TopicPartition]) -> dict[TopicPartition, ListedOffset]:
+        wanted = {place: timestamps[place] for place in places}
+        request = ListOffsetsRequest(wanted, read_committed)
+        return await cluster.send(node, request, purpose="metadata")
+
+    def take(place: TopicPartition, listed: ListedOffset) -> int:
+        code = listed.error_code
+        if code == Code.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile, or its leader is late
+            seconds = 0.0 if patience.unknown is None else patience.leader
+            raise RetriableError(NoSuchItemError(str(place)), seconds)
+        if code != Code.NONE:
+            error, what = KafkaError(code), f"{_READING} {place}"
+            failure = failure_of(cluster, error, what, right=f"DESCRIBE on topic {place.topic}")
+            raise RetriableError(failure) if code in _PASSES or is_passing(error) else failure
+        if listed.offset < 0:
+            raise NoSuchItemError(str(place))
+        return listed.offset
+
+    return await ask_leaders(cluster, timestamps, _READING, "DESCRIBE", patience, send, take)
+
+
+async def read_bounds(
+    cluster: WireCluster, places: Iterable[TopicPartition], patience: Patience, *, committed: bool
+) -> Answers[TopicPartition, Bounds]:
+    """Each partition's first and next offset; with ``committed`` the last stable offset as its end.
+
+    Unlike `log_bounds` it returns an error for each partition that failed. Starts are read before ends, so that
+    retention can only make the range larger.
+
+    Raises:
+        UnreachableError: no broker answers.
+    """
+    firsts, lasts = dict.fromkeys(places, EARLIEST), dict.fromkeys(places, LATEST)
+    starts = await offsets_each(cluster, firsts, patience, read_committed=False)
+    there = {place: lasts[place] for place in starts}
+    ends = await offsets_each(cluster, there, patience, read_committed=committed)
+    found = Answers({place: Bounds(min(starts[place], end), end) for place, end in ends.items()})
+    found.failed = starts.failed | ends.failed
+    return found
+
+
 async def list_offsets(
     cluster: WireCluster,
     timestamps: Mapping[TopicPartition, int],
     *,
     read_committed: bool,
     seconds: float = PATIENCE_SECONDS,
-    replica: int = CLIENT,
 ) -> dict[TopicPartition, int]:
-    """Read the offsets at timestamps from the partitions' leaders, with one request for each leader.
+    """Read the offsets at timestamps as `offsets_each`, of all partitions that exist.
 
-    Left out are partitions that do not exist, and those without a record at or after the timestamp. ``replica`` as of
-    the request.
+    Left out are also partitions of which a leader cannot look up a timestamp.
 
     Raises:
         UnreachableError: when a partition, named in the message, has no leader, or one without an answer, for
             ``seconds``.
     """
-    found: dict[TopicPartition, ListedOffset] = {}
-    missing = dict(timestamps)
-
-    async def attempt() -> tuple[int, None]:
-        await cluster.refresh({tp.topic for tp in missing})
-        late: dict[TopicPartition, int] = {}
-        asked = _of_leaders(cluster, missing, read_committed=read_committed, replica=replica)
-        sent = (cluster.send(leader, request, purpose="metadata") for leader, request in asked.items())
-        for answer in await asyncio.gather(*sent):
-            for tp, listed in answer.items():
-                cluster.check_denied(listed.error_code, f"DESCRIBE on topic {tp.topic}")
-                if listed.error_code in _PASSES and listed.error_code != Code.UNKNOWN_TOPIC_OR_PARTITION:
-                    late[tp] = listed.error_code
-                else:
-                    found[tp] = listed
-        for tp in found:
-            missing.pop(tp, None)
-        for tp in [tp for tp in missing if cluster.topic_id(tp.topic) is None]:
-            del missing[tp]  # no such topic
-        if lone := sorted(tp for tp in missing if cluster.leader(*tp) is None):
-            raise ConnectionLostError(without_leader(cluster.alias, lone), NO_LEADER)
-        if first := min(missing, default=None):
-            why = name_of(late.get(first, Code.LEADER_NOT_AVAILABLE))
-            raise ConnectionLostError(f"{first} of {cluster.alias}: {why}", why)
-        return Code.NONE, None
-
-    if missing:
-        await retrying(
-            attempt,
-            what=f"reading offsets of cluster {cluster.alias}",
-            alias=cluster.alias,
-            seconds=seconds,
-        )
-    return {
-        tp: listed.offset
-        for tp, listed in found.items()
-        if listed.error_code == Code.NONE and listed.offset >= 0
+    if not timestamps:
+        return {}
+    patience = Patience(seconds, seconds, unknown=None)
+    found = await offsets_each(cluster, timestamps, patience, read_committed=read_committed)
+    found.failed = {
+        place: error for place, error in found.failed.items() if not isinstance(error, RefusedError)
     }
+    return found.complete()
 
 
 def without_leader(alias: str, places: Sequence[TopicPartition]) -> str:
@@ -133,9 +266,12 @@ async def offsets_now(
 ) -> dict[TopicPartition, int]:
     """Offsets at timestamps that the leaders return within ``seconds``, with one try; others are left out.
 
-    -1 is the offset of a partition without a record at or after the timestamp. ``replica`` as in `list_offsets`.
+    -1 is the offset of a partition without a record at or after the timestamp. ``replica`` as of the request.
     """
-    requests = _of_leaders(cluster, timestamps, read_committed=False, replica=replica)
+    requests = {
+        leader: ListOffsetsRequest({tp: timestamps[tp] for tp in of}, read_committed=False, replica=replica)
+        for leader, of in by_leader(cluster, timestamps).items()
+    }
     answers = await answers_of(cluster, requests, "metadata", seconds=seconds, lost=(Exception,))
     return {
         tp: listed.offset
@@ -143,43 +279,6 @@ async def offsets_now(
         for tp, listed in answer.items()
         if listed.error_code == Code.NONE
     }
-
-
-def _of_leaders(
-    cluster: WireCluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool, replica: int
-) -> dict[int, ListOffsetsRequest]:
-    """A request for each leader of some of the partitions."""
-    return {
-        leader: ListOffsetsRequest({tp: timestamps[tp] for tp in of}, read_committed, replica)
-        for leader, of in by_leader(cluster, timestamps).items()
-    }
-
-
-_LOST = (ConnectionLostError, TimeoutError, UnsupportedByBrokerError)
-
-
-async def answers_of(
-    cluster: WireCluster,
-    requests: Mapping[int, WireRequest[A]],
-    purpose: str = "",
-    *,
-    seconds: float | None = None,
-    lost: tuple[type[Exception], ...] = _LOST,
-) -> dict[int, A]:
-    """Send each broker its request, all at once and with one try; return the answers that come within ``seconds``.
-
-    ``lost`` are the failures after which a broker is left out; any other one is raised.
-    """
-    sent = (
-        within(seconds, cluster.send(node, request, purpose=purpose)) for node, request in requests.items()
-    )
-    found: dict[int, A] = {}
-    for node, answer in zip(requests, await asyncio.gather(*sent, return_exceptions=True), strict=True):
-        if not isinstance(answer, BaseException):
-            found[node] = answer
-        elif not isinstance(answer, lost):
-            raise answer
-    return found
 
 
 async def read_range(

@@ -13,13 +13,14 @@ from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka import patience
 from mmtool.kafka.errors import CLOSED
-from mmtool.kafka.logs import log_bounds
-from mmtool.kafka.logs.log_bounds import Patience, first_missing_times, read_bounds
+from mmtool.kafka.logs import missing_times
+from mmtool.kafka.logs.missing_times import first_missing_times
 from mmtool.kafka.ports import Bounds, FirstMissing
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset, PartitionLeader, TopicMetadata
+from mmtool.kafka.wire.scan import Patience, read_bounds
 from mmtool.translation.types import TopicId, TopicPartition
 
 SETTINGS = ClusterSettings(alias="west", bootstrap_servers="west-1:9092")
@@ -83,7 +84,7 @@ def brokers():
 
 
 def asked(brokers, *places, within=PATIENCE):
-    return asyncio.run(read_bounds(brokers, SETTINGS, places or (ORDERS, OTHER), within, committed=False))
+    return asyncio.run(read_bounds(brokers, places or (ORDERS, OTHER), within, committed=False))
 
 
 def test_a_partition_without_a_leader_has_its_own_reason_and_waits_a_moment(brokers):
@@ -261,13 +262,13 @@ class Telling(Dying):
 @pytest.mark.parametrize(("timestamp", "told"), [(7_000, [7_000]), (-1, [])])
 def test_a_record_that_carries_no_time_tells_none(timestamp, told, monkeypatch):
     """Else it had waited since 1970, and the source would be about to delete it at any moment."""
-    monkeypatch.setattr(log_bounds, "wire_cluster", lambda *_, **__: Telling(timestamp))
+    monkeypatch.setattr(missing_times, "wire_cluster", lambda *_, **__: Telling(timestamp))
     times = first_missing_times(EAST, [FirstMissing("orders", SOURCE_ID, 0, 5)], 1.0, read_committed=True)
     assert list(times.values()) == told
 
 
 def test_of_a_source_whose_brokers_are_gone_by_now_nothing_is_told(monkeypatch):
-    monkeypatch.setattr(log_bounds, "wire_cluster", lambda *_, **__: Dying())
+    monkeypatch.setattr(missing_times, "wire_cluster", lambda *_, **__: Dying())
     places = [FirstMissing("orders", TopicId("id"), 0, 5)]
     assert first_missing_times(EAST, places, 1.0, read_committed=True) == {}
 
@@ -277,7 +278,7 @@ def test_a_broker_that_does_not_answer_is_waited_for_no_longer_than_the_look_may
         async def send(self, *_, **__):
             await asyncio.sleep(60)
 
-    monkeypatch.setattr(log_bounds, "wire_cluster", lambda *_, **__: Hanging(0))
+    monkeypatch.setattr(missing_times, "wire_cluster", lambda *_, **__: Hanging(0))
     began = time.monotonic()
     places = [FirstMissing("orders", TopicId("id"), 0, 5)]
     assert first_missing_times(EAST, places, 0.3, read_committed=True) == {}

@@ -20,7 +20,7 @@ from mmtool.kafka.wire.cluster import (
 )
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.kafka.wire.metadata import LATEST, ListedOffset
+from mmtool.kafka.wire.metadata import LATEST, ListedOffset, PartitionLeader, TopicMetadata
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)
@@ -37,10 +37,8 @@ class Leader:
         self.asked = 0
 
     async def refresh(self, topics):
-        del topics
-
-    def topic_id(self, _topic):
-        return SOURCE_ID
+        led = [PartitionLeader(PLACE.partition, Code.NONE, 1, 0)]
+        return {name: TopicMetadata(name, SOURCE_ID, Code.NONE, led) for name in topics}
 
     def leader(self, *_place):
         return 1
@@ -64,7 +62,7 @@ class Leader:
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
     monkeypatch.setattr(scan, "_PAUSE_SECONDS", 0)
-    monkeypatch.setattr(patience, "_FIRST_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(patience, "FIRST_PAUSE_SECONDS", 0)
 
 
 def refused(code):
@@ -175,7 +173,7 @@ def test_an_offset_that_is_not_known_yet_is_waited_for(code):
 
 
 def test_an_offset_that_stays_unknown_is_no_partition_that_is_gone():
-    with pytest.raises(UnreachableError, match=r"orders-0 of west: OFFSET_NOT_AVAILABLE$"):
+    with pytest.raises(UnreachableError, match=r"offsets of orders-0 failed: .*\(OFFSET_NOT_AVAILABLE\)$"):
         listed(Code.OFFSET_NOT_AVAILABLE, seconds=0)
 
 
