@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
-    from mmtool.kafka.admin.details import LogDir, TopicDetails
+    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails, TopicDetails
+    from mmtool.kafka.wire.metadata import LogDir
 
 
 _LONE = 1

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from mmtool.config.credentials import Pem
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.admin.details import ListenerAnswer
+    from mmtool.kafka.admin.listeners import ListenerAnswer
 
 
 _AUTHORITIES_NAMED = 5

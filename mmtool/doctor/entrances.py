@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mmtool.config.credentials import MskLogin, OAuthLogin, PasswordLogin
 from mmtool.doctor.finding import Check, ok, problem, warning
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.kafka.admin.details import CertificateFault, Stage
+from mmtool.kafka.admin.listeners import CertificateFault, Stage
 from mmtool.kafka.errors import UNPROVEN, remedy_of
 from mmtool.keystores.certificates import CHECK_CLOCKS
 from mmtool.plan.words import are, counted, few
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mmtool.config.credentials import Sasl, Security
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.admin.details import ListenerAnswer
+    from mmtool.kafka.admin.listeners import ListenerAnswer
     from mmtool.kafka.wire.api_versions import SpokenApis
 
 

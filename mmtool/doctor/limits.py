@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.examination import by_config_sync, reset_by_sync
 from mmtool.doctor.finding import Check, judge_hidden, limited, ok, problem, unasked, warning
-from mmtool.kafka.admin.details import SizeQuestion
+from mmtool.kafka.logs.samples import SizeQuestion
 from mmtool.output.human import size
 from mmtool.plain_text import duration
 from mmtool.plan.topics.configs import ConfigEntry, Origin
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
     from mmtool.errors import MmtoolError
-    from mmtool.kafka.admin.details import SizeSample
+    from mmtool.kafka.logs.samples import SizeSample
     from mmtool.kafka.ports import Bounds
 
 

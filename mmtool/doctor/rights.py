@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
-    from mmtool.kafka.admin.details import TopicDetails
+    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails, TopicDetails
     from mmtool.kafka.wire.acls import Rights
     from mmtool.rights.needs import Need, Side
 

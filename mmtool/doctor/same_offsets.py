@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.admin.details import ListenerAnswer
+    from mmtool.kafka.admin.listeners import ListenerAnswer
     from mmtool.kafka.logs.samples import HoleSample
     from mmtool.kafka.ports import Bounds
 

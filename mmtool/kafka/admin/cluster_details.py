@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError
 
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.kafka.admin.details import LogDir, Replicas, TopicDetails
 from mmtool.kafka.admin.listeners import ListenerTrial, addresses, entrances
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.errors import failure_of, problem_of, unreachable
+from mmtool.kafka.errors import failure_of, unreachable
 from mmtool.kafka.logs.samples import sample_holes, sample_sizes
 from mmtool.kafka.patience import handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers
@@ -36,7 +35,6 @@ from mmtool.kafka.wire.metadata import (
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.scan import Patience, offsets_each
 from mmtool.kafka.wire.transactions import REQUESTS, check_markers
-from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.plan.topics.facts import DENIALS, CreateTopic
 from mmtool.runtime.threads import Once
 from mmtool.translation.types import UNKNOWN, TopicId, Unknown
@@ -46,18 +44,18 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings
     from mmtool.config.credentials import Security
-    from mmtool.kafka.admin.details import Entrance, ListenerAnswer, SizeQuestion, SizeSample
-    from mmtool.kafka.logs.samples import HoleQuestion, HoleSample
+    from mmtool.kafka.admin.listeners import Entrance, ListenerAnswer
+    from mmtool.kafka.logs.samples import HoleQuestion, HoleSample, SizeQuestion, SizeSample
     from mmtool.kafka.wire.acls import Rights
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import (
         BrokerAddress,
-        DescribedEntry,
-        DescribedLogDir,
         DescribedLogDirs,
+        LogDir,
         TopicMetadata,
     )
     from mmtool.kafka.wire.request import WireRequest
+    from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.translation.types import TopicPartition
 
 T = TypeVar("T")
@@ -65,10 +63,34 @@ Q = TypeVar("Q")
 
 _AT_ONCE = 500
 """Rights checks that are sent together on one connection."""
-_ON_TOPIC, _DEFAULTS = 1, frozenset({4, 5})
-"""Kafka's numbers of a config's source: set on the topic; set in ``server.properties`` or Kafka's own default."""
 _NO_TOPIC = "mmtool-topic-without-acls"
 _LONGEST_METADATA_SECONDS = 4.0
+
+
+class Replicas(NamedTuple):
+    """The leader and replicas of a partition.
+
+    Attributes:
+        leader: None while the partition has no leader.
+    """
+
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDetails:
+    """A topic as its metadata describes it.
+
+    Attributes:
+        partitions: In the order of their numbers.
+        rights: The operations that mmtool may do on it; UNKNOWN from brokers before 2.8.
+    """
+
+    name: str
+    partitions: tuple[Replicas, ...]
+    rights: Rights | Unknown = UNKNOWN
 
 
 class KafkaClusterDetails:
@@ -197,11 +219,7 @@ class KafkaClusterDetails:
         if not topics:
             return {}
         found = self._any("reading topic properties", DescribeTopicConfigsRequest(sorted(topics), names))
-        return {
-            topic: {name: _config_entry(entry) for name, entry in one.entries.items()}
-            for topic, one in found.items()
-            if one.error_code == Code.NONE
-        }
+        return {topic: one.entries for topic, one in found.items() if one.error_code == Code.NONE}
 
     def broker_configs(self, names: Collection[str]) -> dict[int, dict[str, str | None]]:
         """Read the named configs of each broker; brokers that do not show them are left out."""
@@ -225,11 +243,7 @@ class KafkaClusterDetails:
         async def told(wire: WireCluster) -> Answers[int, tuple[LogDir, ...]]:
             await wire.refresh(())
             answers = await answers_of(wire, dict.fromkeys(wire.nodes, DescribeLogDirsRequest(wanted)))
-            found = {
-                node: tuple(map(_log_dir, one.directories))
-                for node, one in answers.items()
-                if one.error_code == Code.NONE
-            }
+            found = {node: one.directories for node, one in answers.items() if one.error_code == Code.NONE}
             result = Answers(found)
             for node in set(wire.nodes) - found.keys():
                 result.failed[node] = self._no_log_dirs(node, answers.get(node))
@@ -386,17 +400,3 @@ def _topic(topic: TopicMetadata) -> TopicDetails:
         for one in sorted(topic.partitions)
     )
     return TopicDetails(topic.name, partitions, topic.rights)
-
-
-def _config_entry(found: DescribedEntry) -> ConfigEntry:
-    return ConfigEntry(
-        found.value,
-        Origin.DEFAULT if found.source in _DEFAULTS else Origin.OVERRIDE,
-        on_topic=found.source == _ON_TOPIC,
-        carried=not found.is_read_only and not found.is_sensitive,
-    )
-
-
-def _log_dir(found: DescribedLogDir) -> LogDir:
-    failure = str(problem_of(found.error_code)) if found.error_code else ""
-    return LogDir(found.path, failure, found.total, found.usable, found.sizes)

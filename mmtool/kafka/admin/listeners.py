@@ -8,11 +8,11 @@ import re
 import socket
 import ssl
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.admin.details import CertificateFault, Entrance, ListenerAnswer, Stage
 from mmtool.kafka.clients import CLIENT_ID, tls_context, wire_options
 from mmtool.kafka.wire.api_versions import api_versions_frame, read_api_versions
 from mmtool.kafka.wire.codec import UnreadableResponseError, int32
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mmtool.config import ClusterSettings
+    from mmtool.config.credentials import Security
     from mmtool.config.scopes import Role
     from mmtool.kafka.wire.api_versions import SpokenApis
 
@@ -48,6 +49,34 @@ _ALERTS = {
     "HANDSHAKE_FAILURE": "the broker refuses the TLS handshake; it may require a client certificate",
 }
 """OpenSSL's name of a broker's TLS alert, and the sentence that mmtool reports for it."""
+_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+_CLOSED = ("UNEXPECTED_EOF",)
+_ROLES: tuple[Role, ...] = ("admin", "consumer", "producer")
+
+
+class Stage(StrEnum):
+    """The stage at which connecting to a listener failed."""
+
+    RESOLVE = "resolve"
+    CONNECT = "connect"
+    TLS = "tls"
+    CLIENT_CERTIFICATE = "client certificate"
+    ANSWER = "answer"
+    PROTOCOL = "protocol"
+    MECHANISM = "mechanism"
+    NO_LOGIN = "no login"
+    LOGIN = "login"
+    PROOF = "proof"
+
+
+class CertificateFault(StrEnum):
+    """Why a broker's certificate is not accepted, as far as the remedies differ."""
+
+    EXPIRED = "expired"
+    NOT_YET_VALID = "not yet valid"
+    OTHER_HOST = "other host"
+
+
 _FAULTS = {
     9: CertificateFault.NOT_YET_VALID,
     10: CertificateFault.EXPIRED,
@@ -55,9 +84,43 @@ _FAULTS = {
     64: CertificateFault.OTHER_HOST,
 }
 """By OpenSSL's code: X509_V_ERR_CERT_NOT_YET_VALID, _CERT_HAS_EXPIRED, _HOSTNAME_MISMATCH, _IP_ADDRESS_MISMATCH."""
-_NO_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
-_CLOSED = ("UNEXPECTED_EOF",)
-_ROLES: tuple[Role, ...] = ("admin", "consumer", "producer")
+
+
+class Entrance(NamedTuple):
+    """A list of bootstrap servers in the properties file: some clients of mmtool have one of their own.
+
+    Attributes:
+        name: ``A``, or ``A.producer`` where that client's settings differ.
+        servers: Its ``host:port`` addresses.
+    """
+
+    name: str
+    servers: tuple[str, ...]
+    security: Security
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerAnswer:
+    """The result of connecting to one listener.
+
+    Attributes:
+        address: ``host:port``.
+        broker: The id of the broker that advertises it; None for a bootstrap server.
+        failed: The stage that failed; None where the login succeeded.
+        reason: Why, in words.
+        certificate: The broker's own, DER; None without TLS, or where none was shown.
+        apis: The APIs that it supports, where it answered.
+        fault: Of a certificate that is not accepted; None for any other reason.
+    """
+
+    entrance: Entrance
+    address: str
+    broker: int | None
+    failed: Stage | None = None
+    reason: str = ""
+    certificate: bytes | None = field(default=None, repr=False)
+    apis: SpokenApis | None = None
+    fault: CertificateFault | None = None
 
 
 class _FailedError(Exception):

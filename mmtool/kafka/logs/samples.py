@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.kafka.admin.details import SizeSample
 from mmtool.kafka.batches import OversizeRecordError
 from mmtool.kafka.batches.rebuild import rebuild
 from mmtool.kafka.wire.scan import AtMost, read_range
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
-    from mmtool.kafka.admin.details import SizeQuestion
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.translation.types import TopicId, TopicPartition
@@ -22,6 +20,37 @@ _SIZES_BYTES = 8 << 20
 _NEWEST = 500
 """Offsets before the log end where the second part begins."""
 _FETCH_BYTES = 2 << 20
+
+
+class SizeQuestion(NamedTuple):
+    """The records of a partition whose size is to be checked.
+
+    Attributes:
+        start, end: Their offsets.
+        limit: Bytes that a batch may have.
+    """
+
+    start: int
+    end: int
+    limit: int
+
+
+class SizeSample(NamedTuple):
+    """The result of a sample of a partition.
+
+    Attributes:
+        looked_bytes: The size of the batches that were read.
+        read_to: The offset behind the last of them.
+        is_whole: They cover the whole requested range.
+        offset: Of the first record that fits no batch; None where none was found.
+        size: Bytes that it needs.
+    """
+
+    looked_bytes: int
+    read_to: int
+    is_whole: bool
+    offset: int | None = None
+    size: int = 0
 
 
 async def sample_sizes(

@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mmtool.kafka.errors import problem_of
 from mmtool.kafka.wire.acls import RIGHTS, Rights
 from mmtool.kafka.wire.codec import NO_TOPIC_ID, known_as
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.kafka.wire.schema import KINDS, Kind, array_of, by_key, by_topic, only, row, single
+from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
 if TYPE_CHECKING:
@@ -152,22 +154,15 @@ class DeleteRecordsRequest(WireRequest[dict[TopicPartition, int]], api=21, versi
 _TOPIC = 2
 _BROKER = 4
 _NOT_TOLD = -1
-
-
-class DescribedEntry(NamedTuple):
-    """One property of one topic; ``source`` is Kafka's number of where its value comes from (KIP-226)."""
-
-    value: str | None
-    source: int
-    is_read_only: bool
-    is_sensitive: bool
+_ON_TOPIC, _DEFAULTS = 1, frozenset({4, 5})
+"""Kafka's numbers of a config's source (KIP-226): set on the topic; set in ``server.properties`` or Kafka's default."""
 
 
 class DescribedConfig(NamedTuple):
     """The answer about one topic or broker."""
 
     error_code: int
-    entries: dict[str, DescribedEntry]
+    entries: dict[str, ConfigEntry]
 
     @property
     def values(self) -> dict[str, str | None]:
@@ -187,14 +182,23 @@ def _configs_of(kind: int, resources: Callable[[dict[str, Any]], Iterable[object
     )
 
 
-_ENTRY = (
-    "key:string value:nullable is_read_only:bool source:int8 is_sensitive:bool _synonyms:[synonym]",
-    DescribedEntry,
-)
+def _entry(value: str | None, source: int, is_read_only: bool, is_sensitive: bool) -> ConfigEntry:
+    return ConfigEntry(
+        value,
+        Origin.DEFAULT if source in _DEFAULTS else Origin.OVERRIDE,
+        on_topic=source == _ON_TOPIC,
+        carried=not is_read_only and not is_sensitive,
+    )
+
+
 _CONFIGS = by_key(
     "error_code:int16 _message:string _kind:int8 key:string entries:entries",
     DescribedConfig,
-    entries=by_key(*_ENTRY, synonym=row("_name:string _value:nullable _source:int8")),
+    entries=by_key(
+        "key:string value:nullable is_read_only:bool source:int8 is_sensitive:bool _synonyms:[synonym]",
+        _entry,
+        synonym=row("_name:string _value:nullable _source:int8"),
+    ),
 )
 
 
@@ -222,15 +226,17 @@ class DescribeBrokerConfigRequest(
     )
 
 
-class DescribedLogDir(NamedTuple):
+class LogDir(NamedTuple):
     """One log directory of the broker that answered.
 
     Attributes:
-        total, usable: Bytes of its volume (KIP-827); UNKNOWN from brokers before 3.3.
+        failure: Why it is offline; empty where it works.
+        path: On the broker.
         sizes: Bytes of the requested partitions, future replicas left out.
+        total, usable: Bytes of its volume; UNKNOWN from brokers before 3.3 (KIP-827).
     """
 
-    error_code: int
+    failure: str
     path: str
     sizes: dict[TopicPartition, int]
     total: int | Unknown = UNKNOWN
@@ -241,7 +247,7 @@ class DescribedLogDirs(NamedTuple):
     """A broker's answer. Before version 3 a missing right gives an empty list of directories."""
 
     error_code: int
-    directories: list[DescribedLogDir]
+    directories: tuple[LogDir, ...]
 
 
 def _kept(sizes: dict[TopicPartition, int | None]) -> dict[TopicPartition, int]:
@@ -259,15 +265,16 @@ class DescribeLogDirsRequest(WireRequest[DescribedLogDirs], api=35, versions=(1,
         ),
     )
     _DIRECTORY = row(
-        "error_code:int16 path:string sizes:sizes total:volume@4 usable:volume@4",
-        DescribedLogDir,
+        "failure:failure path:string sizes:sizes total:volume@4 usable:volume@4",
+        LogDir,
+        failure=KINDS["int16"].converted(lambda code: str(problem_of(code)) if code else ""),
         sizes=by_topic(
             "size:int64 _lag:int64 is_future:bool", lambda size, is_future: None if is_future else size
         ).converted(_kept),
         volume=KINDS["int64"].converted(lambda octets: UNKNOWN if octets == _NOT_TOLD else octets),
     )
     ANSWER = row(
-        "_throttle:int32 error_code:int16@3 directories:[directory]",
+        "_throttle:int32 error_code:int16@3 directories:directories",
         partial(DescribedLogDirs, error_code=0),
-        directory=_DIRECTORY,
+        directories=array_of(_DIRECTORY).converted(tuple),
     )

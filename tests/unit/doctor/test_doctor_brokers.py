@@ -14,7 +14,8 @@ from mmtool.doctor.broker_checks import (
     largest_sizes,
 )
 from mmtool.doctor.spark import SparkFacts, judge_spark, master_addresses
-from mmtool.kafka.admin.details import LogDir, Replicas, TopicDetails
+from mmtool.kafka.admin.cluster_details import Replicas, TopicDetails
+from mmtool.kafka.wire.metadata import LogDir
 from mmtool.translation.types import UNKNOWN, TopicPartition
 
 GIB = 1 << 30
@@ -96,7 +97,7 @@ def test_each_key_that_makes_one_replica_is_named():
 
 
 def log_dir(usable, total=100 * GIB, failure="", **sizes):
-    return LogDir("/data", failure, total, usable, sizes)
+    return LogDir(failure, "/data", sizes, total, usable)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +147,7 @@ def test_a_target_without_room_for_what_is_to_come_is_a_problem(facts, severity)
 
 def test_of_several_replicas_the_largest_one_counts():
     place = TopicPartition("t", 0)
-    dirs = [(LogDir("/a", "", 1, 1, {place: 5}),), (LogDir("/b", "", 1, 1, {place: 7}),)]
+    dirs = [(LogDir("", "/a", {place: 5}, 1, 1),), (LogDir("", "/b", {place: 7}, 1, 1),)]
     assert largest_sizes(dirs) == {place: 7}
 
 

@@ -17,8 +17,7 @@ from mmtool.doctor.entrances import (
     judge_versions,
     release_of,
 )
-from mmtool.kafka.admin.details import CertificateFault, Entrance, ListenerAnswer, Stage
-from mmtool.kafka.admin.listeners import entrances
+from mmtool.kafka.admin.listeners import CertificateFault, Entrance, ListenerAnswer, Stage, entrances
 from mmtool.kafka.wire.api_versions import SpokenApis
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from mmtool.doctor.limits import (
     judge_times,
 )
 from mmtool.errors import UnreachableError
-from mmtool.kafka.admin.details import SizeSample
+from mmtool.kafka.logs.samples import SizeSample
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 3)

@@ -8,7 +8,7 @@ from mmtool.doctor.rights import (
     lacking_on_cluster,
     lacking_on_topics,
 )
-from mmtool.kafka.admin.details import TopicDetails
+from mmtool.kafka.admin.cluster_details import TopicDetails
 from mmtool.kafka.wire.acls import Operation, Rights
 from mmtool.rights.needs import Kind, Need, Purpose
 from mmtool.translation.types import UNKNOWN

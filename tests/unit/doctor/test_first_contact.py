@@ -6,7 +6,7 @@ import pytest
 
 from mmtool.config.credentials import Security
 from mmtool.doctor.examination import ExaminedCluster, ask_each, examine
-from mmtool.kafka.admin.details import Entrance, ListenerAnswer, Stage
+from mmtool.kafka.admin.listeners import Entrance, ListenerAnswer, Stage
 
 
 @pytest.mark.parametrize(

@@ -44,13 +44,12 @@ from mmtool.kafka.wire.metadata import (
     BrokerAddress,
     DescribeBrokerConfigRequest,
     DescribedConfig,
-    DescribedEntry,
-    DescribedLogDir,
     DescribedLogDirs,
     DescribeLogDirsRequest,
     DescribeTopicConfigsRequest,
     ListedOffset,
     ListOffsetsRequest,
+    LogDir,
     MetadataAnswer,
     MetadataRequest,
     PartitionLeader,
@@ -65,6 +64,7 @@ from mmtool.kafka.wire.transactions import (
     ProducerIdentity,
 )
 from mmtool.plan.failover.acl_rules import Binding
+from mmtool.plan.topics.configs import ConfigEntry, Origin
 from mmtool.translation.types import UNKNOWN, TopicPartition
 
 ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -339,7 +339,7 @@ def test_replicas_of_a_broker_before_2_8_are_read_without_rights():
 def test_some_properties_of_a_topic_are_read_with_where_they_come_from():
     entry = "0001 61 0001 37 00 01 00 00000001 0001 61 0001 38 05"
     answer = f"00000000 00000001 0000 ffff 02 0001 74 00000001 {entry}"
-    told = {"t": DescribedConfig(0, {"a": DescribedEntry("7", 1, False, False)})}
+    told = {"t": DescribedConfig(0, {"a": ConfigEntry("7", Origin.OVERRIDE, on_topic=True)})}
     assert read(DescribeTopicConfigsRequest(["t"], ["a"]), 1, answer) == (told, 0)
     assert DescribeTopicConfigsRequest(["t"], ["a"]).body(1) == raw("00000001 02 0001 74 00000001 0001 61 00")
 
@@ -348,7 +348,7 @@ def test_log_directories_of_a_broker_before_3_3_have_no_volume():
     replica = "00000002 0000000000000064 0000000000000000 00"
     answer = f"00000000 00000001 0000 0002 2f64 00000001 0001 74 00000001 {replica}"
     sizes = {TopicPartition("t", 2): 100}
-    told = DescribedLogDirs(0, [DescribedLogDir(0, "/d", sizes, UNKNOWN, UNKNOWN)])
+    told = DescribedLogDirs(0, (LogDir("", "/d", sizes, UNKNOWN, UNKNOWN),))
     assert read(DescribeLogDirsRequest({"t": 3}), 1, answer) == (told, 0)
     assert DescribeLogDirsRequest({"t": 2}).body(1) == raw("00000001 0001 74 00000002 00000000 00000001")
 
