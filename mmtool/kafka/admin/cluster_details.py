@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from confluent_kafka import KafkaError
 
 from mmtool.errors import MmtoolError, UnreachableError
-from mmtool.kafka.admin.listeners import ListenerTrial, addresses, entrances
+from mmtool.kafka.admin.listeners import try_listeners
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import failure_of, unreachable
@@ -24,7 +24,7 @@ from mmtool.kafka.wire.answers import answers_of
 from mmtool.kafka.wire.api_versions import HeartbeatTrial, claim_trial
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.groups import DescribeGroupsRequest, OffsetDeleteRequest
 from mmtool.kafka.wire.metadata import (
     DescribeBrokerConfigRequest,
@@ -40,17 +40,13 @@ from mmtool.runtime.threads import Once
 from mmtool.translation.types import UNKNOWN, TopicId, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
-    from mmtool.config.credentials import Security
-    from mmtool.kafka.admin.listeners import Entrance, ListenerAnswer
     from mmtool.kafka.logs.samples import HoleQuestion, HoleSample, SizeQuestion, SizeSample
     from mmtool.kafka.wire.acls import Rights
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import (
-        BrokerAddress,
-        DescribedLogDirs,
         LogDir,
         TopicMetadata,
     )
@@ -64,7 +60,7 @@ Q = TypeVar("Q")
 _AT_ONCE = 500
 """Rights checks that are sent together on one connection."""
 _NO_TOPIC = "mmtool-topic-without-acls"
-_LONGEST_METADATA_SECONDS = 4.0
+_READ_DIRS = "DESCRIBE on the cluster (to read its log directories)"
 
 
 class Replicas(NamedTuple):
@@ -98,6 +94,11 @@ class KafkaClusterDetails:
 
     Every call but `listeners` raises `UnreachableError` or `NotAuthorisedError` when the cluster does not answer, or
     not us.
+
+    Attributes:
+        listeners: Tries each bootstrap server and each advertised listener, all at the same time.
+        brokers: ``host:port`` of each live broker, by broker id.
+        rights: mmtool's rights on the cluster resource; UNKNOWN from brokers before 2.8.
     """
 
     def __init__(self, settings: ClusterSettings, timeout_seconds: float) -> None:
@@ -105,10 +106,10 @@ class KafkaClusterDetails:
         self._settings = settings
         self._seconds = timeout_seconds
         self._wire = BlockingWireClient(wire_cluster(settings, "doctor", role="admin"), timeout_seconds)
-        self._listeners = Once(self._try_listeners)
+        self.listeners = Once(lambda: run_beside(try_listeners(settings)))
+        self.brokers = Once(self._known_brokers)
+        self.rights = Once(self._cluster_rights)
         self._topics = Once(lambda: self._described(None))
-        self._brokers = Once(self._known_brokers)
-        self._rights = Once(self._cluster_rights)
 
     @property
     def alias(self) -> str:
@@ -123,94 +124,47 @@ class KafkaClusterDetails:
     def principal(self) -> str:
         """mmtool's own principal on the cluster, as ``User:mm``, as far as the settings show it."""
         security = self._settings.security_for("admin")
-        if security.sasl is not None:
-            return self._login_principal(security)
-        if security.certificate is not None:
+        if security.sasl is None and security.certificate is not None:
             from mmtool.keystores.certificates import leaf_subject
 
             return f"User:{leaf_subject(security.certificate.text.get_secret_value()) or 'unknown'}"
-        return "User:ANONYMOUS"
-
-    def _login_principal(self, security: Security) -> str:
         with suppress(UnreachableError):
             found = principal_of(self.alias, security)
             if found is not UNKNOWN:
                 return found
         return "User:unknown"
 
-    # --- listeners ----------------------------------------------------------------------------------------
-
-    def listeners(self) -> Sequence[ListenerAnswer]:
-        """Try each bootstrap server and each advertised listener, all at the same time."""
-        return self._listeners()
-
-    def _try_listeners(self) -> list[ListenerAnswer]:
-        async def all_of(found: Iterable[Entrance]) -> list[ListenerAnswer]:
-            tried = await asyncio.gather(*(self._try_entrance(one) for one in found))
-            return [answer for answers in tried for answer in answers]
-
-        return run_beside(all_of(entrances(self._settings)))
-
-    async def _try_entrance(self, entrance: Entrance) -> list[ListenerAnswer]:
-        """Try the bootstrap servers first, then the advertised listeners that one of them returned."""
-        trial = ListenerTrial(self._settings, entrance)
-        first = await trial.run([(server, None) for server in entrance.servers])
-        if all(answer.failed for answer in first):
-            return first
-        advertised = await self._advertised(entrance)
-        wanted = addresses(entrance, advertised)
-        tried = {answer.address: answer for answer in first}
-        rest = await trial.run([place for place in wanted if place[0] not in tried])
-        numbers = {address: node for node, address in advertised.items()}
-        return [*(replace(one, broker=numbers.get(one.address)) for one in first), *rest]
-
-    async def _advertised(self, entrance: Entrance) -> dict[int, str]:
-        settings = self._settings.model_copy(
-            update={
-                "bootstrap_servers": ",".join(entrance.servers),
-                "security": entrance.security,
-                "role_bootstrap_servers": {},
-                "role_security": {},
-            }
-        )
-        wire = wire_cluster(settings, "doctor")
-        try:
-            async with asyncio.timeout(_LONGEST_METADATA_SECONDS):
-                await wire.start()
-            return {broker.node: _address(broker) for broker in wire.brokers}
-        except (MmtoolError, TimeoutError):
-            return {}
-        finally:
-            await wire.close()
-
     # --- metadata -----------------------------------------------------------------------------------------
-
-    def brokers(self) -> dict[int, str]:
-        """``host:port`` of each live broker, by broker id."""
-        return self._brokers()
 
     def _known_brokers(self) -> dict[int, str]:
         async def known(wire: WireCluster) -> dict[int, str]:
             await wire.refresh(())
-            return {broker.node: _address(broker) for broker in wire.brokers}
+            return {broker.node: broker.address for broker in wire.brokers}
 
         return self._wire.ask(known, "listing brokers")
 
     def topics(self) -> dict[str, TopicDetails]:
         """Every topic that mmtool may DESCRIBE, by name."""
-        return {topic.name: _topic(topic) for topic in self._topics() if topic.error_code == Code.NONE}
+        return {
+            topic.name: TopicDetails(
+                topic.name,
+                tuple(
+                    Replicas(one.leader if one.leader >= 0 else None, one.replicas, one.in_sync)
+                    for one in sorted(topic.partitions)
+                ),
+                topic.rights,
+            )
+            for topic in self._topics()
+            if topic.error_code == Code.NONE
+        }
 
     def _described(self, names: Sequence[str] | None) -> list[TopicMetadata]:
         return self._any("listing topics", MetadataRequest(names, with_rights=True)).topics
 
     def hidden(self, topics: Collection[str]) -> frozenset[str]:
         """The given topics that mmtool may not DESCRIBE."""
-        if not topics:
-            return frozenset()
-        denied = Code.TOPIC_AUTHORIZATION_FAILED
-        return frozenset(
-            topic.name for topic in self._described(sorted(topics)) if topic.error_code == denied
-        )
+        found = self._described(sorted(topics)) if topics else []
+        return frozenset(topic.name for topic in found if topic.error_code in DENIED)
 
     # --- configuration and disks --------------------------------------------------------------------------
 
@@ -240,29 +194,24 @@ class KafkaClusterDetails:
         known = self.topics()
         wanted = {name: len(known[name].partitions) for name in sorted(topics) if name in known}
 
-        async def told(wire: WireCluster) -> Answers[int, tuple[LogDir, ...]]:
+        async def asked(wire: WireCluster) -> Answers[int, tuple[LogDir, ...]]:
             await wire.refresh(())
             answers = await answers_of(wire, dict.fromkeys(wire.nodes, DescribeLogDirsRequest(wanted)))
-            found = {node: one.directories for node, one in answers.items() if one.error_code == Code.NONE}
-            result = Answers(found)
-            for node in set(wire.nodes) - found.keys():
-                result.failed[node] = self._no_log_dirs(node, answers.get(node))
+            result: Answers[int, tuple[LogDir, ...]] = Answers()
+            for node in wire.nodes:
+                what, answer = f"reading the log directories of broker {node}", answers.get(node)
+                if answer is None:
+                    result.failed[node] = unreachable(self.alias, what, "no answer")
+                elif answer.error_code != Code.NONE:
+                    right, error = _READ_DIRS, KafkaError(answer.error_code)
+                    result.failed[node] = failure_of(self._settings, error, what, right=right)
+                else:
+                    result[node] = answer.directories
             return result
 
-        return self._wire.ask(told, "reading log directories")
-
-    def _no_log_dirs(self, node: int, answer: DescribedLogDirs | None) -> MmtoolError:
-        what = f"reading the log directories of broker {node}"
-        if answer is not None:
-            right = "DESCRIBE on the cluster (to read its log directories)"
-            return failure_of(self._settings, KafkaError(answer.error_code), what, right=right)
-        return unreachable(self.alias, what, "no answer")
+        return self._wire.ask(asked, "reading log directories")
 
     # --- rights -------------------------------------------------------------------------------------------
-
-    def rights(self) -> Rights | Unknown:
-        """mmtool's rights on the cluster resource; UNKNOWN from brokers before 2.8."""
-        return self._rights()
 
     def _cluster_rights(self) -> Rights | Unknown:
         try:
@@ -288,39 +237,42 @@ class KafkaClusterDetails:
 
     def unclaimable(self, transactional_ids: Collection[str]) -> frozenset[str]:
         """The given transactional ids that mmtool may not WRITE; no epoch is taken."""
-        answers = self._tried(transactional_ids, claim_trial)
-        denied = Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        return frozenset(name for name, one in answers.items() if one.error_code == denied)
+        return self._denied(transactional_ids, claim_trial, lambda answer: answer.error_code)
 
     def unreadable_groups(self, groups: Collection[str]) -> frozenset[str]:
         """The given groups that mmtool may not READ; none is joined, and none has to exist."""
-        answers = self._tried(groups, HeartbeatTrial)
-        return frozenset(name for name, code in answers.items() if code == Code.GROUP_AUTHORIZATION_FAILED)
+        return self._denied(groups, HeartbeatTrial, int)
 
     def undeletable_groups(self, groups: Collection[str]) -> frozenset[str]:
         """The given groups that mmtool may not DELETE; checked by deleting the offsets of no partition."""
         try:
-            answers = self._tried(groups, lambda group: OffsetDeleteRequest(group, ()))
+            return self._denied(
+                groups, lambda group: OffsetDeleteRequest(group, ()), lambda answer: answer.error_code
+            )
         except UnsupportedByBrokerError:  # before Kafka 2.4
             return frozenset()
-        denied = Code.GROUP_AUTHORIZATION_FAILED
-        return frozenset(name for name, one in answers.items() if one.error_code == denied)
 
     def hidden_groups(self, groups: Collection[str]) -> frozenset[str]:
         """The given groups that mmtool may not DESCRIBE; any broker checks it before it looks for the group."""
         found = self._any("reading mmtool's rights", DescribeGroupsRequest(sorted(groups))) if groups else {}
-        denied = Code.GROUP_AUTHORIZATION_FAILED
-        return frozenset(name for name, one in found.items() if one.error_code == denied)
+        return frozenset(name for name, one in found.items() if one.error_code in DENIED)
 
-    def _tried(self, names: Collection[str], trial: Callable[[str], WireRequest[T]]) -> dict[str, T]:
-        async def tried(wire: WireCluster) -> dict[str, T]:
-            found: dict[str, T] = {}
+    def _denied(
+        self,
+        names: Collection[str],
+        trial: Callable[[str], WireRequest[T]],
+        code_of: Callable[[T], int],
+    ) -> frozenset[str]:
+        """The names whose trial is answered with a missing right."""
+
+        async def tried(wire: WireCluster) -> frozenset[str]:
+            denied: list[str] = []
             for some in handfuls(sorted(names), _AT_ONCE):
                 answers = await asyncio.gather(*(wire.ask_any(trial(name)) for name in some))
-                found |= dict(zip(some, answers, strict=True))
-            return found
+                denied += (name for name, one in zip(some, answers, strict=True) if code_of(one) in DENIED)
+            return frozenset(denied)
 
-        return self._wire.ask(tried, "reading mmtool's rights") if names else {}
+        return self._wire.ask(tried, "reading mmtool's rights") if names else frozenset()
 
     # --- offsets ------------------------------------------------------------------------------------------
 
@@ -383,20 +335,4 @@ class KafkaClusterDetails:
     # --- asking -------------------------------------------------------------------------------------------
 
     def _any(self, what: str, request: WireRequest[T]) -> T:
-        async def asked(wire: WireCluster) -> T:
-            return await wire.ask_any(request)
-
-        return self._wire.ask(asked, what)
-
-
-def _address(broker: BrokerAddress) -> str:
-    host = f"[{broker.host}]" if ":" in broker.host else broker.host
-    return f"{host}:{broker.port}"
-
-
-def _topic(topic: TopicMetadata) -> TopicDetails:
-    partitions = tuple(
-        Replicas(one.leader if one.leader >= 0 else None, one.replicas, one.in_sync)
-        for one in sorted(topic.partitions)
-    )
-    return TopicDetails(topic.name, partitions, topic.rights)
+        return self._wire.ask(lambda wire: wire.ask_any(request), what)

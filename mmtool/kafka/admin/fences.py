@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 
     from mmtool.config import ClusterSettings
-    from mmtool.config.credentials import Security
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import MetadataAnswer
     from mmtool.kafka.wire.request import WireRequest
@@ -411,19 +410,13 @@ async def _answering(wire: WireCluster) -> dict[int, MetadataAnswer]:
 def own_principals(cluster: ClusterSettings) -> tuple[frozenset[str], bool]:
     """mmtool's principals in all its roles, as the cluster's authorizer sees them; False where some are unknown.
 
-    By Kafka's default principal builder. The principal of a client certificate depends on the brokers'
-    ``ssl.principal.mapping.rules``, so it is unknown.
+    Each as `principal_of`.
     """
     known = [
-        _principal(cluster.alias, of_role) for of_role in (cluster.security, *cluster.role_security.values())
+        principal_of(cluster.alias, of_role)
+        for of_role in (cluster.security, *cluster.role_security.values())
     ]
     return frozenset(name for name in known if name is not UNKNOWN), UNKNOWN not in known
-
-
-def _principal(alias: str, security: Security) -> str | Unknown:
-    if security.sasl is not None:
-        return principal_of(alias, security)
-    return UNKNOWN if security.certificate is not None else "User:ANONYMOUS"
 
 
 def _principals(super_users: str) -> frozenset[str]:

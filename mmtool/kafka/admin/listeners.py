@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mmtool.errors import UnreachableError
-from mmtool.kafka.clients import CLIENT_ID, tls_context, wire_options
+from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.kafka.clients import CLIENT_ID, tls_context, wire_cluster, wire_options
 from mmtool.kafka.wire.api_versions import api_versions_frame, read_api_versions
 from mmtool.kafka.wire.codec import UnreadableResponseError, int32
 from mmtool.kafka.wire.codes import Code
@@ -28,7 +28,7 @@ from mmtool.kafka.wire.sasl import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from mmtool.config import ClusterSettings
     from mmtool.config.credentials import Security
@@ -39,6 +39,7 @@ LISTENER_SECONDS = 3.0
 """Longest time, in seconds, for each of connecting, the first answer and the login at one listener."""
 _LARGEST_ANSWER = 1 << 20
 _CLIENT_ID = f"{CLIENT_ID}-doctor"
+_LONGEST_METADATA_SECONDS = 4.0
 _NOT_KAFKA = "the first answer cannot be read"
 _ALERTS = {
     "CERTIFICATE_REQUIRED": "the broker requires a client certificate",
@@ -147,16 +148,50 @@ def entrances(settings: ClusterSettings) -> list[Entrance]:
     return found
 
 
+async def try_listeners(settings: ClusterSettings) -> list[ListenerAnswer]:
+    """Try each bootstrap server of a cluster and each advertised listener, all at the same time."""
+    trials = [_Trial(settings, entrance) for entrance in entrances(settings)]
+    tried = await asyncio.gather(*(trial.run() for trial in trials))
+    return [answer for answers in tried for answer in answers]
+
+
 @dataclass(frozen=True, slots=True)
-class ListenerTrial:
+class _Trial:
     """Tries the listeners of one entrance."""
 
     settings: ClusterSettings
     entrance: Entrance
 
-    async def run(self, places: Iterable[tuple[str, int | None]]) -> list[ListenerAnswer]:
-        """Try each listener, given as ``host:port`` and the id of the broker that advertises it (None: bootstrap)."""
-        return list(await asyncio.gather(*(self._try(*place) for place in places)))
+    async def run(self) -> list[ListenerAnswer]:
+        """Try the bootstrap servers first, then the advertised listeners that one of them returned."""
+        first = await asyncio.gather(*(self._try(server, None) for server in self.entrance.servers))
+        if all(answer.failed for answer in first):
+            return first
+        advertised = await self._advertised()
+        tried = {answer.address for answer in first}
+        rest = await asyncio.gather(
+            *(self._try(address, node) for address, node in advertised.items() if address not in tried)
+        )
+        return [*(replace(one, broker=advertised.get(one.address)) for one in first), *rest]
+
+    async def _advertised(self) -> dict[str, int]:
+        """The brokers by the addresses that they advertise at this entrance, in the order of their ids."""
+        update = {"bootstrap_servers": ",".join(self.entrance.servers), "role_bootstrap_servers": {}}
+        wire = wire_cluster(self._settings(**update), "doctor")
+        try:
+            async with asyncio.timeout(_LONGEST_METADATA_SECONDS):
+                await wire.start()
+            return {broker.address: broker.node for broker in sorted(wire.brokers)}
+        except (MmtoolError, TimeoutError):
+            return {}
+        finally:
+            await wire.close()
+
+    def _settings(self, **update: Any) -> ClusterSettings:
+        """The cluster's settings with the entrance's security."""
+        return self.settings.model_copy(
+            update={"security": self.entrance.security, "role_security": {}, **update}
+        )
 
     async def _try(self, address: str, broker: int | None) -> ListenerAnswer:
         answer = ListenerAnswer(self.entrance, address, broker)
@@ -166,7 +201,7 @@ class ListenerTrial:
             await _resolve(host, int(port))
             certificate, apis = await self._first_answer(host, int(port))
         except _FailedError as failure:
-            shown = await self._shown_certificate(host, int(port)) if failure.stage is Stage.TLS else None
+            shown = await _shown_certificate(host, int(port)) if failure.stage is Stage.TLS else None
             answer = replace(answer, failed=failure.stage, reason=failure.reason, certificate=shown)
             return replace(answer, fault=failure.fault)
         answer = replace(answer, certificate=certificate, apis=apis)
@@ -181,28 +216,13 @@ class ListenerTrial:
         context = tls_context(security, self.entrance.name) if security.uses_tls else None
         reader, writer = await _open(host, port, context)
         try:
-            session = writer.get_extra_info("ssl_object")
-            certificate = session.getpeercert(binary_form=True) if session is not None else None
+            certificate = _certificate_of(writer)
             apis = await _ask_versions(reader, writer)
             if security.sasl is not None:
                 await _check_mechanism(reader, writer, security.sasl.wire_mechanism)
             return certificate, apis
         finally:
             writer.close()
-
-    async def _shown_certificate(self, host: str, port: int) -> bytes | None:
-        """The certificate (DER) that a broker presents, without verifying it; None where it presents none."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        try:
-            _, writer = await _open(host, port, context)
-        except _FailedError:
-            return None
-        session = writer.get_extra_info("ssl_object")
-        writer.close()
-        certificate: bytes | None = session.getpeercert(binary_form=True)
-        return certificate
 
     async def _log_in(self, host: str, port: int) -> None:
         """Log in, then send one request: a SASL listener answers the first request without a login too."""
@@ -212,7 +232,9 @@ class ListenerTrial:
 
         try:
             async with asyncio.timeout(LISTENER_SECONDS):
-                connection = await open_connection(host, port, self._options(), LISTENER_SECONDS)
+                options = wire_options(self._settings(), client_id_suffix="doctor")
+                options.pop("bootstrap_servers")
+                connection = await open_connection(host, port, options, LISTENER_SECONDS)
                 try:
                     await connection.send(MetadataRequest(()))
                 except NoCommonVersionError:
@@ -236,13 +258,6 @@ class ListenerTrial:
 
     def _last_request(self) -> str:
         return "the login or the request after it" if self.entrance.security.sasl else "the second request"
-
-    def _options(self) -> dict[str, Any]:
-        security = self.entrance.security
-        settings = self.settings.model_copy(update={"security": security, "role_security": {}})
-        options = wire_options(settings, client_id_suffix="doctor")
-        options.pop("bootstrap_servers")
-        return options
 
 
 async def _resolve(host: str, port: int) -> None:
@@ -273,6 +288,25 @@ async def _open(
         raise _FailedError(Stage.TLS, _silence("the TLS handshake")) from error
     except OSError as error:
         raise _tls_failure(error) from error
+
+
+def _certificate_of(writer: asyncio.StreamWriter) -> bytes | None:
+    session: ssl.SSLObject | None = writer.get_extra_info("ssl_object")
+    return None if session is None else session.getpeercert(binary_form=True)
+
+
+async def _shown_certificate(host: str, port: int) -> bytes | None:
+    """The certificate (DER) that a broker presents, without verifying it; None where it presents none."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        _, writer = await _open(host, port, context)
+    except _FailedError:
+        return None
+    certificate = _certificate_of(writer)
+    writer.close()
+    return certificate
 
 
 async def _ask_versions(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> SpokenApis:
@@ -351,10 +385,3 @@ def _said(error: Exception) -> str:
 
 def _silence(what: str) -> str:
     return f"no answer within {LISTENER_SECONDS:g} s to {what}"
-
-
-def addresses(entrance: Entrance, advertised: dict[int, str]) -> Sequence[tuple[str, int | None]]:
-    """Addresses to try: each advertised listener once, and the bootstrap servers that are not advertised."""
-    listed: list[tuple[str, int | None]] = [(address, node) for node, address in sorted(advertised.items())]
-    known = set(advertised.values())
-    return [*listed, *((server, None) for server in entrance.servers if server not in known)]

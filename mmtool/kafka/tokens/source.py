@@ -201,7 +201,9 @@ def token_source(alias: str, login: TokenLogin, cluster_ca: Pem | None) -> Token
 
 
 def principal_of(alias: str, security: Security) -> str | Unknown:
-    """The principal of a SASL login, as Kafka's default principal builder names it; UNKNOWN where a token has none.
+    """mmtool's principal, as Kafka's default principal builder names it; UNKNOWN where a token has none.
+
+    That of a client certificate depends on the brokers' ``ssl.principal.mapping.rules``, so it is unknown.
 
     Raises:
         UnreachableError: There is no token.
@@ -209,6 +211,8 @@ def principal_of(alias: str, security: Security) -> str | Unknown:
     login = security.sasl
     if isinstance(login, PasswordLogin):
         return f"User:{login.username}"
+    if login is None and security.certificate is None:
+        return "User:ANONYMOUS"
     if login is None or isinstance(login, MskLogin):
         return UNKNOWN
     name = name_in(claims_of(token_source(alias, login, security.ca).token().value), login.subject_claim)

@@ -26,6 +26,11 @@ class BrokerAddress(NamedTuple):
     host: str
     port: int
 
+    @property
+    def address(self) -> str:
+        """``host:port``, with an IPv6 address in brackets."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 class PartitionLeader(NamedTuple):
     """The leader and replicas of a partition; ``error_code`` 5 and ``leader`` -1 while there is none."""
