@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -39,13 +39,13 @@ from mmtool.runtime.threads import within
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import MetadataAnswer
     from mmtool.kafka.wire.request import WireRequest
-    from mmtool.kafka.wire.transactions import DescribedTransaction, ListedTransaction, ProducerState
+    from mmtool.kafka.wire.transactions import DescribedTransaction, ProducerState
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -107,6 +107,14 @@ class KafkaFences:
         )
 
     def _acls(self, bindings: frozenset[Binding] | Unknown) -> AclFacts:
+        async def may_alter(wire: WireCluster) -> bool | Unknown:
+            try:
+                answer = await self._any(wire, DescribeClusterRequest())
+            except UnsupportedByBrokerError:  # before Kafka 2.8
+                return UNKNOWN
+            check_code(self._cluster, answer.error_code, "reading mmtool's rights")
+            return UNKNOWN if answer.rights is UNKNOWN else answer.rights.may_alter
+
         own, own_complete = own_principals(self._cluster)
         config = self._wire.ask(self._config, "reading super.users of the brokers")
         supers, unruled = config[_SUPER_USERS], config[_ALLOWS_UNRULED]
@@ -114,7 +122,7 @@ class KafkaFences:
             bindings,
             own,
             own_complete,
-            self._wire.ask(self._may_alter, "reading mmtool's rights"),
+            self._wire.ask(may_alter, "reading mmtool's rights"),
             UNKNOWN if supers is UNKNOWN else _principals(supers),
             UNKNOWN if unruled is UNKNOWN else unruled.strip().lower() == "true",
         )
@@ -151,14 +159,6 @@ class KafkaFences:
             return answer.bindings
 
         return self._wire.ask(listed, "reading ACLs")
-
-    async def _may_alter(self, wire: WireCluster) -> bool | Unknown:
-        try:
-            answer = await self._any(wire, DescribeClusterRequest())
-        except UnsupportedByBrokerError:  # before Kafka 2.8
-            return UNKNOWN
-        check_code(self._cluster, answer.error_code, "reading mmtool's rights")
-        return UNKNOWN if answer.rights is UNKNOWN else answer.rights.may_alter
 
     async def _config(self, wire: WireCluster) -> dict[str, str | Unknown]:
         """The authorizer configs that matter to a fence, read from every broker; UNKNOWN where brokers differ."""
@@ -256,7 +256,9 @@ class KafkaFences:
         """
         deadline = asyncio.get_running_loop().time() + self._seconds
         while True:
-            nodes = await self._listed_brokers(wire)
+            # one that hangs does not hide its own removal; one that joins reads the whole metadata log before it serves
+            listed = {broker.node for one in (await _answering(wire)).values() for broker in one.brokers}
+            nodes = [node for node in wire.nodes if not listed or node in listed]
             of_each = await asyncio.gather(*(self._late(wire, node, changed, there) for node in nodes))
             late = {node: of for node, of in zip(nodes, of_each, strict=True) if of}
             if not late:
@@ -264,21 +266,12 @@ class KafkaFences:
             if asyncio.get_running_loop().time() > deadline:
                 break
             await asyncio.sleep(_LOOK_SECONDS)
-        stands = "does not apply the new ACLs yet" if there else "still applies the removed ACLs"
-        stands = f"{stands}, or does not answer"
+        lags = "does not apply the new ACLs yet" if there else "still applies the removed ACLs"
         return {
-            binding: Problem(NOT_ON_EVERY_BROKER, f"broker {node} {stands}")
+            binding: Problem(NOT_ON_EVERY_BROKER, f"broker {node} {lags}, or does not answer")
             for node, of in late.items()
             for binding in of
         }
-
-    async def _listed_brokers(self, wire: WireCluster) -> list[int]:
-        """The brokers that any broker still lists, so that one that hangs does not hide its own removal.
-
-        A broker that joins meanwhile does not matter: it reads the whole metadata log before it accepts clients.
-        """
-        listed = {broker.node for one in (await _answering(wire)).values() for broker in one.brokers}
-        return [node for node in wire.nodes if not listed or node in listed]
 
     async def _late(
         self,
@@ -302,9 +295,17 @@ class KafkaFences:
         found: dict[TopicPartition, tuple[Writer, ...]] = {}
 
         async def described(wire: WireCluster) -> None:
-            left = [place for place in places if place not in found]
+            left = sorted(place for place in places if place not in found)
             await wire.refresh({place.topic for place in left})
-            for answer in await asyncio.gather(*self._of_leaders(wire, left)):
+            if lone := [place for place in left if wire.leader(*place) is None]:
+                why = f"{lone[0]} has no leader"
+                raise RetriableError(unreachable(self.alias, "listing producers", why, NO_LEADER))
+            asked = (
+                wire.send(leader, DescribeProducersRequest(some))
+                for leader, of in by_leader(wire, left).items()
+                for some in handfuls(of, _PER_REQUEST)
+            )
+            for answer in await asyncio.gather(*asked):
                 for place, (code, producers) in answer.items():
                     right = f"READ on topic {place.topic} (to list its producers)"
                     check_code(self._cluster, code, f"listing the producers of {place}", right)
@@ -319,17 +320,6 @@ class KafkaFences:
             ) from error
         return found
 
-    def _of_leaders(self, wire: WireCluster, places: Collection[TopicPartition]):  # type: ignore[no-untyped-def]  # noqa: ANN202  a list of coroutines
-        if lone := [place for place in sorted(places) if wire.leader(*place) is None]:
-            raise RetriableError(
-                unreachable(self.alias, "listing producers", f"{lone[0]} has no leader", NO_LEADER)
-            )
-        return [
-            wire.send(leader, DescribeProducersRequest(some))
-            for leader, of in by_leader(wire, sorted(places)).items()
-            for some in handfuls(of, _PER_REQUEST)
-        ]
-
     def open_transactions(self, places: Collection[TopicPartition]) -> tuple[OpenTransaction, ...]:
         found = [
             OpenTransaction(place, writer.producer_id, writer.open_from)
@@ -339,34 +329,44 @@ class KafkaFences:
         ]
         if not found:
             return ()
-        told = self._told({one.producer_id for one in found})
-        return tuple(_with(one, *told[one.producer_id]) if one.producer_id in told else one for one in found)
+        shown = self._transactions({one.producer_id for one in found})
+        return tuple(
+            one._replace(
+                transactional_id=name,
+                since_ms=UNKNOWN if of.started_ms < 0 else of.started_ms,
+                timeout_ms=of.timeout_ms,
+            )
+            if of is not None
+            else one
+            for one in found
+            for name, of in [shown.get(one.producer_id, ("", None))]
+        )
 
-    def _told(self, producer_ids: Collection[int]) -> dict[int, tuple[str, DescribedTransaction]]:
+    def _transactions(self, producer_ids: Collection[int]) -> dict[int, tuple[str, DescribedTransaction]]:
         """Transactional ids and their transactions, by producer id, as far as mmtool may see them."""
+        shown: dict[int, tuple[str, DescribedTransaction]] = {}
 
-        async def asked(wire: WireCluster) -> dict[int, tuple[str, DescribedTransaction]]:
-            names = (self._told_by(wire, node, producer_ids) for node in wire.nodes)
-            answers = await asyncio.gather(*map(_if_it_answers, names))
-            return {producer: told for answer in answers for producer, told in answer.items()}
+        async def of_broker(wire: WireCluster, node: int) -> None:
+            listed = await wire.send(node, ListTransactionsRequest(sorted(producer_ids)))
+            check_code(self._cluster, listed.error_code, "listing transactions")
+            if ids := sorted(one.transactional_id for one in listed.transactions):
+                described = await wire.send(node, DescribeTransactionsRequest(ids))
+                shown.update(
+                    (one.producer_id, (name, one))
+                    for name, one in described.items()
+                    if one.error_code == Code.NONE
+                )
 
-        try:
-            return self._wire.ask(asked, "listing transactions")
-        except (UnsupportedByBrokerError, NotAuthorisedError):  # before Kafka 3.0; without DESCRIBE
-            return {}
+        async def asked(wire: WireCluster, node: int) -> None:
+            with suppress(ConnectionLostError, RetriableError, TimeoutError):  # names are only shown
+                await within(_ANSWER_SECONDS, of_broker(wire, node))
 
-    async def _told_by(
-        self, wire: WireCluster, node: int, producer_ids: Collection[int]
-    ) -> dict[int, tuple[str, DescribedTransaction]]:
-        listed = await wire.send(node, ListTransactionsRequest(sorted(producer_ids)))
-        check_code(self._cluster, listed.error_code, "listing transactions")
-        ids: dict[str, ListedTransaction] = {one.transactional_id: one for one in listed.transactions}
-        if not ids:
-            return {}
-        described = await wire.send(node, DescribeTransactionsRequest(sorted(ids)))
-        return {
-            one.producer_id: (name, one) for name, one in described.items() if one.error_code == Code.NONE
-        }
+        async def of_all(wire: WireCluster) -> None:
+            await asyncio.gather(*(asked(wire, node) for node in wire.nodes))
+
+        with suppress(UnsupportedByBrokerError, NotAuthorisedError):  # before Kafka 3.0; without DESCRIBE
+            self._wire.ask(of_all, "listing transactions")
+        return shown
 
     # --- asking -------------------------------------------------------------------------------------------
 
@@ -392,13 +392,6 @@ def _kind_of(bindings: Iterable[Binding]) -> str | None:
     """The kind of resource that these rules are about; None for more than one: then every rule is listed."""
     kinds = {binding.resource for binding in bindings}
     return kinds.pop() if len(kinds) == 1 else None
-
-
-async def _if_it_answers(names: Coroutine[Any, Any, dict[int, B]]) -> dict[int, B]:
-    """A broker's transactional ids, or none where it does not answer: they are only shown."""
-    with suppress(ConnectionLostError, RetriableError, TimeoutError):
-        return await within(_ANSWER_SECONDS, names)
-    return {}
 
 
 async def _answering(wire: WireCluster) -> dict[int, MetadataAnswer]:
@@ -429,8 +422,3 @@ def _writer(state: ProducerState) -> Writer:
     sequence, timestamp, coordinator_epoch = (UNKNOWN if n < 0 else n for n in state[2:5])
     open_from = None if state.open_from < 0 else state.open_from
     return Writer(state.producer_id, state.epoch, sequence, timestamp, coordinator_epoch, open_from)
-
-
-def _with(one: OpenTransaction, name: str, told: DescribedTransaction) -> OpenTransaction:
-    since = UNKNOWN if told.started_ms < 0 else told.started_ms
-    return one._replace(transactional_id=name, since_ms=since, timeout_ms=told.timeout_ms)
