@@ -105,8 +105,13 @@ def _element(ber: memoryview, at: int, depth: int) -> _Element | None:
     if at + 2 > len(ber) or depth > _DEPTH:
         return None
     tag, length, start = ber[at], ber[at + 1], at + 2
-    if length == 0x80:
-        return _of_unknown_length(ber, tag, start, depth)
+    if length == 0x80:  # it ends with two zero bytes, as Java before version 8 and Bouncy Castle write stores
+        behind = start
+        while (inner := _element(ber, behind, depth + 1)) is not None:
+            behind = inner.end
+            if inner.tag == 0:
+                return _Element(tag, ber[start : behind - 2], behind)
+        return None
     if length > 0x80:
         size = length - 0x80
         start, length = start + size, int.from_bytes(ber[start : start + size], "big")
@@ -178,14 +183,11 @@ def opens(text: str, password: str | None) -> bool:
 
 def certificates_in(text: str) -> tuple[Certificate, ...]:
     """The readable certificates of a PEM text; about others OpenSSL decides when it connects."""
-    found = (_certificate(block[0]) for block in _CERTIFICATE_BLOCK.finditer(text))
-    return tuple(certificate for certificate in found if certificate is not None)
-
-
-def _certificate(block: str) -> Certificate | None:
     from cryptography.x509 import load_pem_x509_certificate
 
-    return _loaded(load_pem_x509_certificate, block.encode())
+    blocks = (block[0].encode() for block in _CERTIFICATE_BLOCK.finditer(text))
+    found = (_loaded(load_pem_x509_certificate, block) for block in blocks)
+    return tuple(certificate for certificate in found if certificate is not None)
 
 
 def _loaded(load: Callable[[bytes], Certificate], content: bytes) -> Certificate | None:
@@ -267,21 +269,16 @@ def chain_of(leaf: Certificate, others: Sequence[Certificate]) -> list[Certifica
 
     All certificates where a name cannot be decoded.
     """
+    chain, left = [leaf], list(others)
     try:
-        return _issuers_in_order(leaf, others)
+        while chain[-1].issuer != chain[-1].subject:
+            issuer = next((other for other in left if other.subject == chain[-1].issuer), None)
+            if issuer is None:
+                break
+            left.remove(issuer)
+            chain.append(issuer)
     except ValueError:
         return [leaf, *others]
-
-
-def _issuers_in_order(leaf: Certificate, others: Sequence[Certificate]) -> list[Certificate]:
-    """The chain from ``leaf`` to its last known issuer; raises ValueError where a name cannot be decoded."""
-    chain, left = [leaf], list(others)
-    while chain[-1].issuer != chain[-1].subject:
-        issuer = next((other for other in left if other.subject == chain[-1].issuer), None)
-        if issuer is None:
-            break
-        left.remove(issuer)
-        chain.append(issuer)
     return chain
 
 

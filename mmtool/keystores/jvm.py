@@ -12,14 +12,13 @@ import secrets
 import subprocess
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import UsageError
 from mmtool.java import java_binary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
 _JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _STOP_SECONDS = 5.0
@@ -38,21 +37,13 @@ class DamagedStoreError(Exception):
 
 
 class StoreJvm:
-    """A JVM that starts at the first call and ends with the ``with`` block."""
+    """A JVM that starts at the first call and ends with `close`."""
 
     def __init__(self) -> None:
         self._gateway: Any = None
         self._process: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._stop()
-
-    def _stop(self) -> None:
+    def close(self) -> None:
         gateway, process = self._gateway, self._process
         self._gateway = self._process = None
         if gateway is not None:
@@ -135,13 +126,10 @@ class StoreJvm:
         return array
 
     def _jvm(self) -> Any:
-        if self._gateway is None:
-            self._start()
-        return self._gateway.jvm
-
-    def _start(self) -> None:
         from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
+        if self._gateway is not None:
+            return self._gateway.jvm
         java = java_binary()
         try:
             port, token, self._process = launch_gateway(
@@ -162,6 +150,7 @@ class StoreJvm:
                 code="java",
             ) from error
         self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
+        return self._gateway.jvm
 
     @contextlib.contextmanager
     def _java_errors(self) -> Iterator[None]:
@@ -175,7 +164,7 @@ class StoreJvm:
             causes = {_class_name(thrown), _class_name(thrown.getCause())}
             at_load = _class_name(thrown) == "IOException"
         except (Py4JError, OSError) as error:  # the JVM ended: the store is too large for its memory
-            self._stop()  # the next store gets a new one
+            self.close()  # the next store gets a new one
             raise DamagedStoreError from error
         else:
             return

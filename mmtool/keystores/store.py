@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
     from cryptography.x509 import Certificate
 
-_BINARY = (Format.JKS, Format.PKCS12)
+_READ = (Format.PEM, Format.JKS, Format.PKCS12)
 _LARGEST_BYTES = 64 << 20
 _SUPPORTED_TYPES = ("JKS", "PKCS12", "PEM")
 
@@ -78,6 +78,34 @@ class Identity:
     is_encrypted: bool
 
 
+class Fault(Enum):
+    """Why a store cannot be used."""
+
+    PASSWORD = auto()
+    NO_PASSWORD = auto()
+    KEY_PASSWORD = auto()
+    DAMAGED = auto()
+    ITERATIONS = auto()
+    NO_CERTIFICATE = auto()
+    NO_KEY = auto()
+
+
+_jvm: ContextVar[StoreJvm | None] = ContextVar("store_jvm", default=None)
+_opened: dict[bytes, str | Identity | Fault] = {}
+"""What JKS and PKCS12 stores hold: each is opened once per process and content."""
+
+
+@contextlib.contextmanager
+def one_jvm() -> Iterator[None]:
+    """Let all JKS stores that are opened in the ``with`` block share a JVM, started by the first of them."""
+    with contextlib.closing(StoreJvm()) as jvm:
+        token = _jvm.set(jvm)
+        try:
+            yield
+        finally:
+            _jvm.reset(token)
+
+
 def read_trusted(store: StoreFile) -> str:
     """The trusted certificates of a store, as PEM.
 
@@ -85,12 +113,8 @@ def read_trusted(store: StoreFile) -> str:
         StoreError: The store cannot be used, or it needs Java and there is none.
     """
     content, store_format = _content(store)
-    if store_format is Format.PEM:
-        return _text(store, content)
-    with _needing_java(store, store_format):
-        found = open_trusted(content, store_format, store.password)
-    if isinstance(found, Fault):
-        raise StoreError(_sentence(found, store, store_format))
+    found = _text(store, content) if store_format is Format.PEM else _found(store, content, store_format)
+    assert isinstance(found, str)
     return found
 
 
@@ -104,21 +128,27 @@ def read_identity(store: StoreFile) -> Identity:
     if store_format is Format.PEM:
         text = _text(store, content)
         return Identity(text, text, is_encrypted=True)
-    with _needing_java(store, store_format):
-        found = open_key_pair(content, store_format, store.password, store.key_password)
-    if isinstance(found, Fault):
-        raise StoreError(_sentence(found, store, store_format))
-    return Identity(found.chain, found.key, is_encrypted=False)
+    found = _found(store, content, store_format)
+    assert isinstance(found, Identity)
+    return found
 
 
-@contextlib.contextmanager
-def _needing_java(store: StoreFile, store_format: Format) -> Iterator[None]:
+def _found(store: StoreFile, content: bytes, store_format: Format) -> str | Identity:
+    """What a JKS or PKCS12 store holds of its kind."""
+    what = (store.kind, content, store.password, store.key_password)
+    digest = sha256(repr(what).encode()).digest()
     try:
-        yield
+        if digest not in _opened:
+            read = _trusted if store.kind == "truststore" else identity_in
+            _opened[digest] = read(store, content, store_format)
     except UsageError as error:
         raise StoreError(
             f"mmtool needs Java to read {store_format.value} store {store.shown}: {error.message}; {error.remedy}"
         ) from error
+    found = _opened[digest]
+    if isinstance(found, Fault):
+        raise StoreError(_sentence(found, store, store_format))
+    return found
 
 
 def _content(store: StoreFile) -> tuple[bytes, Format]:
@@ -136,7 +166,7 @@ def _content(store: StoreFile) -> tuple[bytes, Format]:
             f"cannot read {store.shown} ({reason}); check the path, and that this user may read it"
         ) from None
     store_format = detect_format(content)
-    if store_format is Format.PEM or store_format in _BINARY:
+    if store_format in _READ:
         return content, store_format
     raise StoreError(_not_read(store, store_format))
 
@@ -193,122 +223,63 @@ def _sentence(fault: Fault, store: StoreFile, store_format: Format) -> str:
     }[fault]
 
 
-# --- convert JKS and PKCS12 stores to PEM text; each store is opened once per process and content --------
-
-
-class Fault(Enum):
-    """Why a store cannot be used."""
-
-    PASSWORD = auto()
-    NO_PASSWORD = auto()
-    KEY_PASSWORD = auto()
-    DAMAGED = auto()
-    ITERATIONS = auto()
-    NO_CERTIFICATE = auto()
-    NO_KEY = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class KeyPair:
-    """A private key and its certificate chain, as PEM."""
-
-    chain: str = field(repr=False)
-    key: str = field(repr=False)
-
-
-_jvm: ContextVar[StoreJvm | None] = ContextVar("store_jvm", default=None)
-_opened: dict[bytes, str | KeyPair | Fault] = {}
-
-
-@contextlib.contextmanager
-def one_jvm() -> Iterator[None]:
-    """Let all JKS stores that are opened in the ``with`` block share a JVM, started by the first of them."""
-    with StoreJvm() as jvm:
-        token = _jvm.set(jvm)
-        try:
-            yield
-        finally:
-            _jvm.reset(token)
-
-
-def open_trusted(content: bytes, store_format: Format, password: str | None) -> str | Fault:
+def _trusted(store: StoreFile, content: bytes, store_format: Format) -> str | Fault:
     """The certificates that Java would trust by a JKS or PKCS12 store, as PEM; or why there are none.
 
     Raises:
         UsageError: The store is JKS or has a private key, and there is no Java.
     """
-    found = _remembered(
-        (b"trusted", content, password), lambda: _open_trusted(content, store_format, password)
-    )
-    assert not isinstance(found, KeyPair)
-    return found
 
-
-def open_key_pair(
-    content: bytes, store_format: Format, password: str | None, key_password: str | None
-) -> KeyPair | Fault:
-    """The private key of a JKS or PKCS12 store with its certificate chain; or why there is none.
-
-    Raises:
-        UsageError: The store is JKS or its key has a password of its own, and there is no Java.
-    """
-    found = _remembered(
-        (b"key pair", content, password, key_password),
-        lambda: _open_key_pair(content, store_format, password, key_password or password),
-    )
-    assert not isinstance(found, str)
-    return found
-
-
-def _remembered(
-    what: tuple[bytes | str | None, ...], read: Callable[[], str | KeyPair | Fault]
-) -> str | KeyPair | Fault:
-    digest = sha256(repr(what).encode()).digest()
-    if digest not in _opened:
-        _opened[digest] = read()
-    return _opened[digest]
-
-
-def _open_trusted(content: bytes, store_format: Format, password: str | None) -> str | Fault:
     def ask_java(jvm: StoreJvm) -> tuple[bytes, str]:
-        return jvm.trusted(content, store_format.value, password)
+        return jvm.trusted(content, store_format.value, store.password)
 
-    found = _entries(content, store_format, password, ask_java)
+    found = _entries(store, content, store_format, ask_java)
     if not isinstance(found, Fault) and found.key is not None and _certificates(found):
         # Java trusts only the first certificate of a key's chain, and `cryptography` does not tell the others apart
-        found = _entries(content, store_format, password, ask_java, only_java=True)
+        found = _entries(store, content, store_format, ask_java, only_java=True)
     if isinstance(found, Fault):
         return found
     if certificates := _certificates(found):
         return certificates_pem(certificates)
-    return Fault.NO_PASSWORD if password is None and store_format is Format.PKCS12 else Fault.NO_CERTIFICATE
+    return _locked(store, store_format) or Fault.NO_CERTIFICATE
 
 
 def _certificates(found: PKCS12KeyAndCertificates) -> list[Certificate]:
     return [entry.certificate for entry in (found.cert, *found.additional_certs) if entry is not None]
 
 
-def _open_key_pair(
-    content: bytes, store_format: Format, password: str | None, key_password: str | None
-) -> KeyPair | Fault:
-    def ask_java(jvm: StoreJvm) -> tuple[bytes, str]:
-        return jvm.identity(content, store_format.value, password, key_password)
+def _locked(store: StoreFile, store_format: Format) -> Fault | None:
+    """The reason why a PKCS12 store without its password shows nothing."""
+    return Fault.NO_PASSWORD if store.password is None and store_format is Format.PKCS12 else None
 
-    found = _entries(content, store_format, password, ask_java, only_java=key_password != password)
+
+def identity_in(store: StoreFile, content: bytes, store_format: Format) -> Identity | Fault:
+    """The private key of a JKS or PKCS12 store with its certificate chain; or why there is none.
+
+    Raises:
+        UsageError: The store is JKS or its key has a password of its own, and there is no Java.
+    """
+    key_password = store.key_password or store.password
+
+    def ask_java(jvm: StoreJvm) -> tuple[bytes, str]:
+        return jvm.identity(content, store_format.value, store.password, key_password)
+
+    found = _entries(store, content, store_format, ask_java, only_java=key_password != store.password)
     if isinstance(found, Fault):
         return found
     if found.key is None:
-        return Fault.NO_PASSWORD if password is None and store_format is Format.PKCS12 else Fault.NO_KEY
+        return _locked(store, store_format) or Fault.NO_KEY
     if found.cert is None:
         return Fault.NO_CERTIFICATE
     others = [entry.certificate for entry in found.additional_certs]
-    return KeyPair(certificates_pem(chain_of(found.cert.certificate, others)), key_pem(found.key))
+    chain = certificates_pem(chain_of(found.cert.certificate, others))
+    return Identity(chain, key_pem(found.key), is_encrypted=False)
 
 
 def _entries(
+    store: StoreFile,
     content: bytes,
     store_format: Format,
-    password: str | None,
     ask_java: Callable[[StoreJvm], tuple[bytes, str]],
     *,
     only_java: bool = False,
@@ -322,37 +293,22 @@ def _entries(
         return Fault.ITERATIONS
     if store_format is Format.PKCS12 and not only_java:
         with contextlib.suppress(ValueError):
-            return load_pkcs12_store(content, password)
-    return _java_s_entries(store_format, password, ask_java, only_java=only_java)
-
-
-def _java_s_entries(
-    store_format: Format,
-    password: str | None,
-    ask_java: Callable[[StoreJvm], tuple[bytes, str]],
-    *,
-    only_java: bool,
-) -> PKCS12KeyAndCertificates | Fault:
+            return load_pkcs12_store(content, store.password)
+    shared = _jvm.get()
     try:
-        return load_pkcs12_store(*_asked(ask_java))
+        with contextlib.nullcontext(shared) if shared else contextlib.closing(StoreJvm()) as jvm:
+            return load_pkcs12_store(*ask_java(jvm))
     except StorePasswordError:
-        return Fault.PASSWORD if password is not None else Fault.NO_PASSWORD
+        fault = Fault.PASSWORD
     except KeyPasswordError:
-        return Fault.KEY_PASSWORD if password is not None else Fault.NO_PASSWORD
+        fault = Fault.KEY_PASSWORD
     except (DamagedStoreError, ValueError):
         return Fault.DAMAGED
     except UsageError:
         if only_java or store_format is Format.JKS:
             raise
-        return Fault.PASSWORD if password is not None else Fault.NO_PASSWORD
-
-
-def _asked(ask: Callable[[StoreJvm], tuple[bytes, str]]) -> tuple[bytes, str]:
-    jvm = _jvm.get()
-    if jvm is not None:
-        return ask(jvm)
-    with StoreJvm() as own:
-        return ask(own)
+        fault = Fault.PASSWORD
+    return Fault.NO_PASSWORD if store.password is None else fault
 
 
 def load_pkcs12_store(content: bytes, password: str | None) -> PKCS12KeyAndCertificates:

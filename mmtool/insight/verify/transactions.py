@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.insight.target_only import TargetSide, look_at_target
-from mmtool.kafka.batches.sequence import is_abort_marker
+from mmtool.kafka.batches.records import is_abort_marker
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.kafka.wire.metadata import LATEST

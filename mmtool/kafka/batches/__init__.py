@@ -19,8 +19,14 @@ from mmtool.kafka.batches.header import (
 )
 from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is
 from mmtool.kafka.batches.rebuild import RebuildReason, at_holes, coalesce, rebuild, rebuild_reason, split
-from mmtool.kafka.batches.records import NO_TIMESTAMP, RawRecord, Record, decode, raw_records
-from mmtool.kafka.batches.sequence import AbortedFilter, iter_batches
+from mmtool.kafka.batches.records import (
+    NO_TIMESTAMP,
+    AbortedFilter,
+    Record,
+    decode,
+    iter_batches,
+    raw_records,
+)
 
 __all__ = [
     "NO_PRODUCER_ID",
@@ -36,7 +42,6 @@ __all__ = [
     "Difference",
     "MatchedRange",
     "OversizeRecordError",
-    "RawRecord",
     "ReadyBatch",
     "RebuildReason",
     "Record",

@@ -75,12 +75,10 @@ def _matrix(steps: int) -> Matrix:
 
 
 def _tabulate(columns: list[int]) -> Matrix:
-    first, second, third, fourth = (_byte_table(columns[at : at + 8]) for at in range(0, 32, 8))
+    first, second, third, fourth = (
+        array("I", (_sum(columns[at : at + 8], value) for value in range(256))) for at in range(0, 32, 8)
+    )
     return first, second, third, fourth
-
-
-def _byte_table(columns: list[int]) -> array[int]:
-    return array("I", (_sum(columns, value) for value in range(256)))
 
 
 def _sum(columns: list[int], value: int) -> int:

@@ -156,20 +156,10 @@ class Cursor:
 def twins(source: Cursor, target: Cursor, room: int) -> list[MatchedRange] | None:
     """Match the current batches of both sides as bytes, where both are whole and dense; None where they differ."""
     ours, theirs = source.view, target.view
-    if ours is None or theirs is None or not _same_bytes(ours, theirs, room):
+    if ours is None or theirs is None:
         return None
-    source.view = target.view = None
-    matched = MatchedRange(
-        UpstreamOffset(ours.header.base_offset),
-        DownstreamOffset(theirs.header.base_offset),
-        ours.header.record_count,
-    )
-    return [matched]
-
-
-def _same_bytes(ours: BatchView, theirs: BatchView, room: int) -> bool:
     one, two = ours.header, theirs.header
-    return (
+    same = (
         one.record_count == two.record_count <= room
         and one.last_offset_delta + 1 == one.record_count
         and two.last_offset_delta + 1 == two.record_count
@@ -179,6 +169,11 @@ def _same_bytes(ours: BatchView, theirs: BatchView, room: int) -> bool:
         and one.magic == two.magic == MAGIC
         and bytes(ours.records) == bytes(theirs.records)
     )
+    if not same:
+        return None
+    source.view = target.view = None
+    start = UpstreamOffset(one.base_offset), DownstreamOffset(two.base_offset)
+    return [MatchedRange(*start, one.record_count)]
 
 
 def in_step(source: Cursor, target: Cursor, room: int) -> tuple[list[MatchedRange], Difference | None]:

@@ -131,6 +131,19 @@ def as_is(view: BatchView) -> ReadyBatch:
     )
 
 
+def sealed(packed: bytes, codec: Codec, count: int, base_ms: int, max_ms: int) -> bytearray:
+    """A dense batch of no producer around ``count`` records, which are compressed already; times in ms since 1970."""
+    payload = bytearray(HEADER_SIZE + len(packed))
+    HEADER.pack_into(
+        payload, 0, 0, len(payload) - LOG_OVERHEAD, -1, MAGIC, 0,
+        codec, count - 1, base_ms, max_ms, *NO_PRODUCER, count,
+    )  # fmt: skip
+    crc = extend(crc32c(bytes(payload[CHECKED_FROM:HEADER_SIZE])), packed)
+    payload[CRC_AT:CHECKED_FROM] = crc.to_bytes(4, "big")
+    payload[HEADER_SIZE:] = packed
+    return payload
+
+
 MOST_FILLER: Final = 1_000_000
 """Records of a batch: 9 MB, and 0.76 MB when they are compressed [measured]. The encoding allows for 2^20."""
 
@@ -143,14 +156,7 @@ _BOUNDS: Final = ((0, 1 << 6, 1), (1 << 6, 1 << 13, 2), (1 << 13, 1 << 20, 3))
 def filler(count: int) -> ReadyBatch:
     """A batch of ``count`` empty records, at most `MOST_FILLER`, compressed with zstd."""
     packed = compress(Codec.ZSTD, _records(count))
-    payload = bytearray(HEADER_SIZE + len(packed))
-    HEADER.pack_into(
-        payload, 0, 0, len(payload) - LOG_OVERHEAD, -1, MAGIC, 0,
-        Codec.ZSTD, count - 1, NO_TIMESTAMP, NO_TIMESTAMP, *NO_PRODUCER, count,
-    )  # fmt: skip
-    crc = extend(crc32c(bytes(payload[CHECKED_FROM:HEADER_SIZE])), packed)
-    payload[CRC_AT:CHECKED_FROM] = crc.to_bytes(4, "big")
-    payload[HEADER_SIZE:] = packed
+    payload = sealed(packed, Codec.ZSTD, count, NO_TIMESTAMP, NO_TIMESTAMP)
     start = UpstreamOffset(0)
     return ReadyBatch(payload, count, (Segment(start, count),), UpstreamOffset(start + count))
 

@@ -7,23 +7,18 @@ from functools import cache
 from itertools import accumulate, groupby, pairwise
 from typing import TYPE_CHECKING, Final
 
-from mmtool.kafka.batches.checksum import crc32c, extend, verify_crc
+from mmtool.kafka.batches.checksum import verify_crc
 from mmtool.kafka.batches.compression import compress
 from mmtool.kafka.batches.errors import OversizeRecordError
 from mmtool.kafka.batches.header import (
-    CHECKED_FROM,
-    CRC_AT,
     DELETE_HORIZON_BIT,
-    HEADER,
-    HEADER_SIZE,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     MAGIC,
-    NO_PRODUCER,
     Codec,
     view_of,
 )
-from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is
+from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is, sealed
 from mmtool.kafka.batches.records import RecordColumns, as_longs, read_columns, varint
 from mmtool.translation.types import UpstreamOffset
 
@@ -75,11 +70,6 @@ def rebuild_reason(view: BatchView, *, position: int, max_batch_bytes: int) -> R
         and header.magic == MAGIC
     ):
         return None
-    return _reason(view, position)
-
-
-def _reason(view: BatchView, position: int) -> RebuildReason:
-    header = view.header
     if header.magic != MAGIC:
         return RebuildReason.OLD_MAGIC
     if header.base_offset < position:
@@ -88,9 +78,7 @@ def _reason(view: BatchView, position: int) -> RebuildReason:
         return RebuildReason.HOLES
     if header.is_log_append_time:
         return RebuildReason.LOG_APPEND_TIME
-    if header.has_delete_horizon:
-        return RebuildReason.DELETE_HORIZON
-    return RebuildReason.TOO_LARGE
+    return RebuildReason.DELETE_HORIZON if header.has_delete_horizon else RebuildReason.TOO_LARGE
 
 
 _TABLED: Final = 1 << 14  # every varint of one or two bytes
@@ -101,17 +89,9 @@ def encode(records: RecordColumns, codec: Codec, upstream_next: UpstreamOffset) 
 
     The base timestamp is the first record's, as every producer writes it.
     """
-    packed = compress(codec, _section(records))
-    payload = bytearray(HEADER_SIZE + len(packed))
-    times = records.timestamps
-    HEADER.pack_into(
-        payload, 0, 0, len(payload) - LOG_OVERHEAD, -1, MAGIC, 0,
-        codec, len(records) - 1, times[0], max(times), *NO_PRODUCER, len(records),
-    )  # fmt: skip
-    crc = extend(crc32c(bytes(payload[CHECKED_FROM:HEADER_SIZE])), packed)
-    payload[CRC_AT:CHECKED_FROM] = crc.to_bytes(4, "big")
-    payload[HEADER_SIZE:] = packed
-    return ReadyBatch(payload, len(records), segments_of(records.offsets), upstream_next)
+    times, count = records.timestamps, len(records)
+    payload = sealed(compress(codec, _section(records)), codec, count, times[0], max(times))
+    return ReadyBatch(payload, count, segments_of(records.offsets), upstream_next)
 
 
 def _section(records: RecordColumns) -> bytes:
@@ -213,34 +193,25 @@ def _fitting(
     batch = encode(records, codec, upstream_next)
     if batch.size <= limit:
         return [batch]
-    if len(records) == 1:
-        return [_alone(records, batch, limit)]
-    return _halved(records, codec, limit, upstream_next)
+    if len(records) > 1:
+        return _halved(records, codec, limit, upstream_next)
+    plain = encode(records, Codec.NONE, upstream_next)
+    if plain.size <= limit:
+        return [plain]
+    raise OversizeRecordError(batch.upstream_start, min(plain.size, batch.size), limit)
 
 
 def _halved(
     records: RecordColumns, codec: Codec, limit: int, upstream_next: UpstreamOffset
 ) -> list[ReadyBatch]:
-    cut = _middle(records)
+    """Encode the records in parts of about equal bytes, with at least one record in each, until all fit."""
+    sums = list(accumulate(map(len, records.bodies)))
+    past = next(index for index, total in enumerate(sums) if total * 2 >= sums[-1])
+    cut = max(1, min(past, len(records) - 1))
     return [
         *_fitting(records.part(0, cut), codec, limit, UpstreamOffset(records.offsets[cut])),
         *_fitting(records.part(cut, len(records)), codec, limit, upstream_next),
     ]
-
-
-def _alone(records: RecordColumns, batch: ReadyBatch, limit: int) -> ReadyBatch:
-    """Encode a single record without compression; raise `OversizeRecordError` if it is still too large."""
-    plain = encode(records, Codec.NONE, batch.upstream_next)
-    if plain.size <= limit:
-        return plain
-    raise OversizeRecordError(batch.upstream_start, min(plain.size, batch.size), limit)
-
-
-def _middle(records: RecordColumns) -> int:
-    """The index that splits the records into halves of about equal bytes, with at least one record in each."""
-    sums = list(accumulate(map(len, records.bodies)))
-    past = next(index for index, total in enumerate(sums) if total * 2 >= sums[-1])
-    return max(1, min(past, len(records) - 1))
 
 
 def split(batch: ReadyBatch, *, max_batch_bytes: int) -> list[ReadyBatch]:

@@ -1,10 +1,14 @@
-"""The records inside a batch, of old message formats too: as raw parts, or decoded to keys, values, headers."""
+"""Read a fetch answer: its batches of any message format, which of them are committed data, and their records.
+
+Records come as raw parts, or decoded to keys, values and headers.
+"""
 
 from __future__ import annotations
 
 import struct
 from bisect import bisect_left
 from dataclasses import dataclass, field
+from heapq import heapify, heappop
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
@@ -12,6 +16,9 @@ from mmtool.kafka.batches.compression import MOST_BYTES, DecodedSizeError, decom
 from mmtool.kafka.batches.errors import BatchError, LargeBatchError
 from mmtool.kafka.batches.header import (
     CODEC_BITS,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_FIELD,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     MAGIC,
@@ -25,7 +32,7 @@ from mmtool.kafka.batches.header import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 
 NO_TIMESTAMP: Final = -1
@@ -33,7 +40,6 @@ NO_TIMESTAMP: Final = -1
 
 _MESSAGE = struct.Struct(">qiIbb")  # offset, length, CRC-32, magic, attributes
 _TIMESTAMP = struct.Struct(">q")
-_LENGTH = struct.Struct(">i")
 
 
 class _Message(NamedTuple):
@@ -59,18 +65,6 @@ def legacy_view(memory: memoryview) -> BatchView:
         last_offset - first, times[0], max(times), *NO_PRODUCER, len(records),
     )  # fmt: skip
     return BatchView(header, memory)
-
-
-def legacy_records(view: BatchView) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
-    """Decode an old message: offset, timestamp (ms since 1970), key and value of each record.
-
-    A wrapper's LogAppendTime is resolved.
-
-    Raises:
-        BatchError: the message cannot be decoded.
-    """
-    for record in _decoded(view.memory, view.header.magic):
-        yield record.offset, record.timestamp, record.key, record.value
 
 
 def legacy_crc_fits(view: BatchView) -> bool:
@@ -101,8 +95,8 @@ def _message(memory: memoryview, magic: int) -> _Message:
 
 
 def _old_nullable(memory: memoryview, at: int) -> tuple[bytes | None, int]:
-    (length,) = _LENGTH.unpack_from(memory, at)
-    at += _LENGTH.size
+    (length,) = LENGTH_FIELD.unpack_from(memory, at)
+    at += LENGTH_FIELD.size
     if length == -1:
         return None, at
     if not 0 <= length <= len(memory) - at:
@@ -136,7 +130,7 @@ def _inside(outer: _Message, magic: int) -> list[_Message]:
 def _wrapped(memory: memoryview, magic: int) -> Iterator[_Message]:
     at = count = 0
     while at < len(memory):
-        length = LOG_OVERHEAD + _LENGTH.unpack_from(memory, at + 8)[0]
+        length = LOG_OVERHEAD + LENGTH_FIELD.unpack_from(memory, at + 8)[0]
         if not LOG_OVERHEAD + SMALLEST_LENGTH[magic] <= length <= len(memory) - at:
             raise ValueError(f"a wrapped message of {length} bytes, but {len(memory) - at} are left")
         message = _message(memory[at : at + length], magic)
@@ -265,13 +259,13 @@ def read_columns(view: BatchView) -> RecordColumns:
 
 
 def _old_columns(view: BatchView) -> RecordColumns:
-    columns = RecordColumns()
-    for offset, timestamp, key, value in legacy_records(view):
-        columns.offsets.append(offset)
-        columns.timestamps.append(timestamp)
-        columns.attributes.append(0)
-        columns.bodies.append(body_of(key, value))
-    return columns
+    messages = _decoded(view.memory, view.header.magic)
+    return RecordColumns(
+        [one.offset for one in messages],
+        [one.timestamp for one in messages],
+        [0] * len(messages),
+        [body_of(one.key, one.value) for one in messages],
+    )
 
 
 def _walk(plain: bytes, header: BatchHeader) -> RecordColumns:
@@ -408,3 +402,102 @@ def varint(value: int) -> bytes:
         value >>= 7
     out.append(value)
     return bytes(out)
+
+
+_ABORT: Final = b"\x00\x00"  # the type in a control record's key, behind two bytes of version; COMMIT is 1
+
+
+class AbortedFilter:
+    """Separates data from aborted records, over the batches of one fetch answer, in order.
+
+    The broker lists each aborted transaction that touches the answer by producer id and first offset. From
+    that offset on the producer's transactional batches are dropped, until its abort marker. The list is
+    complete for one answer and one partition: make a new filter for each.
+    """
+
+    __slots__ = ("_aborting", "_coming")
+
+    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
+        self._coming = [(first_offset, producer_id) for producer_id, first_offset in aborted]
+        self._aborting: set[int] = set()
+        heapify(self._coming)
+
+    def admits(self, view: BatchView) -> bool:
+        """Whether a batch holds data of no aborted transaction; control batches never do.
+
+        Raises:
+            BatchError: a transaction marker cannot be read.
+        """
+        header = view.header
+        while self._coming and self._coming[0][0] <= header.last_offset:
+            self._aborting.add(heappop(self._coming)[1])
+        if header.is_control:
+            if header.producer_id in self._aborting and is_abort_marker(view):
+                self._aborting.discard(header.producer_id)
+            return False
+        return not (header.is_transactional and header.producer_id in self._aborting)
+
+
+def is_abort_marker(view: BatchView) -> bool:
+    """Whether a control batch is an abort marker; one that compaction has emptied is not.
+
+    Raises:
+        BatchError: a control record has no type.
+    """
+    first = next(decode(view), None)
+    if first is None:
+        return False
+    if first.key is None or len(first.key) < 4:
+        raise BatchError(f"the control batch at offset {view.header.base_offset} has no readable type")
+    return first.key[2:4] == _ABORT
+
+
+def iter_batches(records: memoryview | bytes | bytearray) -> Iterator[BatchView]:
+    """The batches in one partition's fetch response, in log order.
+
+    Brokers cut the response at its byte limit, mid-batch: the cut tail is left out. Batches of message format 0
+    and 1 come as views that must be rebuilt.
+
+    Raises:
+        BatchError: a batch has an impossible length, magic or count.
+    """
+    memory = memoryview(records)
+    end = len(memory)
+    start = 0
+    unpack, make = HEADER.unpack_from, BatchHeader._make
+    while start + HEADER_SIZE <= end:
+        fields = unpack(memory, start)
+        if fields[3] != MAGIC or fields[1] < SMALLEST_LENGTH[MAGIC]:
+            break
+        stop = start + LOG_OVERHEAD + fields[1]
+        if stop > end:
+            return
+        header = make(fields)
+        if header.record_count < 0 or header.last_offset_delta < 0:
+            raise BatchError(
+                f"the header of the batch at offset {header.base_offset} contradicts itself:"
+                f" {header.record_count} records, last offset delta {header.last_offset_delta}"
+            )
+        yield BatchView(header, memory[start:stop])
+        start = stop
+    while (view := _odd_view(memory, start)) is not None:  # old batches, then the cut tail
+        yield view
+        start += len(view.memory)
+
+
+def _odd_view(memory: memoryview, start: int) -> BatchView | None:
+    """The batch of any format at a byte position, or None at the cut tail."""
+    if len(memory) - start <= MAGIC_AT:
+        return None
+    (length,) = LENGTH_FIELD.unpack_from(memory, start + 8)
+    magic = memory[start + MAGIC_AT]
+    if magic > MAGIC or length < SMALLEST_LENGTH[magic]:
+        raise BatchError(
+            f"no record batch starts at byte {start} of the fetch response: length {length}, magic {magic}"
+        )
+    whole = memory[start : start + LOG_OVERHEAD + length]
+    if len(whole) < LOG_OVERHEAD + length:
+        return None
+    if magic == MAGIC:
+        return next(iter_batches(whole))
+    return legacy_view(whole)

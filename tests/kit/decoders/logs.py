@@ -24,7 +24,7 @@ from mmtool.kafka.batches import (
     same_records,
     verify_crc,
 )
-from mmtool.kafka.batches.sequence import is_abort_marker
+from mmtool.kafka.batches.records import is_abort_marker
 from mmtool.kafka.groups.coordinators import commit_of
 from mmtool.kafka.state.own_log import foreign_records
 from mmtool.plan.groups.outside_offsets import is_of_streams

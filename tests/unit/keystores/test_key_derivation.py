@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from mmtool.keystores import certificates
 from mmtool.keystores.certificates import Format, asks_too_much, iterations
-from mmtool.keystores.store import Fault, open_key_pair
+from mmtool.keystores.store import Fault, StoreFile, identity_in
 
 PASSWORD = b"changeit"
 COUNT = 70_000
@@ -78,9 +78,9 @@ def test_the_count_of_a_key_is_read_without_its_password():
 
 
 def test_a_store_that_asks_for_more_than_java_allows_is_refused_at_once():
-    found = open_key_pair(with_count(STORE, COUNT, ENDLESS), Format.PKCS12, PASSWORD.decode(), None)
-    assert found is Fault.ITERATIONS
-    assert open_key_pair(STORE, Format.PKCS12, PASSWORD.decode(), None) is Fault.NO_CERTIFICATE
+    file = StoreFile("keystore", "", "", password=PASSWORD.decode())
+    assert identity_in(file, with_count(STORE, COUNT, ENDLESS), Format.PKCS12) is Fault.ITERATIONS
+    assert identity_in(file, STORE, Format.PKCS12) is Fault.NO_CERTIFICATE
 
 
 def test_a_key_that_asks_for_more_than_the_limit_is_known(monkeypatch):
