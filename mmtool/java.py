@@ -47,45 +47,35 @@ def java_binary() -> Path:
 
 @functools.lru_cache(maxsize=8)
 def _checked(java_home: str, path: str) -> Path:
-    binary = _find(java_home, path)
-    major = major_version(_version_text(binary))
-    if major < OLDEST:
-        raise UsageError(
-            f"{binary} is Java {major}, and mmtool needs Java {OLDEST} or later", remedy=_TOO_OLD, code="java"
-        )
-    return binary
-
-
-def _find(java_home: str, path: str) -> Path:
     if java_home:
         binary = Path(java_home, "bin", "java")
-        if os.access(binary, os.X_OK):
-            return binary
-        raise UsageError(f"JAVA_HOME={java_home} has no executable bin/java", remedy=_WRONG_HOME, code="java")
-    found = shutil.which("java", path=path)
-    if found is None:
-        raise UsageError("no java is on PATH, and JAVA_HOME is not set", remedy=_MISSING, code="java")
-    return Path(found)
-
-
-def _version_text(binary: Path) -> str:
+        if not os.access(binary, os.X_OK):
+            raise _unusable(f"JAVA_HOME={java_home} has no executable bin/java", _WRONG_HOME)
+    elif (found := shutil.which("java", path=path)) is not None:
+        binary = Path(found)
+    else:
+        raise _unusable("no java is on PATH, and JAVA_HOME is not set", _MISSING)
     try:
         answer = subprocess.run([binary, "-version"], capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError) as error:
-        raise UsageError(
-            f"`{binary} -version` failed: {_reason(error)}", remedy=_DOES_NOT_RUN, code="java"
-        ) from error
-    return answer.stderr + answer.stdout
+        raise _unusable(f"`{binary} -version` failed: {_reason(error)}", _DOES_NOT_RUN) from error
+    major = major_version(answer.stderr + answer.stdout)
+    if major < OLDEST:
+        raise _unusable(f"{binary} is Java {major}, and mmtool needs Java {OLDEST} or later", _TOO_OLD)
+    return binary
+
+
+def _unusable(message: str, remedy: str) -> UsageError:
+    return UsageError(message, remedy=remedy, code="java")
 
 
 def _reason(error: OSError | subprocess.SubprocessError) -> str:
     """Why a command failed: what it printed first, where it printed something."""
     if isinstance(error, subprocess.CalledProcessError):
         lines: list[str] = f"{error.stderr}{error.stdout}".strip().splitlines()
-        said = [
-            line for line in lines if not line.startswith("Picked up ")
-        ]  # the options of JAVA_TOOL_OPTIONS
-        return " ".join(said[:2]) or f"exit code {error.returncode}"
+        # others name the options of JAVA_TOOL_OPTIONS
+        shown = [line for line in lines if not line.startswith("Picked up ")]
+        return " ".join(shown[:2]) or f"exit code {error.returncode}"
     if isinstance(error, subprocess.TimeoutExpired):
         return f"no answer within {error.timeout:g} s"
     return getattr(error, "strerror", None) or str(error)
@@ -99,9 +89,7 @@ def major_version(text: str) -> int:
     """
     found = re.search(r'version "(?:1\.)?(\d+)', text)
     if found is None:
-        raise UsageError(
-            f"`java -version` printed no version: {text[:80]!r}", remedy=_DOES_NOT_RUN, code="java"
-        )
+        raise _unusable(f"`java -version` printed no version: {text[:80]!r}", _DOES_NOT_RUN)
     return int(found.group(1))
 
 
@@ -128,7 +116,7 @@ class ClassArchive:
         """JVM options that use the archive; where there is none, with ``write``, options that create one at exit."""
         if self.file.exists():
             return (*_TOLERANT, f"-XX:SharedArchiveFile={self.file}")
-        if write and self._may_write():
+        if write and (self._lock is not None or self._may_write()):
             self._draft.unlink(missing_ok=True)
             return (*_TOLERANT, f"-XX:ArchiveClassesAtExit={self._draft}")
         return _TOLERANT
@@ -145,15 +133,14 @@ class ClassArchive:
         self._lock = None
 
     def _may_write(self) -> bool:
-        if self._lock is None:
-            try:
-                handle = self.file.with_suffix(".lock").open("wb")
-            except OSError:  # a cache that can only be read: brokers start without an archive as well
-                return False
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                handle.close()
-                return False
-            self._lock = handle
+        try:
+            handle = self.file.with_suffix(".lock").open("wb")
+        except OSError:  # a cache that can only be read: brokers start without an archive as well
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            handle.close()
+            return False
+        self._lock = handle
         return True

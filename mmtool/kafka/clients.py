@@ -79,23 +79,28 @@ def librdkafka_config(
         "broker.address.ttl": 60_000,
         "metadata.recovery.strategy": "rebootstrap" if is_lasting else "none",
     }
-    security = cluster.security_for(role)
-    config |= _connecting(cluster.extras(role)) | {"security.protocol": security.protocol}
-    config |= _login(cluster.alias, security, _OF_LIBRDKAFKA)
-    return config | (_librdkafka_tls(security) if security.uses_tls else {})
-
-
-def _connecting(extras: Mapping[str, str]) -> dict[str, Any]:
-    """The connection properties under librdkafka's names, within librdkafka's bounds.
-
-    A ``reconnect.backoff.ms`` above ``reconnect.backoff.max.ms`` raises the latter, as in Java's clients.
-    """
-    passed = filter(None, (librdkafka_value(name, value) for name, value in extras.items()))
-    config: dict[str, Any] = {one.name: one.value for one in passed if one.value is not None}
+    passed = filter(None, (librdkafka_value(name, value) for name, value in cluster.extras(role).items()))
+    config |= {one.name: one.value for one in passed if one.value is not None}
     first, longest = (
         int(config.get(name, default)) for name, default in ((_FIRST_WAIT, 100), (_LONGEST_WAIT, 10_000))
     )
-    return config | ({_LONGEST_WAIT: str(first)} if first > longest else {})
+    if first > longest:  # raises the other one, as in Java's clients
+        config[_LONGEST_WAIT] = str(first)
+    security = cluster.security_for(role)
+    config["security.protocol"] = security.protocol
+    config |= _login(cluster.alias, security, _OF_LIBRDKAFKA)
+    if not security.uses_tls:
+        return config
+    config["ssl.endpoint.identification.algorithm"] = "https" if security.verify_hostname else "none"
+    pems = {
+        "ssl.ca.pem": security.ca,
+        "ssl.certificate.pem": security.certificate,
+        "ssl.key.pem": security.key,
+    }
+    config |= {name: pem.text.get_secret_value() for name, pem in pems.items() if pem is not None}
+    if security.key_password is not None and security.key is not None:
+        config["ssl.key.password"] = security.key_password.get_secret_value()
+    return config
 
 
 def new_client(factory: Callable[[dict[str, Any]], C], config: dict[str, Any], cluster: ClusterSettings) -> C:
@@ -311,19 +316,6 @@ def _login(alias: str, security: Security, keys: _LoginKeys) -> dict[str, Any]:
     # not a base class: the command's lock is asked for before aiokafka is loaded
     abc.AbstractTokenProvider.register(TokenProvider)
     return options | {keys.token: TokenProvider(tokens, login)}
-
-
-def _librdkafka_tls(security: Security) -> dict[str, Any]:
-    config = {"ssl.endpoint.identification.algorithm": "https" if security.verify_hostname else "none"}
-    pems = {
-        "ssl.ca.pem": security.ca,
-        "ssl.certificate.pem": security.certificate,
-        "ssl.key.pem": security.key,
-    }
-    config |= {name: pem.text.get_secret_value() for name, pem in pems.items() if pem is not None}
-    if security.key_password is not None and security.key is not None:
-        config["ssl.key.password"] = security.key_password.get_secret_value()
-    return config
 
 
 T = TypeVar("T")

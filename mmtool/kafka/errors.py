@@ -304,14 +304,14 @@ _OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
 }
 """mmtool's error of each kind, and the remedy for a cause that has none of its own in `REMEDIES`."""
 
-_LOGIN = {
+REFUSED = {
     "_AUTHENTICATION": " refuses the credentials",
     "SASL_AUTHENTICATION_FAILED": " refuses the credentials",
     "UNSUPPORTED_SASL_MECHANISM": " refuses the login",
     "ILLEGAL_SASL_STATE": " refuses the login",
     "_SSL": ": TLS failed",
 }
-"""Causes of kind `DENIED` that no right cures, and what the cluster did."""
+"""What the cluster did, for causes of kind `DENIED` that no right cures."""
 
 
 def unreachable(alias: str, what: str, why: object, cause: str = "") -> UnreachableError:
@@ -362,7 +362,7 @@ def failure_of(cluster: Named, error: Any, what: str, *, right: str = "") -> Mmt
     kind, name = kind_of(error.code()), error.name()
     ours, otherwise = _OURS[kind]
     failed = f" denies {right or what}" if kind is Kind.DENIED else f": {what} failed"
-    failed = _LOGIN.get(name, failed)
+    failed = REFUSED.get(name, failed)
     said = f"{readable_refusal(error.str())} ({name})"
     remedy = remedy_of(cause_of_refusal(name, error.str()), cluster.alias, otherwise=otherwise)
     if kind is Kind.AWAY and name not in REMEDIES:

@@ -14,12 +14,13 @@ from mmtool.kafka.patience import seconds_of_a_try
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.kafka.wire.answers import Question
 from mmtool.kafka.wire.cluster import COMMITS
+from mmtool.kafka.wire.codec import BROKEN, Cursor
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.groups import Coordinated, DescribeGroupsRequest, ListGroupsRequest
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
@@ -135,23 +136,14 @@ def partition_of(group: str, count: int) -> int:
 
 def commit_of(key: bytes) -> tuple[str, TopicPartition] | None:
     """The group and partition of a commit record's key (OffsetCommitKey); None for other records."""
+    cursor = Cursor(key)
     try:
-        (version,) = struct.unpack_from(">h", key)
-        if version not in _COMMIT_VERSIONS:
+        if cursor.int16() not in _COMMIT_VERSIONS:
             return None
-        group, at = _text(key, 2)
-        topic, at = _text(key, at)
-        (partition,) = struct.unpack_from(">i", key, at)
-    except (struct.error, UnicodeDecodeError):
+        group, topic, partition = cursor.string(), cursor.string(), cursor.int32()
+    except BROKEN:
         return None
-    return group, TopicPartition(topic, partition)
-
-
-def _text(key: bytes, at: int) -> tuple[str, int]:
-    (length,) = struct.unpack_from(">h", key, at)
-    if not 0 <= length <= len(key) - at - 2:
-        raise struct.error
-    return key[at + 2 : at + 2 + length].decode(), at + 2 + length
+    return None if group is None or topic is None else (group, TopicPartition(topic, partition))
 
 
 _STEM = "mmtool-is-anybody-there-"
@@ -174,7 +166,15 @@ async def all_groups(wire: WireCluster, check: Callable[[int], None]) -> list[Li
         ConnectionLostError: a broker did not answer.
     """
     before = await _leaders(wire, check)
-    await asyncio.gather(*(_knows(wire, node, before, check) for node in {p.leader for p in before}))
+    names = names_by_partition(len(before))
+
+    async def knows(node: int) -> None:
+        asked = [names[partition.partition] for partition in before if partition.leader == node]
+        for described in (await wire.send(node, DescribeGroupsRequest(asked))).values():
+            if described.error_code not in _ANSWERS:
+                check(described.error_code)
+
+    await asyncio.gather(*(knows(node) for node in {p.leader for p in before}))
     found = await asyncio.gather(*(wire.send(node, ListGroupsRequest()) for node in wire.nodes))
     for answer in found:
         check(answer.error_code)
@@ -190,16 +190,6 @@ async def _leaders(wire: WireCluster, check: Callable[[int], None]) -> list[Part
     for partition in leaders:
         check(partition.error_code)
     return leaders
-
-
-async def _knows(
-    wire: WireCluster, node: int, leaders: Sequence[PartitionLeader], check: Callable[[int], None]
-) -> None:
-    names = names_by_partition(len(leaders))
-    asked = [names[partition.partition] for partition in leaders if partition.leader == node]
-    for described in (await wire.send(node, DescribeGroupsRequest(asked))).values():
-        if described.error_code not in _ANSWERS:
-            check(described.error_code)
 
 
 _ANSWERS = frozenset({Code.NONE, Code.GROUP_ID_NOT_FOUND, Code.GROUP_AUTHORIZATION_FAILED})

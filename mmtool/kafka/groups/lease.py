@@ -141,8 +141,8 @@ class GroupLease:
         consumer.subscribe(
             [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
-        while not (
-            self._stop.is_set() or (not self._held and _certificates_differ(joined_with, self._cluster))
+        while not self._stop.is_set() and (
+            self._held or not _certificates_differ(joined_with, self._cluster)
         ):
             if self._renewed.is_set():
                 self._renewed.clear()
@@ -204,25 +204,24 @@ async def described(cluster: WireCluster, group: str) -> DescribedGroup:
     return found  # type: ignore[no-any-return]
 
 
-async def lease_members(cluster: WireCluster, group: str) -> tuple[FlowMember, ...]:
-    """The members of a lease's group, and which of them holds it; during a rebalance none does.
-
-    Raises:
-        UnreachableError, NotAuthorisedError: as `described`.
-    """
-    from mmtool.plan.flow.status import FlowMember
-
-    members = (await described(cluster, group)).members
-    return tuple(FlowMember(m.client_id, m.host, m.holds_partitions) for m in members)
-
-
 async def lease_holder(cluster: WireCluster, group: str) -> FlowMember | None:
     """The member that holds the lease; None while no member does.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `described`.
     """
-    return next((member for member in await lease_members(cluster, group) if member.holds), None)
+    return _holder(_members(await described(cluster, group)))
+
+
+def _members(group: DescribedGroup) -> tuple[FlowMember, ...]:
+    """The members of a lease's group, and which of them holds it; during a rebalance none does."""
+    from mmtool.plan.flow.status import FlowMember
+
+    return tuple(FlowMember(m.client_id, m.host, m.holds_partitions) for m in group.members)
+
+
+def _holder(members: tuple[FlowMember, ...]) -> FlowMember | None:
+    return next((member for member in members if member.holds), None)
 
 
 @dataclass(slots=True)
@@ -277,7 +276,7 @@ def not_let_in(alias: str, group: str) -> UnreachableError:
 def members_now(
     cluster: ClusterSettings, group: str, seconds: float = _DESCRIBE_SECONDS
 ) -> tuple[FlowMember, ...]:
-    """The members of a lease's group, as `lease_members`, over a connection of its own: without an event loop.
+    """The members of a lease's group, over a connection of its own: without an event loop.
 
     Raises:
         UnreachableError, NotAuthorisedError: as `described`, within ``seconds``.
@@ -285,7 +284,7 @@ def members_now(
     from mmtool.kafka.clients import blocking_wire
 
     wire = blocking_wire(cluster, "members", "admin", seconds)
-    return wire.ask(lambda target: lease_members(target, group), f"describing group {group}")
+    return _members(wire.ask(lambda target: described(target, group), f"describing group {group}"))
 
 
 def holder_now(cluster: ClusterSettings, group: str) -> FlowMember | None:
@@ -294,7 +293,7 @@ def holder_now(cluster: ClusterSettings, group: str) -> FlowMember | None:
     Raises:
         UnreachableError, NotAuthorisedError: as `members_now`.
     """
-    return next((member for member in members_now(cluster, group) if member.holds), None)
+    return _holder(members_now(cluster, group))
 
 
 _SILENT_SECONDS = 3.0

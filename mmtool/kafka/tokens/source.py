@@ -86,7 +86,11 @@ class TokenSource:
             valid = self._valid()
             if valid is not None and self._now() < self.refresh_time(valid):
                 return valid
-            request = self._running_request()
+            if self._request is None and self._now() >= self._next_request:
+                self._request = threading.Event()
+                run = threading.Thread(target=self._run, args=(self._request,), name="token", daemon=True)
+                run.start()
+            request = self._request  # none until the next one is due
         if request is not None:
             request.wait(_LONGEST_SECONDS if valid is None else _GRACE_SECONDS)
         with self._lock:
@@ -107,14 +111,6 @@ class TokenSource:
 
     def _valid(self) -> Token | None:
         return self._token if self._token is not None and self._now() < self._token.expires else None
-
-    def _running_request(self) -> threading.Event | None:
-        """The request on its way, a new one, or None until the next one is due."""
-        if self._request is None and self._now() >= self._next_request:
-            self._request = threading.Event()
-            thread = threading.Thread(target=self._run, args=(self._request,), name="token", daemon=True)
-            thread.start()
-        return self._request
 
     def _run(self, done: threading.Event) -> None:
         is_first = self._token is None and self._failure is None

@@ -134,11 +134,21 @@ class MskSigner:
             UnreachableError: AWS does not answer.
             NotAuthorisedError: There are no credentials, or AWS refuses the role.
         """
+        from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
+        from botocore.credentials import CredentialProvider
         from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError
 
-        now = time.time()
+        load = self._credentials
+
+        class Provider(CredentialProvider):  # type: ignore[misc]  # botocore has no types
+            """The login's credentials, as the signer takes them."""
+
+            def load(self) -> Any:
+                return load()
+
+        now, region = time.time(), self.login.region
         try:
-            value = self._signed()
+            signed, _ = Signer.generate_auth_token_from_credentials_provider(region, Provider())
         except HTTPClientError as error:
             raise UnreachableError(
                 f"cluster {self.alias}: AWS does not answer: {_first_line(error)}",
@@ -150,49 +160,25 @@ class MskSigner:
                 remedy=f"check {self.login.key} and the AWS credentials: `aws sts get-caller-identity` shows whose they"
                 " are",
             ) from None
-        return Token(
-            value, now, now + signed_seconds(value), self.login.role_arn or self.login.profile or "iam"
-        )
-
-    def _signed(self) -> str:
-        from aws_msk_iam_sasl_signer import MSKAuthTokenProvider as Signer
-
-        value, _ = Signer.generate_auth_token_from_credentials_provider(self.login.region, self._provider())
-        return str(value)
-
-    def _provider(self) -> Any:
-        """The login's credentials, as the signer takes them."""
-        from botocore.credentials import CredentialProvider
-
-        load = self._credentials
-
-        class Provider(CredentialProvider):  # type: ignore[misc]  # botocore has no types
-            def load(self) -> Any:
-                return load()
-
-        return Provider()
+        value, principal = str(signed), self.login.role_arn or self.login.profile or "iam"
+        return Token(value, now, now + signed_seconds(value), principal)
 
     def _credentials(self) -> Any:
+        from botocore.credentials import Credentials
         from botocore.session import Session
 
         login = self.login
         session = Session(profile=login.profile)
-        if login.role_arn is not None:
-            return self._assumed(session, login.role_arn)
-        found = session.get_credentials()
-        if found is None:
-            raise ValueError("none found in the environment, the profile or the host's identity")
-        return found
-
-    def _assumed(self, session: Any, role_arn: str) -> Any:
-        from botocore.credentials import Credentials
-
-        login = self.login
+        if login.role_arn is None:
+            found = session.get_credentials()
+            if found is None:
+                raise ValueError("none found in the environment, the profile or the host's identity")
+            return found
         client = session.create_client("sts", region_name=login.sts_region or login.region)
         extra = {"ExternalId": login.role_external_id} if login.role_external_id else {}
-        answer = client.assume_role(RoleArn=role_arn, RoleSessionName=login.role_session or _SESSION, **extra)
-        found = answer["Credentials"]
-        return Credentials(found["AccessKeyId"], found["SecretAccessKey"], found["SessionToken"])
+        name = login.role_session or _SESSION
+        assumed = client.assume_role(RoleArn=login.role_arn, RoleSessionName=name, **extra)["Credentials"]
+        return Credentials(assumed["AccessKeyId"], assumed["SecretAccessKey"], assumed["SessionToken"])
 
 
 def signed_seconds(value: str) -> float:

@@ -10,13 +10,18 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from confluent_kafka import KafkaError
+
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.errors import (
     CLOSED,
     NO_LEADER,
     OTHER_CLUSTER,
     OTHER_LEADER_AND_AGAIN,
+    REFUSED,
     UNPROVEN,
+    cause_of_refusal,
+    readable_refusal,
     remedy_of,
 )
 from mmtool.kafka.patience import NEXT_SECONDS, RetriableError, again, first_answer
@@ -31,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.kafka.wire.groups import Coordinator
-    from mmtool.kafka.wire.metadata import PartitionLeader
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.translation.types import ClusterId, TopicId
 
@@ -57,12 +61,6 @@ _REFUSALS: dict[type[Exception], str] = {
     ConnectionResetError: CLOSED,
 }
 """The cause of each kind of failed connection; any other kind means that no broker answered."""
-_LOGINS = {
-    "SaslAuthenticationFailed": ("SASL_AUTHENTICATION_FAILED", "refuses the credentials"),
-    "UnsupportedSaslMechanismError": ("UNSUPPORTED_SASL_MECHANISM", "refuses the login"),
-    "IllegalSaslStateError": ("ILLEGAL_SASL_STATE", "refuses the login"),
-}
-"""aiokafka's error of a refused login, Kafka's name of it, and what the cluster did."""
 
 
 class ConnectionLostError(Exception):
@@ -158,7 +156,18 @@ class WireCluster:
             NotAuthorisedError: when the cluster refuses the credentials.
             UnsupportedByBrokerError: when the brokers are too old.
         """
-        asks = [partial(self._introduced, server) for server in self._bootstrap]
+
+        async def introduced(server: str) -> Any:
+            host, _, port = server.strip().rpartition(":")
+            connection = await self._connect(host.strip("[]"), int(port))
+            try:
+                return await connection.send(MetadataRequest(()))
+            except NoCommonVersionError as error:
+                raise error.of(self.alias) from error
+            finally:
+                connection.close()
+
+        asks = [partial(introduced, server) for server in self._bootstrap]
         try:
             _, answer = await first_answer(asks, (OSError, ConnectionLostError))
             self._keep(answer)
@@ -168,17 +177,6 @@ class WireCluster:
             raise UnreachableError(
                 str(error) if cause == OTHER_CLUSTER else away, remedy=remedy_of(cause, self.alias)
             ) from error
-
-    async def _introduced(self, server: str) -> Any:
-        """Connect to a bootstrap server and read the cluster's metadata."""
-        host, _, port = server.strip().rpartition(":")
-        connection = await self._connect(host.strip("[]"), int(port))
-        try:
-            return await connection.send(MetadataRequest(()))
-        except NoCommonVersionError as error:
-            raise error.of(self.alias) from error
-        finally:
-            connection.close()
 
     def renew_credentials(self, options: Mapping[str, Any]) -> None:
         """Use other credentials for connections from now on; an open connection is re-authenticated with them, too.
@@ -240,12 +238,6 @@ class WireCluster:
 
         return all(await asyncio.gather(*map(knows, self._brokers)))
 
-    async def _restart(self) -> None:
-        try:
-            await self.start()
-        except UnreachableError as error:
-            raise ConnectionLostError(str(error), _cause_of(error.__cause__), remedy=error.remedy) from error
-
     def _keep(self, answer: Any) -> dict[str, TopicMetadata]:
         """Remember the brokers, topics and leaders of a metadata response, and return its topics.
 
@@ -266,19 +258,15 @@ class WireCluster:
         fresh = {topic.name: topic for topic in answer.topics}
         self._topics.update(fresh)
         for topic in answer.topics:
+            # where topics have no ids, a recreated topic begins with the first epoch as well, so none is stale
+            has_id = topic.topic_id != topic.name
             for p in topic.partitions:
-                if not self._is_stale(topic, p):
+                known = self._epochs.get((topic.topic_id, p.partition), p.leader_epoch)
+                self._epochs[topic.topic_id, p.partition] = max(known, p.leader_epoch)
+                # a broker that was frozen reports leaders of the past
+                if not (has_id and 0 <= p.leader_epoch < known):
                     self._leaders[topic.name, p.partition] = p.leader
         return fresh
-
-    def _is_stale(self, topic: TopicMetadata, told: PartitionLeader) -> bool:
-        """Whether a later leader epoch is known: a broker that was frozen reports leaders of the past.
-
-        Where topics have no ids, a recreated topic begins with the first epoch as well, so none is stale.
-        """
-        known = self._epochs.get((topic.topic_id, told.partition), told.leader_epoch)
-        self._epochs[topic.topic_id, told.partition] = max(known, told.leader_epoch)
-        return 0 <= told.leader_epoch < known and topic.topic_id != topic.name
 
     def leader(self, topic: str, partition: int) -> int | None:
         """The broker that leads a partition as of the last ``refresh``; None without a leader."""
@@ -348,8 +336,6 @@ class WireCluster:
     async def _connect(self, host: str, port: int) -> Any:
         from aiokafka import errors
 
-        from mmtool.kafka.errors import cause_of_refusal, readable_refusal
-
         provider = self._options.get("sasl_oauth_token_provider")
         if provider is not None:
             await provider.token()  # before the time limit: a token endpoint may take longer than a broker
@@ -362,9 +348,9 @@ class WireCluster:
             errors.UnsupportedSaslMechanismError,
             errors.IllegalSaslStateError,
         ) as error:
-            name, refused = _LOGINS[type(error).__name__]
+            name = KafkaError(error.errno).name()
             raise NotAuthorisedError(
-                f"cluster {self.alias} {refused}: {readable_refusal(str(error))}",
+                f"cluster {self.alias}{REFUSED[name]}: {readable_refusal(str(error))}",
                 remedy=remedy_of(cause_of_refusal(name, str(error)), self.alias),
             ) from error
         except NoCommonVersionError as error:
@@ -453,7 +439,10 @@ class WireCluster:
         """
         with suppress(ConnectionLostError):
             return await self._ask_known(request)
-        await self._restart()
+        try:
+            await self.start()
+        except UnreachableError as error:
+            raise ConnectionLostError(str(error), _cause_of(error.__cause__), remedy=error.remedy) from error
         return await self._ask_known(request)
 
     async def _ask_known(self, request: WireRequest[A]) -> A:

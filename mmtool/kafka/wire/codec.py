@@ -32,7 +32,8 @@ int64 = _INT64.pack
 NO_TAGS = b"\x00"
 _CONTINUES = 0x80
 _LONGEST_UVARINT = 35  # bits: five groups of seven, as Kafka's ByteUtils reads them
-_BROKEN = (IndexError, ValueError, struct.error)
+BROKEN = (IndexError, ValueError, struct.error)
+"""What a `Cursor` raises where bytes break the protocol."""
 NO_TOPIC_ID = TopicId("A" * 22)
 """The zero topic id in Kafka's text form."""
 
@@ -49,7 +50,7 @@ def read_whole(what: object, read: Callable[[], T]) -> T:
     """
     try:
         return read()
-    except _BROKEN as error:
+    except BROKEN as error:
         raise UnreadableResponseError(
             f"the response to {what} breaks Kafka's protocol ({error or 'it is cut off'}): the server may not be a"
             " Kafka broker"
