@@ -154,7 +154,7 @@ class Mm2Topics:
             pairs[sync.topic_partition].append(OffsetPair(sync.upstream, sync.downstream, at_ms))
             from_start.setdefault(sync.topic_partition, none_is_gone and self._flow.start == "earliest")
         held: dict[TopicPartition, list[OffsetPair]] = defaultdict(list)
-        read = read_log(self._flow.target, self._checkpoints_topic)
+        read = read_log(self._flow.target, self._flow.checkpoints_topic)
         records = (record for record in read if not record.is_ours)
         for last, record in self._checkpoints(records, unreadable):
             at = source_partition(self._flow, last.topic_partition)
@@ -172,16 +172,12 @@ class Mm2Topics:
     def checkpoints(self) -> StoredCheckpoints:
         found: dict[str, dict[TopicPartition, StoredCheckpoint]] = defaultdict(dict)
         unreadable: Counter[str] = Counter()
-        records = read_log(self._flow.target, self._checkpoints_topic)
+        records = read_log(self._flow.target, self._flow.checkpoints_topic)
         for last, record in self._checkpoints(records, unreadable):
             pair = OffsetPair(last.upstream, last.downstream, record.timestamp_ms)
             at = source_partition(self._flow, last.topic_partition)
             found[last.group][at] = StoredCheckpoint(pair, last.metadata, record.is_ours)
         return StoredCheckpoints(dict(found), dict(unreadable))
-
-    @property
-    def _checkpoints_topic(self) -> str:
-        return self._flow.checkpoints_topic
 
     def _syncs(self, unreadable: Counter[str]) -> Iterator[tuple[OffsetSync, int, bool]]:
         """Read MM2's offset syncs, each with its time, and whether no earlier record of the topic was removed."""
@@ -205,7 +201,7 @@ class Mm2Topics:
             if isinstance(checkpoint, Checkpoint):
                 yield checkpoint, record
             else:
-                unreadable[self._checkpoints_topic] += 1
+                unreadable[self._flow.checkpoints_topic] += 1
 
 
 def source_partition(flow: FlowSettings, remote: TopicPartition) -> TopicPartition:

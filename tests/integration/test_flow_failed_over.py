@@ -18,7 +18,7 @@ from kit.exactness import flow_identity
 from kit.lab_admin import delete_topic, grow_topic
 from kit.mirror_flow import Owner, flow_of
 from kit.wire import on_loop
-from mmtool.kafka.state.journal import write_marks
+from mmtool.kafka.state.journal import KafkaMarks
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, topics_of
@@ -52,7 +52,7 @@ class Marks:
         self.topics(*topics, failed_over=False)
 
     def _write(self, marks):
-        write_marks(self.target, self.identity, list(marks), SECONDS, replication_factor=1)
+        KafkaMarks(self.target, self.identity, 1, SECONDS).write(marks)
 
 
 def marks_of(fleet, settings, *sides):

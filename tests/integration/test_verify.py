@@ -15,7 +15,7 @@ from kit.bench import Bench
 from kit.exactness import flow_identity
 from kit.log_edit import edit_log
 from kit.processes import run_mmtool
-from mmtool.kafka.state.journal import write_marks
+from mmtool.kafka.state.journal import KafkaMarks
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic
@@ -239,14 +239,14 @@ def test_neither_a_tail_that_nobody_will_mirror_nor_earlier_copies_are_identical
 
     mark = FailedOverRecord("twice", True, "fo-7", "ann@east", 1_780_000_000_000)
     identity = flow_identity(source, bench.fleet["target"])
-    write_marks(bench.flow(properties).target, identity, [mark], 10.0, replication_factor=1)
+    KafkaMarks(bench.flow(properties).target, identity, 1, 10.0).write([mark])
     left = bench.ask(properties, "verify", "--since", "last")
     assert (left.code, left.rows[0]["verdict"]) == (8, "incomplete"), left.stderr
     assert (left.rows[0]["missing"], left.rows[0]["lag_records"]) == (COUNT, COUNT)
     assert f"{COUNT} source offsets not mirrored" in left.stderr
     assert f"target lacks {COUNT} records from offset {COUNT} on: failed over by ann@east" in left.stderr
     released = replace(mark, failed_over=False)
-    write_marks(bench.flow(properties).target, identity, [released], 10.0, replication_factor=1)
+    KafkaMarks(bench.flow(properties).target, identity, 1, 10.0).write([released])
     behind = bench.ask(properties, "verify")
     assert (behind.code, behind.rows[0]["lag_records"]) == (0, COUNT), behind.stderr
     assert f"{COUNT} source offsets not mirrored" in behind.stderr

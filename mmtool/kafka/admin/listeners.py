@@ -218,8 +218,19 @@ class _Trial:
         try:
             certificate = _certificate_of(writer)
             apis = await _ask_versions(reader, writer)
-            if security.sasl is not None:
-                await _check_mechanism(reader, writer, security.sasl.wire_mechanism)
+            if security.sasl is None:
+                return certificate, apis
+            handshake = Prepared(
+                SaslHandshakeRequest(security.sasl.wire_mechanism), SaslHandshakeRequest.VERSIONS[-1]
+            )
+            frame = b"".join(handshake.pieces(1, _CLIENT_ID))
+            answer = await _exchange(reader, writer, int32(len(frame)) + frame)
+            with _in_protocol():
+                error_code, enabled = handshake.read(memoryview(answer))
+            if error_code == Code.ILLEGAL_SASL_STATE:
+                raise _FailedError(Stage.NO_LOGIN, TAKES_NO_LOGIN)
+            if security.sasl.wire_mechanism not in enabled:
+                raise _FailedError(Stage.MECHANISM, enabled_mechanisms(enabled))
             return certificate, apis
         finally:
             writer.close()
@@ -318,20 +329,6 @@ async def _ask_versions(reader: asyncio.StreamReader, writer: asyncio.StreamWrit
         if apis is not None:
             return apis
     raise _FailedError(Stage.PROTOCOL, _NOT_KAFKA)
-
-
-async def _check_mechanism(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, mechanism: str
-) -> None:
-    request = Prepared(SaslHandshakeRequest(mechanism), SaslHandshakeRequest.VERSIONS[-1])
-    frame = b"".join(request.pieces(1, _CLIENT_ID))
-    answer = await _exchange(reader, writer, int32(len(frame)) + frame)
-    with _in_protocol():
-        error_code, enabled = request.read(memoryview(answer))
-    if error_code == Code.ILLEGAL_SASL_STATE:
-        raise _FailedError(Stage.NO_LOGIN, TAKES_NO_LOGIN)
-    if mechanism not in enabled:
-        raise _FailedError(Stage.MECHANISM, enabled_mechanisms(enabled))
 
 
 @contextmanager

@@ -53,29 +53,14 @@ class KafkaBatches:
         self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool
     ) -> Iterator[BatchView]:
         position = offsets.start
-        while position < offsets.stop:
-            views, following = self._piece(
-                place, topic_id, range(position, offsets.stop), committed=committed
-            )
-            yield from views
-            if following <= position:
-                return
-            position = following
-
-    def _piece(
-        self, place: TopicPartition, topic_id: TopicId, offsets: range, *, committed: bool
-    ) -> tuple[list[BatchView], int]:
-        """Read some batches of a range; return them with the offset at which the next piece starts.
-
-        Every caller knows that the log reaches the end of the range.
-        """
 
         async def read(cluster: WireCluster) -> tuple[list[BatchView], int]:
+            """Read some batches, and the offset at which the next piece starts; the log reaches the range's end."""
             await cluster.refresh([place.topic])
             views: list[BatchView] = []
             held = 0
             reading = read_range(
-                cluster, place.topic, topic_id, place.partition, offsets.start, offsets.stop,
+                cluster, place.topic, topic_id, place.partition, position, offsets.stop,
                 read_committed=committed, fetch_bytes=_PIECE_BYTES,
             )  # fmt: skip
             async for view in reading:
@@ -85,7 +70,12 @@ class KafkaBatches:
                     return views, view.header.next_offset
             return views, offsets.stop
 
-        return self._wire.ask(read, f"reading {place}")
+        while position < offsets.stop:
+            views, following = self._wire.ask(read, f"reading {place}")
+            yield from views
+            if following <= position:
+                return
+            position = following
 
     def producers(self) -> dict[int, ProducerRecord]:
         return read_producers(self._settings)

@@ -14,7 +14,7 @@ from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import remedy_of_refusal
 from mmtool.kafka.state.claims import ClaimLostError, claim, fence
-from mmtool.kafka.state.own_log import append
+from mmtool.kafka.state.own_log import append, topic_id_of
 from mmtool.kafka.wire.codes import DENIED, FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
 from mmtool.kafka.wire.scan import log_bounds, read_range
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchHeader, ReadyBatch
     from mmtool.kafka.state.claims import Claim
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.translation.types import TopicId, TopicPartition
+    from mmtool.translation.types import TopicPartition
 
 T = TypeVar("T")
 
@@ -98,9 +98,7 @@ class KafkaAppender:
         batch.stamp(writer.producer_id, writer.epoch, sequence)
 
         async def send(cluster: WireCluster) -> int:
-            topic_id: TopicId | None = cluster.topic_id(place.topic)
-            if topic_id is None:
-                topic_id = (await cluster.refresh([place.topic]))[place.topic].topic_id
+            topic_id = await topic_id_of(cluster, place.topic)
             return await append(
                 cluster, ProducePartition(place.topic, topic_id, place.partition, batch.payload)
             )

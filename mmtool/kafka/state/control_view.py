@@ -52,6 +52,13 @@ _ONE_OF_A_FLOW: Mapping[type, str] = {
     LookRecord: "look",
 }
 """The documents that a flow has once, and their attributes in the view."""
+_BY_KEY: Mapping[type, str] = {
+    PositionRecord: "_positions",
+    RefusedRecord: "refusals",
+    CommitRatesRecord: "rates",
+    PrefillRecord: "prefills",
+}
+"""The documents that a tombstone removes, and the view's mapping of each kind by its key."""
 
 
 @dataclass(slots=True)
@@ -154,35 +161,28 @@ class ControlView:
         self.end = max(self.end, offset + 1)
         if value is None:
             self.controls.discard(key)
-            self._positions.pop(key, None)
-            self.refusals.pop(key, None)
-            self.rates.pop(key, None)
-            self.prefills.pop(key, None)
+            for attribute in _BY_KEY.values():
+                getattr(self, attribute).pop(key, None)
         elif name := _ONE_OF_A_FLOW.get(type(document)):
             setattr(self, name, document)
+        elif by_key := _BY_KEY.get(type(document)):
+            getattr(self, by_key)[key] = document
         elif isinstance(document, ShardRecord):
             self.shards[document.shard] = document
-        elif isinstance(document, (ControlRecord, SharesRecord, UseRecord, SlotsRecord)):
+        elif isinstance(document, SlotsRecord):
             self.controls.add(key)
-            if isinstance(document, SlotsRecord):
-                self._slots = document
-        elif isinstance(document, PositionRecord):
-            self._positions[key] = document
-        elif isinstance(document, RefusedRecord):
-            self.refusals[key] = document
-        elif isinstance(document, CommitRatesRecord):
-            self.rates[key] = document
+            self._slots = document
+        elif isinstance(document, (ControlRecord, SharesRecord, UseRecord)):
+            self.controls.add(key)
         else:
             self._apply_mark(document)
 
     def _apply_mark(self, document: Document | None) -> None:
-        """Apply a pause, a mark, a moved group, a changed policy, verified offsets, or a group that the source lost."""
+        """Apply a pause, a mark, a moved group, verified offsets, or a group that the source lost."""
         if isinstance(document, (PauseRecord, FailedOverRecord)):
             self.holds = self.holds.with_word(document)
         elif isinstance(document, MovedGroupRecord):
             note_move(self.moved, document)
-        elif isinstance(document, PrefillRecord):
-            self.prefills[document.key] = document
         elif isinstance(document, VerifiedRecord):
             self.verified[document.topic_id, document.partition] = document
         elif isinstance(document, RemovedRecord):

@@ -270,10 +270,7 @@ def retention_of(entries: Mapping[str, ConfigEntry]) -> Retention:
     """A topic's retention from its configs; None for limits of -1, and for topics that are only compacted."""
     if "delete" not in cleanup_policies(entries):
         return Retention()
-    return Retention(*(_limit(entries.get(name)) for name in ("retention.ms", "retention.bytes")))
-
-
-def _limit(entry: ConfigEntry | None) -> int | None:
-    if entry is None or not entry.value or int(entry.value) < 0:
-        return None
-    return int(entry.value)
+    values = (
+        entries[name].value if name in entries else None for name in ("retention.ms", "retention.bytes")
+    )
+    return Retention(*(int(value) if value and int(value) >= 0 else None for value in values))

@@ -105,57 +105,6 @@ class JournalReader:
             raise unreadable(where, record.partition, record.offset, str(error)) from error
 
 
-BROKERS_OWN_FACTOR = -1
-"""The replication factor that stands for the broker's ``default.replication.factor`` (KIP-464)."""
-
-
-def write_marks(
-    target: ClusterSettings,
-    identity: FlowIdentity,
-    marks: Sequence[Document],
-    seconds: float,
-    *,
-    replication_factor: int = BROKERS_OWN_FACTOR,
-) -> None:
-    """Append marks to the flow's control topic, acknowledged by all in-sync replicas; the source is not needed.
-
-    The flow's owner applies them within about a second. A mark has one key for each topic or group, so writing it
-    again, after an error that leaves in doubt what was written, changes nothing.
-
-    Args:
-        target: The flow's target.
-        identity: The flow.
-        marks: The marks, in the order in which they are applied.
-        seconds: The time limit of the call.
-        replication_factor: The control topic's, if it is missing: a flow that MirrorMaker 2 runs has none yet.
-
-    Raises:
-        UnreachableError: the target did not take them in time: some may have been written.
-        NotAuthorisedError: CREATE, DESCRIBE or WRITE on the topic is denied.
-        RefusedError: the brokers belong to another cluster than the flow's target.
-    """
-    if not marks:
-        return
-    wire = blocking_wire(target, "marks", "producer", seconds)
-
-    async def write(cluster: WireCluster) -> None:
-        _check(cluster, identity)
-        await make_missing(cluster, target, identity.control_topic, replication_factor)
-        await append_records(cluster, identity.control_topic, [(mark.key, mark.encode()) for mark in marks])
-
-    wire.ask(write, f"writing to {identity.control_topic}")
-
-
-def _check(cluster: WireCluster, identity: FlowIdentity) -> None:
-    found = cluster.identify()
-    if found != identity.target_id:
-        raise RefusedError(
-            f"the brokers of {cluster.alias} report cluster id {found}, but the target of {identity.name} is"
-            f" {identity.target_id}",
-            remedy=f"check {cluster.alias}.bootstrap.servers",
-        )
-
-
 class KafkaMarks:
     """A `mmtool.failover.modes.cutover.MarksPort`."""
 
@@ -169,8 +118,31 @@ class KafkaMarks:
         self._seconds = seconds
 
     def write(self, marks: Sequence[Document]) -> None:
-        """See `write_marks`."""
-        write_marks(self._target, self._identity, marks, self._seconds, replication_factor=self._factor)
+        """Append marks to the flow's control topic, acknowledged by all in-sync replicas; the source is not needed.
+
+        The flow's owner applies them within about a second. A mark has one key for each topic or group, so writing it
+        again, after an error that leaves in doubt what was written, changes nothing.
+
+        Raises:
+            UnreachableError: the target did not take them in time: some may have been written.
+            NotAuthorisedError: CREATE, DESCRIBE or WRITE on the topic is denied.
+            RefusedError: the brokers belong to another cluster than the flow's target.
+        """
+        topic = self._identity.control_topic
+
+        async def write(cluster: WireCluster) -> None:
+            found = cluster.identify()
+            if found != self._identity.target_id:
+                raise RefusedError(
+                    f"the brokers of {cluster.alias} report cluster id {found}, but the target of"
+                    f" {self._identity.name} is {self._identity.target_id}",
+                    remedy=f"check {cluster.alias}.bootstrap.servers",
+                )
+            await make_missing(cluster, self._target, topic, self._factor)
+            await append_records(cluster, topic, [(mark.key, mark.encode()) for mark in marks])
+
+        if marks:
+            blocking_wire(self._target, "marks", "producer", self._seconds).ask(write, f"writing to {topic}")
 
     def promote(self, places: Collection[TopicPartition]) -> None:
         """Raise the epoch of the flow's data producer, on record first, then by a marker in each partition."""

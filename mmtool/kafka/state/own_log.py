@@ -52,18 +52,21 @@ def own_batches(
     Each record gets the same ``headers``. A single record that is larger is compressed: otherwise a broker would refuse
     the journal entry of a group with some thousand partitions.
     """
-    batches: list[ReadyBatch] = []
-    group: list[bytes] = []
+    groups: list[list[bytes]] = []
     size = 0
     for key, value in records:
         body = body_of(key, value, headers)
-        if group and size + len(body) > _BATCH_BYTES:
-            batches.append(_batch(group, timestamp_ms))
-            group, size = [], 0
-        group.append(body)
         size += len(body)
-    if group:
-        batches.append(_batch(group, timestamp_ms))
+        if not groups or size > _BATCH_BYTES:
+            groups.append([])
+            size = len(body)
+        groups[-1].append(body)
+    batches = []
+    for bodies in groups:
+        count = len(bodies)
+        columns = RecordColumns(list(range(count)), [timestamp_ms] * count, [0] * count, bodies)
+        codec = Codec.ZSTD if sum(map(len, bodies)) > _BATCH_BYTES else Codec.NONE
+        batches.append(encode(columns, codec, UpstreamOffset(count)))
     return batches
 
 
@@ -81,13 +84,6 @@ def foreign_records(views: Iterable[BatchView]) -> list[Record]:
         if records and MARK[0][0] not in dict(records[0].headers):
             found += records
     return found
-
-
-def _batch(bodies: list[bytes], timestamp_ms: int) -> ReadyBatch:
-    count = len(bodies)
-    columns = RecordColumns(list(range(count)), [timestamp_ms] * count, [0] * count, bodies)
-    codec = Codec.ZSTD if sum(map(len, bodies)) > _BATCH_BYTES else Codec.NONE
-    return encode(columns, codec, UpstreamOffset(count))
 
 
 # The broker's time on every record: a writer whose clock is wrong is taken all the same (since Kafka 3.6 an hour ahead
@@ -220,7 +216,7 @@ async def append_records(
         UnreachableError, NotAuthorisedError, MmtoolError: the cluster refuses them.
     """
     for batch in own_batches(records, int(time.time() * 1000), headers):
-        topic_id = await _topic_id(cluster, topic)
+        topic_id = await topic_id_of(cluster, topic)
         code = await append(cluster, ProducePartition(topic, topic_id, partition, batch.payload))
         cluster.check_denied(code, f"WRITE on topic {topic}")
         if code != Code.NONE:
@@ -238,7 +234,7 @@ def refused(cluster: WireCluster, topic: str, code: int) -> MmtoolError:
     )
 
 
-async def _topic_id(cluster: WireCluster, topic: str) -> TopicId:
+async def topic_id_of(cluster: WireCluster, topic: str) -> TopicId:
     """A topic's id, waited for while the topic is new or the cluster does not answer."""
     away: ConnectionLostError | None = None
     for _ in range(_LOOKS):

@@ -183,15 +183,6 @@ def _rebuild_runs(identity: FlowIdentity) -> str:
     )
 
 
-def _recreate_runs(identity: FlowIdentity) -> str:
-    """The remedy for records of other clusters, which a rebuild leaves in the topic."""
-    return (
-        f"stop `mmtool replicate`, delete topic {identity.runs_topic} on {identity.target_alias}, run `mmtool flow"
-        f" rebuild {identity.options} --execute`, which recreates the topic and derives the offset runs again, and"
-        " start `mmtool replicate`"
-    )
-
-
 def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowIdentity) -> BlockKey | None:
     """Apply a record of the offset-runs topic to ``blocks``: add a block, or remove one; return its key.
 
@@ -211,7 +202,12 @@ def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowI
         blocks.pop(key, None)
     elif not block.belongs_to(identity.source_id, identity.target_id):
         why = f"it was written for other clusters than {identity.source_alias} and {identity.target_alias}"
-        raise _unreadable_run(identity, record, why, _recreate_runs(identity))
+        recreate = (  # a rebuild leaves records of other clusters in the topic
+            f"stop `mmtool replicate`, delete topic {identity.runs_topic} on {identity.target_alias}, run `mmtool flow"
+            f" rebuild {identity.options} --execute`, which recreates the topic and derives the offset runs again, and"
+            " start `mmtool replicate`"
+        )
+        raise _unreadable_run(identity, record, why, recreate)
     elif block.key != key:
         raise _unreadable_run(identity, record, "the key of the record does not fit its value")
     else:
@@ -297,8 +293,19 @@ def read_runs_log(cluster: ClusterSettings, identity: FlowIdentity) -> RunsLog:
     """
     found = RunsLog()
     for record in newest_records(read_log(cluster, identity.runs_topic)):
-        if record.value is not None:
-            _take_whatever(found, record, identity)
+        if record.value is None:
+            continue
+        try:
+            key = decode_key(record.key)
+        except UnreadableStateError:
+            found.strays.setdefault(record.partition, []).append(record.key)
+            continue
+        place = (key.topic_id, key.partition)
+        found.keys.setdefault(place, []).append(record.key)
+        try:
+            take_block(found.blocks, record, identity)
+        except RefusedError as error:
+            found.broken[place] = error.message
     grouped: dict[Place, list[Block]] = {}
     for key, block in sorted(found.blocks.items()):
         grouped.setdefault((key.topic_id, key.partition), []).append(block)
@@ -308,17 +315,3 @@ def read_runs_log(cluster: ClusterSettings, identity: FlowIdentity) -> RunsLog:
         except UnreadableStateError as error:
             found.broken.setdefault(place, str(error))
     return found
-
-
-def _take_whatever(found: RunsLog, record: LogRecord, identity: FlowIdentity) -> None:
-    try:
-        key = decode_key(record.key)
-    except UnreadableStateError:
-        found.strays.setdefault(record.partition, []).append(record.key)
-        return
-    place = (key.topic_id, key.partition)
-    found.keys.setdefault(place, []).append(record.key)
-    try:
-        take_block(found.blocks, record, identity)
-    except RefusedError as error:
-        found.broken[place] = error.message

@@ -71,17 +71,28 @@ async def open_connection(host: str, port: int, options: Mapping[str, Any], seco
         KafkaError: the broker refuses the login; aiokafka's, as all of these.
         OSError, TimeoutError: no address answers; notes of this error, or of its cause, name those that were tried.
     """
-    from aiokafka import errors
+    from aiokafka import conn, errors
 
     resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(one[4][0]) for one in resolved))
     addresses.sort(key=lambda address: _tried_at.get((address, port), 0.0))
+    plain = {name: value for name, value in options.items() if not name.startswith("sasl_")}
+    plain["security_protocol"] = options.get("security_protocol", "PLAINTEXT").removeprefix("SASL_")
     tried: list[str] = []
 
     async def connect(address: str) -> Connection:
         tried.append(address)
         _tried_at[address, port] = time.monotonic()
-        return await _open_at(address, host, port, options, seconds)
+        opened = conn.AIOKafkaConnection(host, port, **plain)
+        opened._loop = _LoopTo(address)  # noqa: SLF001  aiokafka has no public way
+        await opened.connect()
+        connection = Connection(opened, options["client_id"], seconds, Login.of(options))
+        try:
+            await connection.log_in()
+        except BaseException as error:
+            connection.close(error)
+            raise
+        return connection
 
     try:
         asks = [partial(connect, address) for address in addresses]
@@ -91,25 +102,6 @@ async def open_connection(host: str, port: int, options: Mapping[str, Any], seco
             error.add_note(f"addresses tried: {', '.join(tried)}")
         raise
     _tried_at.pop((addresses[which], port), None)
-    return connection
-
-
-async def _open_at(
-    address: str, host: str, port: int, options: Mapping[str, Any], seconds: float
-) -> Connection:
-    from aiokafka import conn
-
-    plain = {name: value for name, value in options.items() if not name.startswith("sasl_")}
-    plain["security_protocol"] = options.get("security_protocol", "PLAINTEXT").removeprefix("SASL_")
-    opened = conn.AIOKafkaConnection(host, port, **plain)
-    opened._loop = _LoopTo(address)  # noqa: SLF001  aiokafka has no public way
-    await opened.connect()
-    connection = Connection(opened, options["client_id"], seconds, Login.of(options))
-    try:
-        await connection.log_in()
-    except BaseException as error:
-        connection.close(error)
-        raise
     return connection
 
 
@@ -296,20 +288,16 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         try:
-            if self._frame is not None:
-                self._grow_frame(nbytes)
-            else:
+            if self._frame is None:
                 self._small_filled += nbytes
                 self._cut_small()
+                return
+            self._frame_filled += nbytes
+            if self._frame_filled == len(self._frame):
+                frame, self._frame = self._frame, None
+                self._answered(frame)
         except Exception as error:  # noqa: BLE001  an answer that cannot be read ends the connection
             self.close(error)
-
-    def _grow_frame(self, count: int) -> None:
-        assert self._frame is not None
-        self._frame_filled += count
-        if self._frame_filled == len(self._frame):
-            frame, self._frame = self._frame, None
-            self._answered(frame)
 
     def _cut_small(self) -> None:
         start, end = 0, self._small_filled

@@ -139,7 +139,8 @@ class FetchRequest(WireRequest[FetchAnswer], api=1, versions=(10, 11, FETCH_BY_I
                 aborted = cursor.array(lambda: _aborted(cursor))
                 if version >= 11:
                     cursor.int32()  # preferred read replica
-                records, diverging = cursor.records(), _diverging(cursor.tags())
+                records, tagged = cursor.records(), cursor.tags().get(_DIVERGING_TAG)
+                diverging = None if tagged is None else Diverging(tagged.int32(), tagged.int64())
                 partitions.append(
                     FetchedPartition(
                         topic, topic_id, partition, error, high, stable, start, aborted, records, diverging
@@ -172,11 +173,6 @@ def _partition_flexible(p: FetchPartition) -> bytes:
 
 def _partition(p: FetchPartition) -> bytes:
     return int32(p.partition) + int32(-1) + int64(p.offset) + int64(-1) + int32(p.max_bytes)
-
-
-def _diverging(tagged: dict[int, Cursor]) -> Diverging | None:
-    found = tagged.get(_DIVERGING_TAG)
-    return None if found is None else Diverging(found.int32(), found.int64())
 
 
 def _aborted(cursor: Cursor) -> tuple[int, int]:

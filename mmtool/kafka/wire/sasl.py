@@ -152,7 +152,7 @@ class Login:
         authenticator = self.authenticator()
         step = await self._step(authenticator, None)
         shaken = await ask(SaslHandshakeRequest(self.mechanism))
-        _check(shaken.error_code, _of_mechanisms(shaken.mechanisms))
+        _check(shaken.error_code, enabled_mechanisms(shaken.mechanisms))
         began, lifetime_ms = clock(), 0
         while step is not None:
             began = clock()
@@ -179,11 +179,7 @@ class Login:
 
 def enabled_mechanisms(names: Iterable[str]) -> str:
     """The mechanisms that a listener enables, in words."""
-    return f"the listener enables only {', '.join(sorted(names))}"
-
-
-def _of_mechanisms(names: list[str]) -> str:
-    return enabled_mechanisms(names) if names else TAKES_NO_LOGIN
+    return f"the listener enables only {', '.join(sorted(names))}" if names else TAKES_NO_LOGIN
 
 
 def _check(code: int, message: str) -> None:
