@@ -16,8 +16,9 @@ from inspect import cleandoc
 from types import NoneType, UnionType
 from typing import Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from mmtool.commands._new_config import FindingRow, FirstContactRow, ImportRow
+from mmtool.commands.config import FindingRow, ImportRow
 from mmtool.commands.evidence import SignatureRow
+from mmtool.commands.init import FirstContactRow
 from mmtool.commands.lab import BrokerRow
 from mmtool.config.explain import Explained
 from mmtool.doctor.finding import Finding

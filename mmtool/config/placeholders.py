@@ -13,7 +13,7 @@ from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
 
 _BRACED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.\-]*)(?::?[-=?+][^}]*)?\}")
@@ -199,11 +199,13 @@ class Placeholder:
         return cls(kind, name)
 
 
-def provider_declarations(kinds: Sequence[str]) -> dict[str, str]:
-    """The keys that declare some of env, file and directory, as MirrorMaker 2 needs them; none for no kinds."""
-    class_of = {kind: name for name, kind in _KIND_OF_CLASS.items()}
-    classes = {f"config.providers.{kind}.class": class_of[kind] for kind in kinds}
-    return {"config.providers": ", ".join(kinds), **classes} if kinds else {}
+def provider_declarations(values: Iterable[str]) -> dict[str, str]:
+    """The keys that declare Kafka's own providers in the placeholders of some values, as MirrorMaker 2 needs them."""
+    placeholders = (_parts(value[start:end]) for value in values for start, end in _places(value))
+    named = {parts[0] for parts in placeholders if parts is not None}
+    class_of = {kind: name for name, kind in sorted(_KIND_OF_CLASS.items()) if kind in named}
+    classes = {f"config.providers.{kind}.class": name for kind, name in class_of.items()}
+    return {"config.providers": ", ".join(class_of), **classes} if class_of else {}
 
 
 @dataclass(frozen=True, slots=True)

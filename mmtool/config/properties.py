@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _NATURAL_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*+)[ \t\f]*+[=:]?[ \t\f]*+", re.DOTALL)
+_ESCAPED = re.compile(r"^[ \t\f]+|[^\x20-\x5b\x5d-\x7e]")
+"""A leading blank, a backslash, and what is not printable ASCII: Java reads the file as Latin-1."""
 _LONGEST_KEY = 4096
 _BLANKS = " \t\f"
 
@@ -155,3 +157,8 @@ def _entry(path: Path, number: int, line: str) -> Entry:
             remedy="check the line, and the backslashes at the ends of the lines before it",
         )
     return Entry(key, number, value, value)
+
+
+def escaped(value: str) -> str:
+    """A value as a properties file holds it."""
+    return _ESCAPED.sub(lambda match: javaproperties.escape(match[0]), value)

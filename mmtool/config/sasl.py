@@ -109,6 +109,14 @@ _MODULE_OF = {
     OAUTH: OAUTH_MODULE,
     MSK: MSK_MODULE,
 }
+
+
+def login_text(mechanism: str, *login: str) -> str:
+    """A ``sasl.jaas.config`` of a mechanism: with user name and password, client id and secret, or without them."""
+    names = {MSK: (), OAUTH: ("clientId", "clientSecret")}.get(mechanism, ("username", "password"))
+    return jaas_text(_MODULE_OF[mechanism], dict(zip(names, login, strict=False)))
+
+
 _KERBEROS = (
     "Kerberos (GSSAPI) is not supported, because the librdkafka of the Python wheels is built without it: use a "
     "listener with SCRAM-SHA-512, OAUTHBEARER or client certificates (security.protocol = SSL)"
@@ -235,9 +243,8 @@ class SaslReader:
         try:
             login = parse_jaas(entry.value)
         except ValueError as error:
-            self.report.refused(
-                entry, f"expected {error}, as `{_example(mechanism, with_options=leaves_jaas)}`{way_out}"
-            )
+            example = login_text(mechanism, *(("...", "...") if leaves_jaas else ()))
+            self.report.refused(entry, f"expected {error}, as `{example}`{way_out}")
             return None
         if login.module == KERBEROS_MODULE:
             self.report.refused(entry, _KERBEROS)
@@ -250,12 +257,6 @@ class SaslReader:
         else:
             return login
         return None
-
-
-def _example(mechanism: str, *, with_options: bool) -> str:
-    """A login of the mechanism, as ``sasl.jaas.config`` has it."""
-    names = {MSK: (), OAUTH: ("clientId", "clientSecret")}.get(mechanism, ("username", "password"))
-    return jaas_text(_MODULE_OF[mechanism], dict.fromkeys(names if with_options else (), "..."))
 
 
 def _way_out(entry: Entry, mechanism: str) -> str:

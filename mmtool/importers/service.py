@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import javaproperties
 
-from mmtool.config.draft import escaped
 from mmtool.config.placeholders import provider_declarations
+from mmtool.config.properties import escaped
 from mmtool.errors import UsageError
 from mmtool.importers.core.connect import Note, NoteKind, connect_deployment
 from mmtool.importers.core.draft import draft_of
-from mmtool.importers.core.secret_values import Mounts, SecretPlacement, providers_in
+from mmtool.importers.core.secret_values import Mounts, SecretPlacement
 from mmtool.importers.core.strimzi import strimzi_deployment
 from mmtool.importers.core.yaml_documents import yaml_documents
 from mmtool.plain_text import printable
@@ -154,8 +154,8 @@ def _lines(draft: ImportDraft, origin: str) -> Iterator[str]:
         yield from (f"{javaproperties.escape(key)} = {escaped(draft.lines[key].value)}" for key in keys)
         if not scope:
             # MirrorMaker 2 needs the declaration; mmtool knows Kafka's own providers without it
-            kinds = providers_in(setting.value for setting in draft.lines.values())
-            yield from (f"{key} = {value}" for key, value in provider_declarations(kinds).items())
+            declared = provider_declarations(setting.value for setting in draft.lines.values())
+            yield from (f"{key} = {value}" for key, value in declared.items())
 
 
 def _comment(text: str) -> str:

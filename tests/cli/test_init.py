@@ -1,11 +1,13 @@
 """``mmtool init`` writes a file that ``config check`` takes; no secret gets into it, and none is overwritten."""
 
 import json
+import re
 import sys
 
 import pytest
 
 from kit.terminal import on_a_terminal
+from mmtool.config import load_settings
 
 CLOSED = "127.0.0.1:1"
 BOTH = ("-s", "east", "--source-servers", CLOSED, "-t", "west", "--target-servers", "127.0.0.1:2")
@@ -84,25 +86,75 @@ def test_a_cluster_that_is_away_costs_its_row_and_a_warning_not_the_file(mmtool,
 
 def test_every_option_has_its_key(init, path, monkeypatch):
     monkeypatch.setenv("EAST_PASSWORD", "s")
-    ended = init(
-        *LOGIN,
-        "--source-mechanism",
-        "plain",
-        "--topics",
-        r"orders\..*",
-        "--groups",
-        "a, b",
-        "--topic-names",
-        "same",
-    )
-    found = settings_in(path)
+    ended = init(*LOGIN, "--topics", r"orders\..*, payments", "--groups", "a, b", "--topic-names", "same")
+    (flow,) = load_settings(path, {"EAST_PASSWORD": "s"}).flows
     assert ended.code == 0, ended.stderr
-    assert (found["east->west.topics"], found["east->west.groups"]) == (r"orders\\..*", "a, b")
-    assert (found["east.security.protocol"], found["east.sasl.mechanism"]) == ("SASL_PLAINTEXT", "PLAIN")
-    assert found["east.sasl.jaas.config"].endswith(
-        'required username="mmtool" password="${env:EAST_PASSWORD}";'
+    assert (flow.name, flow.source.bootstrap_servers, flow.target.bootstrap_servers) == (
+        "east->west",
+        CLOSED,
+        "127.0.0.1:2",
     )
-    assert found["replication.policy.class"].endswith(".IdentityReplicationPolicy")
+    assert (flow.topics.include, flow.groups.include) == ((r"orders\..*", "payments"), ("a", "b"))
+    assert flow.keeps_names
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "secret"),
+    [("PLAIN", "secret"), ("scram-sha-256", "se cret;"), ("SCRAM-SHA-512", "$ecret")],
+)
+def test_a_login_takes_its_password_from_where_the_placeholder_says(
+    init, path, monkeypatch, mechanism, secret
+):
+    monkeypatch.setenv("EAST_PASSWORD", secret)
+    ended = init(*LOGIN[:2], "--source-mechanism", mechanism, "--source-user", 'mm "tool"\\')
+    assert ended.code == 0, ended.stderr
+    (flow,) = load_settings(path, {"EAST_PASSWORD": secret}).flows
+    login = flow.source.security.sasl
+    assert (login.mechanism, login.username, login.password.get_secret_value()) == (
+        mechanism.upper(),
+        'mm "tool"\\',
+        secret,
+    )
+
+
+def test_a_client_id_and_its_secret_are_an_oauth_login(init, path):
+    endpoint = "https://id.example.org/token"
+    init(*LOGIN, "--source-mechanism", "OAUTHBEARER", "--source-token-endpoint", endpoint)
+    (flow,) = load_settings(path, {"EAST_PASSWORD": "s"}).flows
+    found = flow.source.security.sasl
+    assert (found.client_id, found.client_secret.get_secret_value(), found.endpoint) == (
+        "mmtool",
+        "s",
+        endpoint,
+    )
+
+
+@pytest.mark.parametrize("kind", ["EnvVar", "File", "Directory"])
+def test_a_placeholder_s_provider_is_declared_for_java(init, path, kind):
+    name = {"EnvVar": "env", "File": "file", "Directory": "directory"}[kind]
+    place = "env:NAME" if kind == "EnvVar" else f"{name}:/run/secrets/kafka:password"
+    stores = ("--source-truststore", "/ca.jks", "--source-truststore-password-from", place)
+    init(*LOGIN[2:], "--source-protocol", "SASL_SSL", "--source-password-from", place, *stores)
+    found = settings_in(path)
+    assert found["config.providers"] == name
+    provider = f"org.apache.kafka.common.config.provider.{kind}ConfigProvider"
+    assert found[f"config.providers.{name}.class"] == provider
+    assert found["east.ssl.truststore.password"] == f"${{{place}}}"
+
+
+def test_java_is_told_that_a_store_is_pem(init, path):
+    init("--source-protocol", "SSL", "--source-truststore", "/ca.pem")
+    assert settings_in(path)["east.ssl.truststore.type"] == "PEM"
+
+
+def test_every_key_has_one_line_of_comment_and_mirror_maker_s_come_first(init, path):
+    init("--source-protocol", "SSL", "--target-protocol", "SSL")
+    lines = path.read_text().splitlines()
+    keys = [number for number, line in enumerate(lines) if re.match(r"#?[\w.>-]+ =", line)]
+    own = ["mmtool." in lines[number] for number in keys]
+    assert (len(keys) > 15, own) == (True, sorted(own))
+    assert [lines[number] for number in keys if not lines[number - 1].startswith("# ")] == []
+    assert [lines[number] for number in keys if lines[number - 2].strip()] == []
 
 
 def test_a_secret_that_is_not_in_place_yet_is_named_and_the_file_is_there(init, path):
@@ -129,9 +181,9 @@ def test_a_password_instead_of_a_place_is_refused_and_not_repeated(init, path):
         (("--topics", " "), "--topics: a value is needed"),
         (("--source-protocol", "TLS"), "--source-protocol: expected PLAINTEXT, SSL"),
         (("--source-protocol", "SASL_SSL"), "--source-user is missing"),
-        (("--source-user", "u"), "--source-user has no effect with the other options"),
+        (("--source-user", "u"), "without effect beside the other options: --source-user"),
         (("--target-keystore", "k.pem", "--target-protocol", "SASL_SSL", "--target-user", "u"),
-         "--target-keystore has no effect"),
+         "without effect beside the other options: --target-keystore"),
         ((*LOGIN, "--source-mechanism", "GSSAPI"), "--source-mechanism: expected PLAIN"),
         ((*LOGIN, "--source-mechanism", "OAUTHBEARER"), "--source-token-endpoint is missing"),
         ((*LOGIN, "--source-mechanism", "OAUTHBEARER", "--source-token-endpoint", "x", "--source-password-from",
@@ -147,7 +199,7 @@ def test_a_value_that_cannot_be_is_refused_and_nothing_is_written(init, path, mo
 def test_without_a_terminal_missing_options_are_listed(mmtool, path):
     ended = mmtool("init", "-s", "east", "--target-servers", CLOSED)
     assert (ended.code, path.exists()) == (2, False)
-    assert ended.stderr.startswith("error: --source-servers, --target are missing\n")
+    assert ended.stderr.startswith("error: options are missing: --source-servers, --target\n")
 
 
 TYPED = (
@@ -157,33 +209,33 @@ TYPED = (
     (b"servers of east, as host:port,host:port: ", b"127.0.0.1:1\n"),
     (b"protocol of east", b"sasl_plaintext\n"),
     (b"mechanism of east", b"\n"),
-    (b"User name", b"mm tool\n"),
-    (b"reads the password", b"canary\n"),
-    (b"never the secret itself", b""),
-    (b"[env:EAST_PASSWORD]: ", b"\n"),
     (b"mirror to, for example west: ", b"east\n"),
     (b"the target needs another one", b""),
     (b"mirror to, for example west: ", b"west\n"),
     (b"servers of west", b"127.0.0.1:2\n"),
     (b"protocol of west", b"\n"),
-    (b"Topics", b"orders\n"),
-    (b"groups", b"\n"),
-    (b"Topic names on west: prefixed (east.orders) or same (orders) [prefixed]: ", b"\n"),
 )
 
 
-def test_on_a_terminal_it_asks_again_until_an_answer_can_be_used(path):
-    line = [sys.executable, "-m", "mmtool", "init", "--no-probe"]
-    code, said = on_a_terminal(line, *TYPED, environ={"EAST_PASSWORD": "s"})
+def test_on_a_terminal_it_asks_for_servers_and_logins_until_an_answer_can_be_used(path):
+    code, said = on_a_terminal([sys.executable, "-m", "mmtool", "init", "--no-probe"], *TYPED)
     found = settings_in(path)
-    assert code == 0, said.decode()
+    assert (code, b"complete the commented lines of the login" in said) == (7, True), said.decode()
     assert (found["clusters"], found["east.bootstrap.servers"], found["west.bootstrap.servers"]) == (
         "east, west",
         "127.0.0.1:1",
         "127.0.0.1:2",
     )
-    assert 'username="mm tool" password="${env:EAST_PASSWORD}"' in found["east.sasl.jaas.config"]
-    assert (found["east->west.topics"], found["east->west.groups"]) == ("orders", ".*")
+    text = path.read_text()
+    assert re.search(
+        '^#east.sasl.jaas.config = .* username="mmtool" password="[$]{env:EAST_PASSWORD}";$',
+        text,
+        re.MULTILINE,
+    )
+    assert "\n#east->west.topics = .*\n" in text
+    path.write_text(text.replace("#east.sasl.jaas", "east.sasl.jaas"))
+    (flow,) = load_settings(path, {"EAST_PASSWORD": "s"}).flows
+    assert flow.source.security.sasl.username == "mmtool"
 
 
 @pytest.mark.parametrize(("typed", "code"), [(b"\x04", 3), (b"\x03", 130)], ids=["end of input", "Ctrl-C"])

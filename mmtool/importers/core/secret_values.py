@@ -13,8 +13,6 @@ from mmtool.errors import UsageError
 from mmtool.importers.core.connect import Note, NoteKind, Setting, is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mmtool.importers.core.draft import ImportDraft
 
 _PLACEHOLDER = re.compile(r"\$\{([^:{}]+):([^{}]*)\}")
@@ -172,12 +170,6 @@ class SecretPlacement:
         name = next(name for name in names if self._variables.get(name, key) == key)
         self._variables[name] = key
         return name
-
-
-def providers_in(values: Iterable[str]) -> list[str]:
-    """Kafka's own config providers that the placeholders in some values name, sorted."""
-    found = {match[1] for value in values for match in _PLACEHOLDER.finditer(value)}
-    return sorted(found & {"env", "file", "directory"})
 
 
 def _provided(kind: str, rest: str) -> str:
