@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 from types import UnionType
 from typing import TYPE_CHECKING, Any
 
-from configuration import reference_page
+from configuration import configuration
 from documents import files as documents
 from manual import manual
 
@@ -55,7 +55,7 @@ def pages() -> dict[str, str]:
     """Every generated file: its path below docs/reference, and its text."""
     return {
         "cli.md": cli(),
-        "config.md": reference_page(),
+        "config.md": configuration(),
         "exit-codes.md": exit_codes(),
         "failover-states.md": failover_states(),
         "flow-phases.md": flow_phases(),

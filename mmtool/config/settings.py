@@ -89,7 +89,7 @@ class Unit(Frozen):
 
 
 class FlowSettings(Frozen):
-    """One directed flow ``source->target``. Intervals in seconds, sizes in bytes; meanings in keys.py.
+    """One directed flow ``source->target``. Intervals in seconds, sizes in bytes; meanings in keys.toml.
 
     Attributes:
         topic_aliases: The aliases in topic names: those of source and target, unless the file overrides them.

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from mmtool.plain_text import did_you_mean, nearest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _TRIMMED = "".join(map(chr, range(0x21)))
@@ -93,7 +96,7 @@ def split_list(text: str) -> tuple[str, ...]:
     return tuple(_COMMA.split(trimmed)) if trimmed else ()
 
 
-def parse_choice(text: str, choices: tuple[str, ...]) -> str:
+def parse_choice(text: str, choices: Sequence[str]) -> str:
     """Parse one of several words, in any case."""
     word = text.strip().lower()
     if word not in choices:

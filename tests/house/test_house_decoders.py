@@ -19,6 +19,7 @@ ELSEWHERE = {
     "mmtool.commands._failover_options": "hands the lines to mmtool.plan.failover.acl_promotion",
     "mmtool.commands.evidence": "hands the page to mmtool.evidence.signature",
     "mmtool.commands.lab": "shows a file of the lab's as it is",
+    "mmtool.config.keys": "reads the table of the package",
     "mmtool.doctor.spark": "reads counters of the kernel",
     "mmtool.insight.smoke_canary": "reads its own records; what is not one of them is shown as ?",
     "mmtool.insight.verify.job": "makes a number of its own digest",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from mmtool.config import FlowSettings, NameFilter, load_settings
 from mmtool.config.changes import compare
-from mmtool.config.keys import FLOW_KEYS
+from mmtool.config.keys import FLOW_KEYS, Applies, Kind
 from mmtool.config.live import FileWatch
 from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
@@ -54,10 +55,15 @@ def test_every_setting_of_a_flow_has_its_place():
     of_keys = {key.field for key in FLOW_KEYS.values()}
     places = [*of_keys, *OUTSIDE_THE_TABLE, *NOT_READ_BY_REPLICATE, "source", "target"]
     assert set(FlowSettings.model_fields) - set(places) == set(), (
-        "add a row with this field to config/keys.py"
+        "add a row with this field to config/keys.toml"
     )
     assert set(places) - set(FlowSettings.model_fields) == set()
     assert len(places) == len(set(places))
+
+
+def test_every_row_has_a_kind_and_a_place_that_the_code_knows():
+    assert {key.kind for key in FLOW_KEYS.values()} <= set(get_args(Kind))
+    assert {key.applies for key in FLOW_KEYS.values()} <= set(get_args(Applies))
 
 
 def test_a_field_that_several_keys_make_has_one_place():
