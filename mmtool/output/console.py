@@ -7,23 +7,21 @@ With ``--log-format json`` each message on stderr is one line of JSON.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
-from typing import TYPE_CHECKING, Any, TextIO
+from datetime import UTC, datetime
+from typing import TextIO
 
 from mmtool.errors import MmtoolError, StdoutError, StoppedError
 from mmtool.events import WARNINGS, Event, Notice, is_for_people
 from mmtool.output.redaction import FILE_OPTION, HIDDEN, redacted, shown
 from mmtool.output.result import LogFormat, Problem
 from mmtool.plain_text import Lines, shell_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
 
 
 @dataclass(slots=True)
@@ -151,10 +149,20 @@ def _log_error(problem: Problem, exit_code: int | None) -> None:
 
 
 def _log(level: str, notice: Notice, message: str = "") -> None:
-    from mmtool.output.console import log_line
+    """Write an event as one line of JSON, in ASCII: `FIRST`, then fields of the process and the event, which win.
 
-    text = message or shown(notice, switches.replaced)
-    _put(log_line(level, text, notice, switches.bound, switches.replaced))
+    Words are replaced in each value, before the line is put together: so it stays JSON.
+    """
+    told = {**switches.bound, **notice.fields}
+    line = {
+        "timestamp": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
+        "level": level,
+        "event": str(notice.event),
+        "message": message or shown(notice, switches.replaced),
+        "command": _hidden(told.pop("command", None)),
+        **{name: _hidden(value) for name, value in told.items() if name not in FIRST},
+    }
+    _put(json.dumps(line) + "\n")
 
 
 def hide(secret: str) -> None:
@@ -265,65 +273,17 @@ def _styled(word: str, sgr: str) -> str:
 
 
 FIRST = ("timestamp", "level", "event", "message", "command")
-"""The fields that start every line, in this order; the event's own fields follow."""
+"""The fields that start every line of the log, in this order; the event's own fields follow."""
 
 
-def log_line(
-    level: str, message: str, notice: Notice, bound: Mapping[str, object], replaced: Mapping[str, str]
-) -> str:
-    """An event as one line of JSON, in ASCII and with its line feed.
-
-    Args:
-        level: ``info``, ``debug``, ``warning`` or ``error``.
-        message: The sentence as people read it.
-        notice: The event and its fields, whose names are not changed.
-        bound: Fields of every line of this process; the event's own win.
-        replaced: What fields show in place of a word. It is replaced before the line is put together, which stays JSON.
-    """
-    render = _logger()
-    told = {**bound, **notice.fields}
-    values = {
-        name: hidden(value, replaced)
-        for name, value in told.items()
-        if name not in FIRST or name == "command"
-    }
-    line: str = render(level, str(notice.event), message=message, **values)
-    return f"{line}\n"
-
-
-def hidden(value: object, replaced: Mapping[str, str]) -> object:
-    """A field's value with secrets hidden, converted to JSON's own types."""
+def _hidden(value: object) -> object:
+    """A field's value with words replaced, converted to JSON's own types."""
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
         return round(value, 3) if abs(value) < float("inf") else None
     if isinstance(value, Mapping):
-        return {str(name): hidden(item, replaced) for name, item in value.items()}
+        return {str(name): _hidden(item) for name, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):
-        return [hidden(item, replaced) for item in value]
-    return redacted(str(value), replaced)
-
-
-@cache
-def _logger() -> Callable[..., Any]:
-    """A function that renders an event by structlog's processors, and returns the line for mmtool's own stream."""
-    import structlog
-
-    chain: list[Any] = [
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _with_level,
-        _in_order,
-        structlog.processors.JSONRenderer(),
-    ]
-    logger = structlog.wrap_logger(
-        structlog.ReturnLogger(), processors=chain, wrapper_class=structlog.BoundLogger
-    )
-    return lambda level, event, **values: getattr(logger, level)(event, **values)
-
-
-def _with_level(_: Any, level: str, values: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    return {**values, "level": level}
-
-
-def _in_order(_: Any, __: str, values: MutableMapping[str, Any]) -> Mapping[str, Any]:
-    return {name: values[name] for name in FIRST if name in values} | dict(values)
+        return [_hidden(item) for item in value]
+    return redacted(str(value), switches.replaced)

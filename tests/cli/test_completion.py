@@ -23,7 +23,7 @@ from mmtool.plain_text import shell_word
 from mmtool.runtime import known_names
 
 ROOT = Path(__file__).parents[2]
-HEAVY = {"aiokafka", "confluent_kafka", "numpy", "pandas", "py4j", "pyspark", "rich", "structlog"}
+HEAVY = {"aiokafka", "confluent_kafka", "numpy", "pandas", "py4j", "pyspark", "rich"}
 TIMES_TYPER = 4
 """A start that only imports typer takes some 75 ms on an idle machine; four of them are 300 ms."""
 PROPERTIES = """\

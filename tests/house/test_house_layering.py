@@ -19,7 +19,6 @@ OWNERS = {
     "rich": ("mmtool.output",),
     "jinja2": ("mmtool.output",),
     "markupsafe": ("mmtool.evidence",),
-    "structlog": ("mmtool.output",),
     "hypothesis": ("kit",),
     "prometheus_client": ("mmtool.metrics",),
     "yaml": ("mmtool.importers.core", "kit"),

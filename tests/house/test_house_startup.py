@@ -20,7 +20,6 @@ HEAVY = [
     "pyarrow",
     "pydantic",
     "pyspark",
-    "structlog",
 ]
 FLOOR = "import typer, rich"
 LOADED = """
