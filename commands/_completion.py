@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
 from collections import defaultdict
 from contextlib import redirect_stderr, suppress
+from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import Settings
     from mmtool.failover.service.lookup import FlowOperation
+    from mmtool.kafka.ports import ClusterPort
 
 
 def remember_settings(settings: Settings) -> None:
@@ -168,10 +171,67 @@ def _renew(config: Path) -> None:
 
     with suppress(OSError):
         subprocess.Popen(
-            [sys.executable, "-P", "-m", "mmtool.commands._name_refresh", os.path.realpath(config)],
+            [sys.executable, "-P", "-m", "mmtool.commands._completion", os.path.realpath(config)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
             env={name: value for name, value in os.environ.items() if name != VARIABLE},
         )
+
+
+# --- ``python -m mmtool.commands._completion FILE``: ask the clusters of a file for the names that TAB offers --------
+# A process of its own, which `_renew` starts: it reports nothing, and ends after a minute.
+
+_TIMEOUT = timedelta(seconds=10)
+_LONGEST_SECONDS = 60
+
+
+def refresh(config: Path) -> None:
+    """Ask every cluster of the enabled flows; one that does not answer keeps its names of before.
+
+    Raises:
+        MmtoolError: The file cannot be used, or enables no flow.
+    """
+    from mmtool.config import load_settings
+    from mmtool.failover.service.lookup import find_operations
+    from mmtool.insight.flow_now import connect
+    from mmtool.runtime.threads import Unawaited
+
+    settings = load_settings(config, os.environ)
+    remember_file(config, settings)
+    flows = [connect(flow, _TIMEOUT) for flow in settings.flows]
+    clusters = {side.alias: side for flow in flows for side in (flow.source, flow.target)}
+    with Unawaited() as pool:
+        for one in [pool.submit(_ask, settings, cluster) for cluster in clusters.values()]:
+            with suppress(MmtoolError):
+                one.result()
+    found, _ = find_operations(settings, settings.select(None, None), _TIMEOUT)
+    keep_operations(config, found)
+
+
+def _ask(settings: Settings, cluster: ClusterPort) -> None:
+    cluster.probe()
+    from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
+
+    of_groups = [name for name in cluster.groups.listing().consumers if not name.startswith(OWN_GROUP_PREFIX)]
+    # the topics that a flow from the cluster mirrors, or would if it were enabled
+    flows = [flow for flow in settings.all_flows if flow.source.alias == cluster.alias]
+    mirrored = [name for name in cluster.topics() if any(flow.mirrors_topic(name) for flow in flows)]
+    cache.remember(settings.path, cluster.alias, groups=of_groups, topics=mirrored)
+
+
+def main() -> NoReturn:
+    """Refresh the names of the file that the process is given, and end the process with exit code 0."""
+    from mmtool.runtime.process import ends_after_python
+
+    signal.alarm(_LONGEST_SECONDS)
+    os.nice(10)
+    with ends_after_python():  # a client of a cluster that does not answer may be left behind
+        with suppress(MmtoolError):
+            refresh(Path(sys.argv[1]))
+        raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.commands._options import ChosenFlow
 from mmtool.errors import RefusedError
-from mmtool.output import preview, talk
+from mmtool.output import finish, preview, talk
 from mmtool.output.console import stderr_is_tty, write_err
 from mmtool.plain_text import printable, shell_line
 
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from mmtool.commands._options import Execution
     from mmtool.config import FlowSettings
+    from mmtool.errors import MmtoolError
     from mmtool.failover.commits.move import Moved
     from mmtool.failover.report.report import NextStep
-    from mmtool.output import Result
+    from mmtool.output import OutputFormat, Result
 
 
 def consent(question: str, *, yes: bool = False, about: Callable[[], Result] | None = None) -> None:
@@ -49,6 +51,33 @@ def consent(question: str, *, yes: bool = False, about: Callable[[], Result] | N
     write_err(f"{printable(question)}? [y/N]: ")
     if read_answer().strip().lower() not in {"y", "yes"}:
         raise RefusedError("declined: nothing was changed", code="declined")
+
+
+def is_agreed(
+    shown: Callable[[], Result],
+    question: str,
+    execution: Execution,
+    output: OutputFormat,
+    *,
+    refusal: MmtoolError | None = None,
+    nothing: str = "",
+) -> bool:
+    """Show what would change; whether it is to be executed, possible at least in part, and agreed to.
+
+    Args:
+        shown: Makes the result of a rehearsal.
+        question: What is about to change, as it follows "to".
+        execution: The options of the command.
+        output: Likewise.
+        refusal: The error of a rehearsal; raised.
+        nothing: Why nothing can be changed; empty where something can.
+    """
+    if execution.execute and not nothing:
+        consent(question, yes=execution.yes, about=shown)
+        return True
+    finish(shown(), output, refusal)
+    talk(f"nothing was changed{f': {nothing}' if nothing else f'; add --execute to {question}'}")
+    return False
 
 
 def has_terminal() -> bool:

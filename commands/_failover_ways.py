@@ -13,7 +13,7 @@ from mmtool.commands import _options as options
 from mmtool.commands import evidence
 from mmtool.commands._completion import remember_operations
 from mmtool.commands._connections import loaded, one_flow
-from mmtool.commands._dialogue import consent, say_ways_on
+from mmtool.commands._dialogue import is_agreed, say_ways_on
 from mmtool.commands._failover_options import DivergedFolder
 from mmtool.errors import UnreachableError, with_remedy
 from mmtool.output import Column, OutputFormat, Result, finish, talk
@@ -50,16 +50,8 @@ def release(
         def shown() -> Result:
             return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
 
-        if not execution.execute or not found.marks:
-            finish(shown(), output, None)
-            talk(
-                f"nothing was changed; add --execute to {found.question}"
-                if found.marks
-                else f"no topic of {found.identity.name} has failed over: there is nothing to release"
-            )
-            return False
-        consent(found.question, yes=execution.yes, about=shown)
-        return True
+        nothing = "" if found.marks else f"no topic of {found.identity.name} has failed over"
+        return is_agreed(shown, found.question, execution, output, nothing=nothing)
 
     done = release_topics(one_flow(where), tuple(topic or ()), timeout, agreed)
     if done is None:
@@ -276,13 +268,10 @@ def _agreed(asked: operations.Asked, found: Recorded, plan: RollbackPlan) -> boo
         *columns, written, reason = made.columns or ()
         return replace(made, columns=(*columns, *RESTORED, written, reason))
 
-    if not asked.execution.execute or plan.refusal is not None:
-        finish(shown(), asked.output, plan.refusal)
-        if plan.refusal is None:
-            talk(f"nothing was changed; add --execute to {plan.question}")
-        return False
-    consent(plan.question, yes=asked.execution.yes, about=shown)
-    return True
+    nothing = "" if plan.refusal is None else plan.refusal.message
+    return is_agreed(
+        shown, plan.question, asked.execution, asked.output, refusal=plan.refusal, nothing=nothing
+    )
 
 
 def _left_over(taking: RollbackPlan) -> tuple[str, ...]:

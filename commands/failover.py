@@ -13,7 +13,6 @@ from mmtool.commands import _failover_options as choices
 from mmtool.commands import _failover_ways as ways
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
-from mmtool.commands import _plan_files as plans
 from mmtool.commands import evidence
 from mmtool.commands._connections import (
     loaded,
@@ -23,7 +22,7 @@ from mmtool.commands._connections import (
     unit_of,
 )
 from mmtool.output import OutputFormat, warn
-from mmtool.plan.failover.choices import DivergedKind, FenceKind, Unknowns
+from mmtool.plan.failover.choices import TO_FILE, DivergedKind, FenceKind, Unknowns
 
 if TYPE_CHECKING:
     from mmtool.failover.modes.emergency import EmergencyRehearsal
@@ -90,7 +89,7 @@ def planned(
     promote_acls: choices.Promote = False,
     principal_map: choices.Principals = None,
     without_state: options.WithoutState = False,
-    files: plans.PlanFiles,
+    files: choices.PlanFiles,
     reason: operations.Why = "",
     execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
@@ -103,27 +102,29 @@ def planned(
     """
     from mmtool.failover.service import connections
 
-    saved = plans.opened(ctx, files.plan, "planned")
+    saved = choices.opened(ctx, files.plan, "planned")
     patience = timeout or options.DEFAULT_TIMEOUT
-    settings = plans.flow_of(saved, where)
-    chosen = plans.groups_of(saved, "failover planned", groups, settings)
+    settings = choices.flow_of(saved, where)
+    chosen = choices.groups_of(saved, "failover planned", groups, settings)
     asked = operations.Asked("failover planned", execution, output, where.words, partitions)
-    if plans.was_executed(asked, saved, settings, patience):
+    if choices.was_executed(asked, saved, settings, patience):
         return
-    promoted = choices.promotion_options(saved, principal_map, promotes=promote_acls)
-    principals = choices.chosen_principals(promoted)
-    said = (
-        choices.fence_options(saved, fence, fence_watch)
-        | plans.state_said(saved, without=without_state)
-        | promoted
+    said = choices.options_of(
+        saved,
+        {
+            "fence": fence.value,
+            "fence_watch": None if fence is FenceKind.NONE else f"{fence_watch.total_seconds():g}s",
+            **choices.common_options(without_state, promote_acls, principal_map),
+        },
     )
-    settle = partial(plans.settle, saved, said=said, files=files, config=where.config)
+    principals = choices.chosen_principals(said)
+    settle = partial(choices.settle, saved, said=said, files=files, config=where.config)
     seconds = None if timeout is None else timeout.total_seconds()
     with connections.lock_requested(settings, patience, execute=execution.execute, yes=execution.yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.failover.service.execution import Request
 
-        without, agreed = plans.WITHOUT_STATE in said, asked.agreed
+        without, agreed = "without-state" in said, asked.agreed
         request = Request(settings, chosen, patience, agreed, reason, saved, without, seconds, lock)
         fenced = partial(choices.chosen_fence, settings, said, timeout)
         already = partial(operations.show_moved, asked)
@@ -143,7 +144,7 @@ def emergency(
     principal_map: choices.Principals = None,
     accept_data_loss: AcceptDataLoss = False,
     without_state: options.WithoutState = False,
-    files: plans.PlanFiles,
+    files: choices.PlanFiles,
     reason: operations.Why = "",
     execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
@@ -157,30 +158,30 @@ def emergency(
     """
     from mmtool.failover.service import connections
 
-    saved = plans.opened(ctx, files.plan, "emergency")
-    settings = plans.flow_of(saved, where)
-    chosen = plans.groups_of(saved, "failover emergency", groups, settings)
+    saved = choices.opened(ctx, files.plan, "emergency")
+    settings = choices.flow_of(saved, where)
+    chosen = choices.groups_of(saved, "failover emergency", groups, settings)
     words = where.words
     asked = operations.Asked("failover emergency", execution, output, words, partitions, accept_data_loss)
-    if plans.was_executed(asked, saved, settings, timeout):
+    if choices.was_executed(asked, saved, settings, timeout):
         return
-    promoted = choices.promotion_options(saved, principal_map, promotes=promote_acls)
-    principals = choices.chosen_principals(promoted)
+    given = {"unknown": unknown.value} | choices.common_options(without_state, promote_acls, principal_map)
+    said = choices.options_of(saved, given)
+    principals = choices.chosen_principals(said)
     with connections.lock_requested(settings, timeout, execute=execution.execute, yes=execution.yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.failover.service.execution import Request
 
-        unknowns = Unknowns(unknown if saved is None else saved.options["unknown"])
-        said = {"unknown": unknowns.value} | plans.state_said(saved, without=without_state) | promoted
-
         def settle(rehearsal: EmergencyRehearsal) -> None:
-            plans.settle(saved, rehearsal, said, files, where.config)
+            choices.settle(saved, rehearsal, said, files, where.config)
             if execution.execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
                 operations.refuse_loss(asked, rehearsal)
 
-        without, agreed = plans.WITHOUT_STATE in said, asked.agreed
+        without, agreed = "without-state" in said, asked.agreed
         request = Request(settings, chosen, timeout, agreed, reason, saved, without, lock=lock)
-        ended = group_move.move_in_emergency(request, unknowns, settle, principals, asked.accepts_loss)
+        ended = group_move.move_in_emergency(
+            request, Unknowns(said["unknown"]), settle, principals, asked.accepts_loss
+        )
         operations.show_end(asked, ended)
 
 
@@ -195,7 +196,7 @@ def failback(
     name: choices.DivergedTopic = None,
     diverged_dir: choices.DivergedFolder = None,
     without_state: options.WithoutState = False,
-    files: plans.PlanFiles,
+    files: choices.PlanFiles,
     reason: operations.Why = "",
     execution: options.Execution,
     output: options.Output = OutputFormat.TABLE,
@@ -209,19 +210,20 @@ def failback(
     from mmtool.failover.service import group_move
     from mmtool.failover.service.execution import Request
 
-    saved = plans.opened(ctx, files.plan, "failback")
+    saved = choices.opened(ctx, files.plan, "failback")
     meant_for = choices.chosen_diverged(saved, diverged, name, diverged_dir)
     patience = timeout or options.DEFAULT_TIMEOUT
-    flow = plans.flow_of(saved, where)
+    flow = choices.flow_of(saved, where)
     back = loaded(where.config).one(flow.target.alias, flow.source.alias)
-    chosen = plans.groups_of(saved, "failover failback", groups, flow)
+    chosen = choices.groups_of(saved, "failover failback", groups, flow)
     asked = operations.Asked("failover failback", execution, output, where.words, partitions)
-    if plans.was_executed(asked, saved, flow, patience):
+    if choices.was_executed(asked, saved, flow, patience):
         return
-    said = choices.diverged_options(meant_for) | plans.state_said(saved, without=without_state)
-    settle = partial(plans.settle, saved, said=said, files=files, config=where.config)
+    written = None if meant_for == TO_FILE else meant_for.words
+    said = choices.options_of(saved, {"diverged": written, **choices.common_options(without_state)})
+    settle = partial(choices.settle, saved, said=said, files=files, config=where.config)
     seconds = None if timeout is None else timeout.total_seconds()
-    without = plans.WITHOUT_STATE in said
+    without = "without-state" in said
     request = Request(flow, chosen, patience, asked.agreed, reason, saved, without, seconds)
     ended = group_move.move_back(request, back, meant_for, diverged_dir or Path(), settle)
     operations.show_end(asked, ended)

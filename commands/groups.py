@@ -12,7 +12,7 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._completion import remember_rows
 from mmtool.commands._connections import loaded, one_flow, selected, selection
-from mmtool.commands._dialogue import consent, say_undo
+from mmtool.commands._dialogue import is_agreed, say_undo
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, human, stdout_is_tty, talk, warn, watch, write
 from mmtool.output import layout as of
@@ -21,7 +21,6 @@ from mmtool.plain_text import Lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from mmtool.failover.commits.exchange import Imported
     from mmtool.failover.commits.group_sync import GroupSync, SyncTurn
     from mmtool.failover.report.rows import Row
     from mmtool.insight.flow_now import FlowClusters, FlowNow
@@ -328,6 +327,7 @@ def import_(
     """
     from mmtool.failover.commits.apply import is_undo, read_undo
     from mmtool.failover.commits.exchange import check_import, content_of, import_rows, read_reset_file
+    from mmtool.failover.commits.move import question_of
     from mmtool.insight.flow_now import connect
 
     if group == "":
@@ -343,17 +343,18 @@ def import_(
     wanted = read_reset_file(str(file), content, group)
     cluster = connect(flow, timeout).target
     found = check_import(cluster, wanted, allow_rewind=allow_rewind)
-    if execution.execute and found.writable:
-        consent(_question(found), yes=execution.yes, about=lambda: _imported(import_rows(found.plans)))
-        ended = (found if execution.yes else check_import(cluster, wanted, allow_rewind=allow_rewind)).write(
-            synced=flow.sync_group_offsets
-        )
-        say_undo(ended, flow, where.config)
-        finish(_imported(ended.rows, found.warnings, applied=True), output, ended.error)
-    else:
-        finish(_imported(import_rows(found.plans), found.warnings), output, found.refusal)
-        if found.writable:
-            talk(f"nothing was changed; add --execute to {_question(found)}")
+    question = question_of(found.plans, found.cluster.alias)
+
+    def shown() -> Result:
+        return _imported(import_rows(found.plans), found.warnings)
+
+    nothing = "" if found.writable else "there is nothing to commit"
+    if not is_agreed(shown, question, execution, output, refusal=found.refusal, nothing=nothing):
+        return
+    again = found if execution.yes else check_import(cluster, wanted, allow_rewind=allow_rewind)
+    ended = again.write(synced=flow.sync_group_offsets)
+    say_undo(ended, flow, where.config)
+    finish(_imported(ended.rows, found.warnings, applied=True), output, ended.error)
 
 
 def _undo(kept: Undo, clusters: FlowClusters, output: OutputFormat, execution: options.Execution) -> None:
@@ -361,26 +362,21 @@ def _undo(kept: Undo, clusters: FlowClusters, output: OutputFormat, execution: o
 
     places = (clusters.target, clusters.source)
     found = check_undo(places, kept)
-    if execution.execute and found.writable:
-        consent(found.question, yes=execution.yes, about=lambda: _imported(found.rows()))
-        doing = found if execution.yes else check_undo(places, kept)
-        ended = doing.write()
-        if ended.error is None:
-            talk(f"done: {doing.question}")
-        finish(_imported(ended.rows, applied=True), output, ended.error)
-    else:
-        finish(_imported(found.rows()), output, found.refusal)
-        talk(
-            f"nothing was changed; add --execute to {found.question}"
-            if found.writable
-            else "nothing was changed: there is nothing to restore"
-        )
-
-
-def _question(found: Imported) -> str:
-    from mmtool.failover.commits.move import question_of
-
-    return question_of(found.plans, found.cluster.alias)
+    nothing = "" if found.writable else "there is nothing to restore"
+    if not is_agreed(
+        lambda: _imported(found.rows()),
+        found.question,
+        execution,
+        output,
+        refusal=found.refusal,
+        nothing=nothing,
+    ):
+        return
+    doing = found if execution.yes else check_undo(places, kept)
+    ended = doing.write()
+    if ended.error is None:
+        talk(f"done: {doing.question}")
+    finish(_imported(ended.rows, applied=True), output, ended.error)
 
 
 def _imported(rows: Sequence[Row], warnings: tuple[str, ...] = (), *, applied: bool = False) -> Result:

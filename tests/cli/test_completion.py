@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.scene import half_read
-from mmtool.commands import _completion, _name_refresh
+from mmtool.commands import _completion
 from mmtool.errors import UnreachableError
 from mmtool.plain_text import shell_word
 from mmtool.runtime import known_names
@@ -225,7 +225,7 @@ def scene(tmp_path, monkeypatch, wired):
 def test_the_process_in_the_background_asks_both_clusters(scene):
     """And leaves out the groups by which mmtool holds its leases."""
     scene.commits("mmtool.canary", "orders", 1)
-    _name_refresh.refresh(scene.config)
+    _completion.refresh(scene.config)
     assert known_names.known_names(scene.config) == {"aliases": ["east", "west"], "sources": ["east"]}
     assert known_names.known_names(scene.config, "east") == {"groups": ["app"], "topics": ["orders"]}
     assert known_names.known_names(scene.config, "west")["groups"] == []
@@ -235,7 +235,7 @@ def test_only_topics_that_a_flow_from_their_cluster_mirrors_are_kept(scene):
     """A mirror would be a cycle on its way back; ``payments`` is not in the topics of the flow."""
     scene.source.add_topic("payments", "id-payments", 0)
     scene.target.add_topic("replies", "id-replies", 0)
-    _name_refresh.refresh(scene.config)
+    _completion.refresh(scene.config)
     assert known_names.known_names(scene.config, "east")["topics"] == ["orders"]
     assert known_names.known_names(scene.config, "west")["topics"] == ["replies"]
 
@@ -249,7 +249,7 @@ def test_only_topics_that_a_flow_from_their_cluster_mirrors_are_kept(scene):
 )
 def test_the_process_in_the_background_ends_well_and_says_nothing(cached, named):
     ran = subprocess.run(
-        [sys.executable, "-m", "mmtool.commands._name_refresh", str(cached.with_name(named))],
+        [sys.executable, "-m", "mmtool.commands._completion", str(cached.with_name(named))],
         check=False,
         capture_output=True,
     )
@@ -258,7 +258,7 @@ def test_the_process_in_the_background_ends_well_and_says_nothing(cached, named)
 
 def test_operations_that_the_journal_has_are_known_after_that(scene, failover):
     (done,) = failover("planned", "-g", "app", "--execute", "--yes").rows
-    _name_refresh.refresh(scene.config)
+    _completion.refresh(scene.config)
     assert known_names.known_names(scene.config, "west")["operations"] == [done["operation_id"]]
 
 
@@ -266,7 +266,7 @@ def test_a_cluster_that_does_not_answer_keeps_its_names_of_before(scene):
     known_names.remember(scene.config, "east", groups=["app", "gone"])
     scene.target.add_topic("replies", "id-replies", 0)
     scene.source.go_away(UnreachableError("east does not answer"))
-    _name_refresh.refresh(scene.config)
+    _completion.refresh(scene.config)
     assert known_names.known_names(scene.config, "east") == {"groups": ["app", "gone"]}
     assert known_names.known_names(scene.config, "west")["topics"] == ["replies"]
 
