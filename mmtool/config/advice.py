@@ -51,6 +51,7 @@ _CONNECT = re.compile(
 )
 """Keys that only Kafka Connect or its classes read."""
 
+_NOT_NEEDED = "not needed, because mmtool has no Connect workers"
 _COPIED_WHOLE = (
     "client settings without effect, because mmtool copies whole record batches without a Kafka consumer "
     "or producer (they may stay in the file)"
@@ -61,16 +62,14 @@ _WITHOUT_ROLE = (
     "`ALIAS.consumer.`, `ALIAS.producer.` or `ALIAS.admin.` (security settings do not)"
 )
 
-_DEFAULT_FILTERS = {
-    f"{kind}.filter.class": f"org.apache.kafka.connect.mirror.Default{name}Filter"
-    for kind, name in (("topic", "Topic"), ("group", "Group"), ("config.property", "ConfigProperty"))
+_FILTERS = {
+    "topic.filter.class": ("DefaultTopicFilter", "`topics` and `topics.exclude`"),
+    "group.filter.class": ("DefaultGroupFilter", "`groups` and `groups.exclude`"),
+    "config.property.filter.class": ("DefaultConfigPropertyFilter", "`config.properties.exclude`"),
 }
-_FILTER_KEYS = {
-    "topic.filter.class": "`topics` and `topics.exclude`",
-    "group.filter.class": "`groups` and `groups.exclude`",
-    "config.property.filter.class": "`config.properties.exclude`",
-}
+"""The class that a key has by default, whose work mmtool does itself, and the keys that it reads."""
 _TRANSFORMS = "transforms"
+_WORKERS = ("group.id", "offset.storage.topic")
 _ARROW = re.compile(r"(.+?)->(.+)")
 _UNIT = re.compile(r".+\.(topics|groups)")
 
@@ -78,7 +77,7 @@ _UNIT = re.compile(r".+\.(topics|groups)")
 def has_meaning(key: str, aliases: tuple[str, ...]) -> bool:
     """Whether mmtool reads a key's value; the values of some are read only to refuse them."""
     return any(
-        _is_known(scope, name, prefix) or name == _TRANSFORMS or name in _DEFAULT_FILTERS
+        _is_known(scope, name, prefix) or name == _TRANSFORMS or name in _FILTERS
         for scope, name, prefix in _readings(key, aliases)
     )
 
@@ -92,37 +91,45 @@ def advise(scopes: Scopes, aliases: tuple[str, ...], report: Report) -> None:
     """Report a warning for every key without effect, and a problem for keys that must not be ignored."""
     adviser = _Adviser(scopes, aliases, report)
     for entry in scopes.entries.values():
-        adviser.look_at(entry)
-    adviser.sum_up()
+        if not report.is_settled(entry):
+            adviser.look_at(entry)
+    # one line for each reason: a usual file has many of these keys, and none is a mistake
+    for reason, keys in adviser.harmless.items():
+        if keys:
+            report.note(
+                f"{reason}: {', '.join(keys)}",
+                usual=reason == _NOT_NEEDED,
+                misplaced=reason == _WITHOUT_ROLE,
+                keys=keys,
+            )
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Adviser:
     scopes: Scopes
     aliases: tuple[str, ...]
     report: Report
-    not_needed: list[str] = field(default_factory=list)
-    no_effect: list[str] = field(default_factory=list)
-    java_only: list[str] = field(default_factory=list)
-    without_role: list[str] = field(default_factory=list)
+    harmless: dict[str, list[str]] = field(
+        default_factory=lambda: {r: [] for r in (_NOT_NEEDED, _COPIED_WHOLE, _JAVA_ONLY, _WITHOUT_ROLE)}
+    )
 
     def look_at(self, entry: Entry) -> None:
         """Report what is wrong with one key; nothing where one reading of it is known.
 
         An alias may look like the start of another key, so a key can have several readings.
         """
-        if self.report.is_settled(entry):
-            return
         readings = list(_readings(entry.key, self.aliases))
+        part = part_of_key(entry.key, self.aliases)
+        of_part = self.report if part is None else self.report.of(part)
         if any(_is_known(scope, name, prefix) for scope, name, prefix in readings):
-            self._note_client_key(entry, readings)
+            self._check_client_key(entry, readings, of_part)
             return
-        if any(_CONNECT.fullmatch(name) for _, name, _ in readings):
-            self._connect(entry, readings)
+        if any(map(is_connect_key, (name for _, name, _ in readings))):
+            self._check_connect_key(entry, readings, of_part)
             return
         misplaced = self._misplaced(readings)
         if misplaced is None and self._lacks_role(entry.key, readings):
-            self.without_role.append(entry.key)
+            self.harmless[_WITHOUT_ROLE].append(entry.key)
             return
         wrong_scope = misplaced is not None and not any(name in _UNREAD for _, name, _ in readings)
         self.report.warn(
@@ -131,75 +138,47 @@ class _Adviser:
             misplaced=wrong_scope or (misplaced is None and self._is_no_pair(entry.key)),
         )
 
-    def sum_up(self) -> None:
-        """Report the collected keys, one line for each reason: a usual file has many of them, and none is a mistake."""
-        if self.not_needed:
-            names = ", ".join(self.not_needed)
-            self.report.note(f"not needed, because mmtool has no Connect workers: {names}", usual=True)
-        for reason, keys in (
-            (_COPIED_WHOLE, self.no_effect),
-            (_JAVA_ONLY, self.java_only),
-            (_WITHOUT_ROLE, self.without_role),
-        ):
-            if keys:
-                self.report.note(f"{reason}: {', '.join(keys)}", misplaced=reason is _WITHOUT_ROLE, keys=keys)
-
-    def _note_client_key(self, entry: Entry, readings: list[tuple[str, str, str]]) -> None:
-        for scope, name, _ in readings:
-            role, property_name = _client_property(scope, name)
-            if name in UNUSED_SECURITY_KEYS or property_name in UNUSED_SECURITY_KEYS:
-                self.java_only.append(entry.key)
-                return
-            if role is not None:
-                if property_name in CLIENT_KEYS and ".cluster." not in name.removesuffix(property_name):
-                    self._note_value(entry, role, property_name)
-                elif property_name in CLIENT_KEYS:
-                    self.no_effect.append(entry.key)  # MM2 takes security settings from there, and no others
-                return
-
-    def _note_value(self, entry: Entry, role: Role, name: str) -> None:
+    def _check_client_key(self, entry: Entry, readings: list[tuple[str, str, str]], report: Report) -> None:
         """Report a client property's value that Java's clients refuse, that has no effect, or that mmtool changes."""
-        report = self._report_of(entry)
-        try:
-            CLIENT_KEYS[name].check(entry.value)
-        except ValueError as error:
-            report.expected(entry, str(error))
+        for scope, name, _ in readings:
+            role, of_client = _client_property(scope, name)
+            if name in UNUSED_SECURITY_KEYS or of_client in UNUSED_SECURITY_KEYS:
+                self.harmless[_JAVA_ONLY].append(entry.key)
+                return
+            if role is None:
+                continue
+            if of_client not in CLIENT_KEYS:
+                return
+            # MM2 takes security settings from `source.cluster.`, and no others
+            if ".cluster." not in name.removesuffix(of_client):
+                try:
+                    CLIENT_KEYS[of_client].check(entry.value)
+                except ValueError as error:
+                    report.expected(entry, str(error))
+                    return
+                if has_effect(role, of_client):
+                    passed = librdkafka_value(of_client, entry.value)
+                    if passed is not None and passed.note:
+                        report.adjusted(entry, passed.note)
+                    return
+            self.harmless[_COPIED_WHOLE].append(entry.key)
             return
-        if not has_effect(role, name):
-            self.no_effect.append(entry.key)
-            return
-        passed = librdkafka_value(name, entry.value)
-        if passed is not None and passed.note:
-            report.adjusted(entry, passed.note)
 
-    def _report_of(self, entry: Entry) -> Report:
-        part = part_of_key(entry.key, self.aliases)
-        return self.report if part is None else self.report.of(part)
-
-    def _connect(self, entry: Entry, readings: list[tuple[str, str, str]]) -> None:
+    def _check_connect_key(self, entry: Entry, readings: list[tuple[str, str, str]], report: Report) -> None:
         """Report a Kafka Connect key: not needed, or refused where it would change what is copied."""
-        name = next(name for _, name, _ in readings if _CONNECT.fullmatch(name))
-        report = self._report_of(entry)
+        name = next(name for _, name, _ in readings if is_connect_key(name))
+        known_class, keys = _FILTERS.get(name, ("", ""))
+        expected = f"org.apache.kafka.connect.mirror.{known_class}"
+        # by these names mmtool finds a running MM2
+        of_workers = ("offset.storage.topic", *(f"{alias}.{of}" for alias in self.aliases for of in _WORKERS))
         if name == _TRANSFORMS and entry.value.strip():
             report.refused(
-                entry,
-                "mmtool copies records unchanged and runs no transformations: remove the key",
+                entry, "mmtool copies records unchanged and runs no transformations: remove the key"
             )
-        elif name in _DEFAULT_FILTERS and entry.value.strip() != _DEFAULT_FILTERS[name]:
-            keys = _FILTER_KEYS[name]
-            report.expected(
-                entry,
-                f"{_DEFAULT_FILTERS[name]}, because mmtool runs no other Java class; filter with {keys}",
-            )
-        elif not self._names_mm2(entry.key):
-            self.not_needed.append(entry.key)
-
-    def _names_mm2(self, key: str) -> bool:
-        """Whether the key names MM2's workers or their offsets topic, by which mmtool finds a running MM2."""
-        workers = {
-            f"{alias}.{name}" for alias in self.aliases for name in ("group.id", "offset.storage.topic")
-        }
-        return key in workers | {"offset.storage.topic"}
+        elif known_class and entry.value.strip() != expected:
+            report.expected(entry, f"{expected}, because mmtool runs no other Java class; filter with {keys}")
+        elif entry.key not in of_workers:
+            self.harmless[_NOT_NEEDED].append(entry.key)
 
     def _misplaced(self, readings: list[tuple[str, str, str]]) -> str | None:
         """A sentence for a name of another scope, of an earlier release or of no release; None for other names."""
@@ -254,20 +233,14 @@ class _Adviser:
         names = [name for scope, name, _ in readings if scope == "alias"]
         if any(name in CLIENT_KEYS for name in names):
             return True
-        says_role = any(nearest(name.partition(".")[0], ROLES) for name in names)
-        return (
-            bool(names)
-            and not (says_role and nearest(key, self._known_keys()))
-            and not self._is_misspelt_own(key)
-        )
-
-    def _is_misspelt_own(self, key: str) -> bool:
-        """Whether the nearest known key is one directly under an alias, without a client role."""
+        if not names:
+            return False
         close = nearest(key, self._known_keys()) or ""
-        under_alias = any(close.startswith(f"{alias}.") for alias in self.aliases)
-        return under_alias and not any(
-            close.startswith(f"{a}.{role}.") for a in self.aliases for role in ROLES
-        )
+        if close and any(nearest(name.partition(".")[0], ROLES) for name in names):
+            return False
+        of_clients = tuple(f"{alias}.{role}." for alias in self.aliases for role in ROLES)
+        of_aliases = tuple(f"{alias}." for alias in self.aliases)
+        return not close.startswith(of_aliases) or close.startswith(of_clients)
 
     def _is_no_pair(self, key: str) -> bool:
         """Whether the key is a flow's key for clusters that the file does not name."""
@@ -275,7 +248,13 @@ class _Adviser:
         of_pair = any(
             key.startswith(f"{source}->{target}.") for source, target in permutations(self.aliases, 2)
         )
-        return arrow is not None and not of_pair and any(map(_is_flow_key, _ends(arrow.group(2))))
+        return (
+            arrow is not None
+            and not of_pair
+            and any(
+                name == "enabled" or name in FLOW_KEYS or name in BLACKLISTS for name in _ends(arrow.group(2))
+            )
+        )
 
     def _unknown(self, key: str) -> str:
         if self._is_no_pair(key):
@@ -333,10 +312,6 @@ def _is_known(scope: str, name: str, prefix: str) -> bool:
     if name in FLOW_KEYS and not (scope == "global" and FLOW_KEYS[name].flow_only):
         return True
     return not prefix and (name == "clusters" or name.startswith("config.providers"))
-
-
-def _is_flow_key(name: str) -> bool:
-    return name == "enabled" or name in FLOW_KEYS or name in BLACKLISTS
 
 
 def _is_own(name: str) -> bool:

@@ -82,11 +82,12 @@ class Key:
 
 _INTERVAL: dict[str, Any] = {"minimum": 1, "maximum": LARGEST_INT, "largest_taken": LARGEST_LONG // 1000}
 """Bounds of the kind ``interval`` in seconds; MM2 counts milliseconds."""
-_ROWS = tomllib.loads(files("mmtool.config").joinpath("keys.toml").read_text(encoding="utf-8"))
+TABLES = tomllib.loads(files("mmtool.config").joinpath("keys.toml").read_text(encoding="utf-8"))
+"""What ``keys.toml`` says, by section."""
 FLOW_KEYS = {
-    name: Key(name, **(_INTERVAL if row["kind"] == "interval" else {}), **row) for name, row in _ROWS.items()
+    name: Key(name, **(_INTERVAL if row["kind"] == "interval" else {}), **row)
+    for name, row in TABLES["flow"].items()
 }
-"""The rows of ``keys.toml`` by name."""
 
 BLACKLISTS = {f"{name}.blacklist": f"{name}.exclude" for name in ("topics", "groups", "config.properties")}
 """Names of the excludes up to Kafka 3.9, with today's names; their patterns are excluded as well."""
