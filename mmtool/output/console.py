@@ -106,7 +106,7 @@ def tell_warning(message: str) -> None:
         _say(message, _styled("warning", "33"))
 
 
-def fail(error: MmtoolError | Problem | Mapping[str, str]) -> None:
+def fail(error: MmtoolError | Problem) -> None:
     """Print an error on stderr: its message, and its remedy on a second line; the end of an endless command is none."""
     if isinstance(error, StoppedError) and error.is_end:
         talk(Notice(error.message, exit_code=error.exit_code))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from mmtool.errors import CheckFailedError
 from mmtool.output.redaction import NOTHING, shown
-from mmtool.output.result import Problem, Result
+from mmtool.output.result import SCHEMA_VERSION, Problem, Result
 from mmtool.output.values import field, plain, plain_row
 from mmtool.plain_text import printable
 
@@ -63,7 +63,7 @@ def json_document(
     rows = [plain_row(row) for row in (result.rows if result.data is None else result.data)]
     document: ResultDocument = {
         "command": result.command,
-        "schema_version": result.schema_version,
+        "schema_version": SCHEMA_VERSION,
         "generated_at": now,
         "data": rows,
         "warnings": [shown(sentence, replaced) for sentence in result.warnings],

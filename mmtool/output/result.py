@@ -77,10 +77,8 @@ class Problem:
     remedy: str = ""
 
     @classmethod
-    def of(cls, error: MmtoolError | Problem | Mapping[str, str]) -> Self:
-        """The code, message and remedy of an error, whatever form it has."""
-        if isinstance(error, Mapping):
-            return cls(error["code"], error["message"], error.get("remedy", ""))
+    def of(cls, error: MmtoolError | Problem) -> Self:
+        """The code, message and remedy of an error."""
         return cls(error.code, error.message, error.remedy)
 
 
@@ -105,8 +103,7 @@ class Result:
     rows: Sequence[Mapping[str, object]]
     columns: Sequence[Column] | None = None
     warnings: Sequence[str] = ()
-    errors: Sequence[MmtoolError | Problem | Mapping[str, str]] = ()
-    schema_version: int = SCHEMA_VERSION
+    errors: Sequence[MmtoolError | Problem] = ()
     data: Sequence[Mapping[str, object]] | None = field(default=None)
     applied: bool = False
     summary: str = ""

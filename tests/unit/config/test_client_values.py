@@ -5,7 +5,6 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from mmtool.config.clientkeys import CLIENT_KEYS, client_keys, librdkafka_value
-from mmtool.errors import ConfigError
 from mmtool.kafka.clients import admin_client, librdkafka_config, new_client, reader_config
 
 INT, LONG = 2**31 - 1, 2**63 - 1
@@ -74,57 +73,10 @@ def test_a_first_wait_above_the_longest_one_is_kept_as_by_java(load):
     new_client(AdminClient, consumer, cluster)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "used"),
-    [
-        ("receive.buffer.bytes", "134217728", "mmtool uses 100000000"),
-        ("metadata.max.age.ms", "604800000", "mmtool uses 86400000"),
-        ("metadata.max.age.ms", "0", "mmtool uses 1"),
-        ("retry.backoff.ms", "0", "mmtool uses 1"),
-        ("reconnect.backoff.max.ms", "7200000", "mmtool uses 3600000"),
-        ("socket.connection.setup.timeout.ms", "500", "mmtool uses 1000"),
-        ("client.dns.lookup", "default", "mmtool uses use_all_dns_ips"),
-    ],
-)
-def test_a_value_out_of_librdkafkas_bounds_is_clamped_with_one_line(name, value, used, load):
-    settings = load(f"A.admin.{name} = {value}\n")
-    assert [(f"A.admin.{name}" in said, used in said) for said in settings.warnings] == [(True, True)]
-
-
 @pytest.mark.parametrize("name", ["receive.buffer.bytes", "send.buffer.bytes", "connections.max.idle.ms"])
 def test_minus_one_means_the_same_to_librdkafka_and_needs_no_word(name, load):
     assert load(f"A.admin.{name} = -1\n").warnings == ()
     assert librdkafka_value(name, "-1").value == "0"
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("A.consumer.session.timeout.ms = abc", "a whole number from -2147483648 to 2147483647"),
-        ("A.consumer.fetch.max.bytes = 2147483648", "a whole number from 0 to 2147483647"),
-        ("A.consumer.max.poll.records = 0", "a whole number from 1 to 2147483647"),
-        ("A.admin.receive.buffer.bytes = -2", "a whole number from -1 to 2147483647"),
-        ("A.admin.receive.buffer.bytes = 64k", "a whole number"),
-        ("B.producer.enable.idempotence = yes", "true or false"),
-        ("B.producer.acks = 2", "all or -1 or 0 or 1"),
-        ("B.producer.compression.type = brotli", "none or gzip"),
-        ("A.admin.client.dns.lookup = never", "use_all_dns_ips"),
-        ("A->B.consumer.max.poll.interval.ms = 0", "a whole number from 1"),
-        ("A->B.producer.override.batch.size = big", "a whole number"),
-    ],
-)
-def test_what_java_refuses_is_refused_by_its_line(line, expected, load):
-    with pytest.raises(ConfigError) as refused:
-        load(f"{line}\n")
-    assert f":5: {line}" in refused.value.message
-    assert f"expected {expected}" in refused.value.message
-
-
-def test_a_key_without_a_value_is_refused_by_its_line(load):
-    with pytest.raises(
-        ConfigError, match=r":5: B\.producer\.linger\.ms has no value: expected a whole number"
-    ):
-        load("B.producer.linger.ms =\n")
 
 
 @pytest.mark.parametrize(

@@ -374,14 +374,6 @@ def test_a_placeholder_without_an_answer_is_an_error(value, reason, load):
     assert reason in caught.value.message
 
 
-def test_a_flow_between_clusters_that_are_not_there_is_pointed_out(load):
-    (warning,) = load("A->dr.site.enabled = true\n").warnings
-    assert warning.endswith(
-        "A->dr.site.enabled: has no effect: the key names no pair of the clusters A, B; correct its aliases, or add the"
-        " missing one to `clusters`"
-    )
-
-
 words = st.sampled_from(
     [
         *("A", "B", "->", ".", "clusters", "topics", "enabled", "consumer", "ssl.ca.location", "=", " ", ","),
@@ -414,16 +406,3 @@ def test_dead_letters_are_no_records_of_a_flow(load):
     flow = only_flow(load("topics = .*\n"))
     assert not flow.mirrors_topic("orders.mmtool-dlq")
     assert flow.unmirrored("orders.mmtool-dlq") == "an internal topic"
-
-
-@pytest.mark.parametrize(
-    ("line", "meant"),
-    [
-        ("topics.whitelist", "topics"),
-        ("A->B.groups.whitelist", "A->B.groups"),
-        ("B.topics.whitelist", "A->B.topics"),
-    ],
-)
-def test_a_whitelist_was_never_a_key(load, line, meant):
-    (said,) = load(f"{line} = orders\n").warnings
-    assert said.endswith(f"{line}: is not a key of MirrorMaker 2 and has no effect: rename it to {meant}")

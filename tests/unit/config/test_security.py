@@ -88,36 +88,6 @@ def test_sasl_settings_without_a_sasl_protocol_are_left_alone(load):
     assert load("sasl.jaas.config = nonsense\nsasl.mechanism = GSSAPI\n").clusters["A"].security.sasl is None
 
 
-@pytest.mark.parametrize(
-    ("lines", "message"),
-    [
-        (
-            "sasl.mechanism = NTLM",
-            "sasl.mechanism = NTLM: expected PLAIN or SCRAM-SHA-256 or SCRAM-SHA-512 or OAUTHBEARER or AWS_MSK_IAM",
-        ),
-        (
-            "sasl.mechanism = PLAIN",
-            "PLAIN needs a login: set sasl.jaas.config, or sasl.username and sasl.password",
-        ),
-        ("sasl.mechanism = PLAIN\nsasl.username = u", "sasl.username: PLAIN needs a login"),
-        (
-            f"sasl.mechanism = PLAIN\nsasl.jaas.config = {CANARY}",
-            "sasl.jaas.config: expected one login module",
-        ),
-        (f"sasl.mechanism = PLAIN\nsasl.jaas.config = {PLAIN} required;", "has no username or no password"),
-        (
-            "sasl.mechanism = PLAIN\nsasl.client.callback.handler.class = com.example.Handler",
-            "names a Java class, which mmtool does not run: remove the key and use sasl.mechanism = PLAIN or ",
-        ),
-    ],
-)
-def test_a_login_without_an_equal_is_refused(lines, message, load):
-    with pytest.raises(ConfigError) as caught:
-        load(f"security.protocol = SASL_SSL\n{lines}\n")
-    assert message in caught.value.message
-    assert CANARY not in caught.value.message
-
-
 def test_pem_stores_are_read_at_once(pem, load):
     (pem / "both.pem").write_text((pem / "key.pem").read_text() + (pem / "cert.pem").read_text())
     security = (

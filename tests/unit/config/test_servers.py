@@ -84,11 +84,6 @@ HEAD = "clusters = A, B\nB.bootstrap.servers = b:1\nA->B.enabled = true\nA.boots
 LOGIN = "A.sasl.mechanism = PLAIN\nA.sasl.username = u\nA.sasl.password = p\n"
 
 
-def test_a_protocol_that_contradicts_the_security_protocol_is_said(load):
-    (warning,) = load(head=f"{HEAD}SASL_SSL://a:1\n").warnings
-    assert "A.bootstrap.servers: says SASL_SSL, but security.protocol is PLAINTEXT" in warning
-
-
 @pytest.mark.parametrize("server", ["SASL_PLAINTEXT://a:1", "sasl_plaintext://a:1", "MINE://a:1", "a:1"])
 def test_a_protocol_that_agrees_or_is_a_listeners_name_is_not_mentioned(server, load):
     settings = load(head=f"{HEAD}{server}\nA.security.protocol = SASL_PLAINTEXT\n{LOGIN}")

@@ -19,12 +19,10 @@ MSK = "security.protocol = SASL_SSL\nsasl.mechanism = AWS_MSK_IAM\n"
 IAM = "sasl.jaas.config = software.amazon.msk.auth.iam.IAMLoginModule required"
 HANDLER = f"sasl.login.callback.handler.class = {STRIMZI_HANDLER}\n"
 STRIMZI = f"{OAUTH}{HANDLER}sasl.jaas.config = {MODULE} required "
-STRIMZI_LINES = STRIMZI.partition("\n")[2]
 SCRAM = (
     "sasl.mechanism = SCRAM-SHA-256\n"
     "sasl.jaas.config = org.apache.kafka.common.security.scram.ScramLoginModule"
 )
-ASSERTING = "org.apache.kafka.common.security.oauthbearer.JwtBearerJwtRetriever"
 
 
 def login_of(settings, alias="A"):
@@ -158,81 +156,6 @@ def test_a_login_reaches_sparks_workers_and_shows_no_secret(load):
     assert isinstance(sent.security.sasl, OAuthLogin)
     assert CANARY not in repr(settings)
     assert settings.secrets() == {CANARY}
-
-
-REFUSED = {
-    "Kerberos": ("sasl.mechanism = GSSAPI\n", "librdkafka of the Python wheels is built without it"),
-    "Kerberos by default": (
-        "",
-        "sasl.mechanism is not set, and Kafka's default is GSSAPI: set it. Kerberos (GSSAPI) is not",
-    ),
-    "Kerberos in JAAS": (
-        "sasl.mechanism = PLAIN\nsasl.jaas.config = com.sun.security.auth.module.Krb5LoginModule required;\n",
-        "Kerberos (GSSAPI) is not supported",
-    ),
-    "a delegation token": (
-        f'{SCRAM} required username="t" password="{CANARY}" tokenauth="true";\n',
-        "delegation tokens (tokenauth) are not supported",
-    ),
-    "a signed assertion": (
-        f"sasl.mechanism = OAUTHBEARER\nsasl.oauthbearer.jwt.retriever.class = {ASSERTING}\n",
-        "not with a signed assertion (JwtBearerJwtRetriever)",
-    ),
-    "an assertion file": (
-        f"sasl.mechanism = OAUTHBEARER\n{ENDPOINT}{JAAS};\nsasl.oauthbearer.assertion.file = /a\n",
-        "not with a signed assertion",
-    ),
-    "other Java code": (
-        "sasl.mechanism = OAUTHBEARER\nsasl.login.callback.handler.class = com.example.Handler\n",
-        "names a Java class, which mmtool does not run: use org.apache.kafka.common.security.oauthbearer.",
-    ),
-    "an unsecured token": (
-        f'sasl.mechanism = OAUTHBEARER\nsasl.jaas.config = {MODULE} required unsecuredLoginStringClaim_sub="a";\n',
-        "OAUTHBEARER needs a token endpoint: set sasl.oauthbearer.token.endpoint.url",
-    ),
-    "no client": (
-        f"sasl.mechanism = OAUTHBEARER\n{ENDPOINT}",
-        "OAUTHBEARER needs a client id and its secret",
-    ),
-    "no client of Strimzi's": (
-        f'{STRIMZI_LINES}oauth.token.endpoint.uri="https://x/token";\n',
-        "needs a client id and its secret; set oauth.client.id and oauth.client.secret in sasl.jaas.config",
-    ),
-    "a URL of another kind": (
-        f"sasl.mechanism = OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url = ftp://x\n{JAAS};\n",
-        "begins with https://, http:// or file:",
-    ),
-    "a login in the URL": (
-        f"sasl.mechanism = OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url = https://u:{CANARY}@x/\n{JAAS};\n",
-        "the URL holds a user name",
-    ),
-    "an extension named auth": (
-        f'sasl.mechanism = OAUTHBEARER\n{ENDPOINT}{JAAS} extension_auth="x";\n',
-        "its value (option extension_auth)",
-    ),
-    "a late refresh": (
-        f"sasl.mechanism = OAUTHBEARER\n{ENDPOINT}{JAAS};\nsasl.login.refresh.window.factor = 2\n",
-        "expected a number from 0.5 to 1.0",
-    ),
-    "a person's refresh token": (
-        f'{STRIMZI_LINES}oauth.refresh.token="{CANARY}";\n',
-        "the option oauth.refresh.token is not supported: use a client id and its secret (oauth.client.id,",
-    ),
-    "Strimzi's endpoint in a file": (
-        f'{STRIMZI_LINES}oauth.token.endpoint.uri="file:/token";\n',
-        "oauth.token.endpoint.uri cannot be a file: to read the token from a file, set oauth.access.token.location",
-    ),
-    "keys of AWS in JAAS": (
-        f'sasl.mechanism = AWS_MSK_IAM\n{IAM} awsRoleSecretAccessKey="{CANARY}";\n',
-        "the option awsRoleSecretAccessKey is not supported: remove the access keys from sasl.jaas.config",
-    ),
-}
-
-
-@pytest.mark.parametrize("text_and_reason", REFUSED.values(), ids=REFUSED)
-def test_what_has_no_equal_is_refused_by_name(text_and_reason, load):
-    text, reason = text_and_reason
-    assert reason in refusal_of(load, f"security.protocol = SASL_SSL\n{text}")
 
 
 @pytest.mark.parametrize(

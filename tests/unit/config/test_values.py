@@ -1,6 +1,7 @@
 """Text becomes a value as ``ConfigDef`` and ``Boolean.parseBoolean`` make one."""
 
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 
@@ -13,60 +14,36 @@ from mmtool.config.values import (
     parse_start,
 )
 
-
-@pytest.mark.parametrize(("text", "expected"), [("true", True), (" TRUE ", True), ("False", False)])
-def test_a_boolean_is_true_or_false_in_any_case(text, expected):
-    assert parse_boolean(text) == expected
-
-
-@pytest.mark.parametrize("text", ["yes", "1", "", "tru"])
-def test_nothing_else_is_a_boolean(text):
-    with pytest.raises(ValueError, match="true or false"):
-        parse_boolean(text)
-
-
-@pytest.mark.parametrize(("text", "expected"), [("true", True), ("TrUe", True), ("yes", False), ("", False)])
-def test_javas_parse_boolean_takes_everything(text, expected):
-    assert java_parse_boolean(text) == expected
+from_5_to_10 = partial(parse_integer, minimum=5, maximum=10)
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("parse", "values"),
     [
-        ("", ()),
-        ("  ", ()),
-        ("a", ("a",)),
-        (" a , b,c ", ("a", "b", "c")),
-        ("a,,b", ("a", "", "b")),
-        ("a,", ("a", "")),
-        ("a, b, a", ("a", "b")),
+        (parse_boolean, {"true": True, " TRUE ": True, "False": False}),
+        (java_parse_boolean, {"true": True, "TrUe": True, "yes": False, "": False}),
+        (parse_list, {"": (), "  ": (), "a": ("a",), " a , b,c ": ("a", "b", "c"), "a,,b": ("a", "", "b")}),
+        (parse_list, {"a,": ("a", ""), "a, b, a": ("a", "b")}),
+        (from_5_to_10, {"5": 5, " +7 ": 7, "10": 10}),
+        (parse_replication_factor, {"1": 1, "-1": -1, " 3 ": 3}),
+        (parse_start, {"earliest": "earliest", " Latest ": "latest"}),
+        (parse_start, {"2026-01-31T12:00:00Z": datetime(2026, 1, 31, 12, tzinfo=UTC)}),
     ],
 )
-def test_a_list_is_split_at_commas_with_the_space_around_them(text, expected):
-    assert parse_list(text) == expected
+def test_a_text_is_the_value_that_it_is_to_kafka(parse, values):
+    assert {text: parse(text) for text in values} == values
 
 
-@pytest.mark.parametrize(("text", "expected"), [("5", 5), (" +7 ", 7), ("10", 10)])
-def test_a_number_within_its_bounds(text, expected):
-    assert parse_integer(text, 5, 10) == expected
-
-
-@pytest.mark.parametrize("text", ["4", "11", "-7", "1e1", "5.0", "0x5", "", "\u0665", "1_0"])
-def test_no_number_or_out_of_bounds(text):
-    with pytest.raises(ValueError, match="a whole number from 5 to 10"):
-        parse_integer(text, 5, 10)
-
-
-def test_a_replication_factor_is_positive_or_left_to_the_broker():
-    assert [parse_replication_factor(text) for text in ("1", "-1", " 3 ")] == [1, -1, 3]
-    for text in ("0", "-2", "x"):
-        with pytest.raises(ValueError, match="-1 for the broker's default"):
-            parse_replication_factor(text)
-
-
-def test_a_start_is_a_word_or_an_instant():
-    assert [parse_start(text) for text in ("earliest", " Latest ")] == ["earliest", "latest"]
-    assert parse_start("2026-01-31T12:00:00Z") == datetime(2026, 1, 31, 12, tzinfo=UTC)
-    for text in ("2026-01-31T12:00:00", "2026-01-31", "now"):
-        with pytest.raises(ValueError, match="a time with its zone"):
-            parse_start(text)
+@pytest.mark.parametrize(
+    ("parse", "texts", "expected"),
+    [
+        (parse_boolean, ("yes", "1", "", "tru"), "true or false"),
+        (from_5_to_10, ("4", "11", "-7", "1e1", "5.0", "0x5", "", "\u0665", "1_0"), "from 5 to 10"),
+        (parse_replication_factor, ("0", "-2", "x"), "-1 for the broker's default"),
+        (parse_start, ("2026-01-31T12:00:00", "2026-01-31", "now"), "a time with its zone"),
+    ],
+)
+def test_any_other_text_is_an_error_that_says_what_is_expected(parse, texts, expected):
+    for text in texts:
+        with pytest.raises(ValueError, match=expected):
+            parse(text)

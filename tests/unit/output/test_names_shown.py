@@ -11,7 +11,7 @@ from kit.names import HOSTILE, names, sent
 from mmtool.errors import RefusedError
 from mmtool.events import Event, Notice
 from mmtool.output import Result, console, detail, emit, fail, preview, talk, warn
-from mmtool.output.documents import csv_text, json_document
+from mmtool.output.documents import json_document
 from mmtool.output.failures import handle_failures
 from mmtool.output.junit import Case, junit_xml
 from mmtool.output.progress import Progress, ProgressSnapshot, Steps
@@ -132,7 +132,3 @@ def test_a_traceback_shows_the_name_on_the_line_of_its_error(capsys):
     with pytest.raises(SystemExit), handle_failures("x", OutputFormat.TABLE, debug=True):
         raise RefusedError("no \x1b[2J\u202e")
     assert sent(capsys.readouterr().err) == []
-
-
-def test_csv_keeps_a_field_with_a_comma_in_quotes():
-    assert csv_text(Result("x", [{"a": 'b,"c\n'}])) == 'a\n"b,""c\\n"\n'

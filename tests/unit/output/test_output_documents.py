@@ -36,11 +36,6 @@ def test_the_envelope_is_the_contracts():
     }
 
 
-def test_errors_may_come_as_mappings():
-    errors = document(Result("x", [], errors=[{"code": "c", "message": "m"}]))["errors"]
-    assert errors == [{"code": "c", "message": "m", "remedy": ""}]
-
-
 def test_nested_data_takes_the_place_of_the_flat_rows():
     result = Result(
         "failover planned", [{"step": 1}], data=[{"operation_id": "a", "steps": [{"name": "fence"}]}]

@@ -19,15 +19,6 @@ def test_off_a_terminal_nothing_is_cut(capsys):
     )
 
 
-def test_off_a_terminal_every_line_has_the_same_number_of_words(capsys):
-    emit(Result("x", ROWS), OutputFormat.TABLE)
-    assert {len(line.split()) for line in capsys.readouterr().out.splitlines()} == {4}
-
-
-def test_headings_are_written_as_kafkas_tools_write_them():
-    assert Column("log_end_offset").heading == "LOG-END-OFFSET"
-
-
 def test_names_are_text_never_markup(capsys, terminal):
     terminal(80)
     emit(Result("x", [{"group": "[red]app[/red]"}]), OutputFormat.TABLE)
