@@ -243,21 +243,14 @@ def sections_of(command: Any, ctx: Any) -> dict[str, list[tuple[str, str]]]:
     sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
     for parameter in command.get_params(ctx):
         if (record := parameter.get_help_record(ctx)) is not None:
-            sections.setdefault(_panel(parameter), []).append((_without_type(record[0]), record[1]))
+            is_argument, (name, meaning) = parameter.param_type_name == "argument", record
+            if is_argument:  # as in the usage line: Typer adds ``<str>`` or ``<list[Path]>``
+                name = name.partition(" <")[0]
+            panel = getattr(parameter, "rich_help_panel", None) or ("Arguments" if is_argument else "Options")
+            panel = COMMON if "--help" in parameter.opts else panel
+            sections.setdefault(panel, []).append((name, meaning))
     common = sections.pop(COMMON, [])
     return {title: records for title, records in (*sections.items(), (COMMON, common)) if records}
-
-
-def _without_type(name: str) -> str:
-    """The name of an argument, as in the usage line: Typer adds ``<str>`` or ``<list[Path]>``."""
-    return name.partition(" <")[0] if name.endswith(">") and not name.startswith("-") else name
-
-
-def _panel(parameter: Any) -> str:
-    if "--help" in parameter.opts:
-        return COMMON
-    by_kind = {"argument": "Arguments", "option": "Options"}
-    return getattr(parameter, "rich_help_panel", None) or by_kind[parameter.param_type_name]
 
 
 def _show_help(ctx: Any, _: Any, wanted: bool) -> None:

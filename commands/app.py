@@ -208,7 +208,20 @@ class Early:
     def of(cls, arguments: Sequence[str]) -> Early:
         """Read it from the bare arguments; what is not understood counts as not said."""
         ours = list(arguments)[: arguments.index("--")] if "--" in arguments else list(arguments)
-        return cls(_words(ours), _output(ours), "--debug" in ours, _log_format(ours))
+        entry = next((entry for entry in COMMANDS if ours[:1] == [entry.name]), None)
+        verbs = [word for word in ours[1:2] if entry and entry.group and not word.startswith("-")]
+        line = "\0".join(ours)
+        outputs = re.findall(r"(?:^|\0)(?:-[vq]*o\0?|--(?:output|format)[=\0])([a-z]+)(?=\0|$)", line)
+        formats = re.findall(r"(?:^|\0)--log-format[=\0]([a-z]+)(?=\0|$)", line)
+        output = [OutputFormat.TABLE, *(word for word in outputs if word in set(OutputFormat))][-1]
+        from_environ = os.environ.get(LOG_FORMAT_VARIABLE)
+        named = [word for word in (from_environ, *formats) if word in set(LogFormat)]
+        return cls(
+            " ".join([entry.name if entry else "mmtool", *verbs]),
+            OutputFormat(output),
+            "--debug" in ours,
+            LogFormat([LogFormat.TEXT, *named][-1]),
+        )
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -250,7 +263,9 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _usage_error(error: typer.TyperException, root: Any, arguments: Sequence[str]) -> UsageError:
-    message = _plainly(" ".join(error.format_message().split()).rstrip("."))
+    message = " ".join(error.format_message().split()).rstrip(".")
+    for theirs, plain in _PLAIN:
+        message = re.sub(theirs, plain, message)
     context: Any = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "mmtool"
     remedy = f"see `{path} --help`"
@@ -269,32 +284,3 @@ _PLAIN = (
     (r"Input should be a valid integer\b.*", "must be a whole number"),
 )
 """What the library behind Typer says of a value, and the same as an operator would."""
-
-
-def _plainly(message: str) -> str:
-    for theirs, ours in _PLAIN:
-        message = re.sub(theirs, ours, message)
-    return message
-
-
-def _words(arguments: Sequence[str]) -> str:
-    entries = {entry.name: entry for entry in COMMANDS}
-    entry = entries.get(arguments[0]) if arguments else None
-    if entry is None:
-        return "mmtool"
-    verbs = [word for word in arguments[1:2] if entry.group and not word.startswith("-")]
-    return " ".join([entry.name, *verbs])
-
-
-def _output(arguments: Sequence[str]) -> OutputFormat:
-    said = re.findall(
-        r"(?:^|\0)(?:-[vq]*o\0?|--(?:output|format)[=\0])([a-z]+)(?=\0|$)", "\0".join(arguments)
-    )
-    known = [word for word in said if word in set(OutputFormat)]
-    return OutputFormat(known[-1]) if known else OutputFormat.TABLE
-
-
-def _log_format(arguments: Sequence[str]) -> LogFormat:
-    said = re.findall(r"(?:^|\0)--log-format[=\0]([a-z]+)(?=\0|$)", "\0".join(arguments))
-    known = [word for word in (os.environ.get(LOG_FORMAT_VARIABLE), *said) if word in set(LogFormat)]
-    return LogFormat(known[-1]) if known else LogFormat.TEXT

@@ -206,7 +206,12 @@ class Layout:
 def layout(result: Result) -> Layout:
     """The layout with every column in full, and a row for each group where the result asks for that."""
     result = by_group(result) if result.per_group else result
-    return Layout(tuple(_strip(column, result) for column in result.table_columns()))
+    return Layout(
+        tuple(
+            Strip(column, tuple(_text(row.get(column.key), column) for row in result.rows), (column.heading,))
+            for column in result.table_columns()
+        )
+    )
 
 
 def fitted(whole: Layout, columns: int) -> Layout:
@@ -265,10 +270,6 @@ def _cells(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _strip(column: Column, result: Result) -> Strip:
-    return Strip(column, tuple(_text(row.get(column.key), column) for row in result.rows), (column.heading,))
 
 
 def _text(value: object, column: Column) -> str:

@@ -31,7 +31,6 @@ def emit(
     *,
     one_line: bool = False,
     header: bool = True,
-    now: datetime | None = None,
 ) -> None:
     """Write the result: its rows on stdout, its warnings and errors on stderr.
 
@@ -40,7 +39,6 @@ def emit(
         output: How to write it.
         one_line: JSON without line breaks, for a stream of documents (``status --watch``).
         header: CSV's first line; off for the second and later results of a stream.
-        now: The document's ``generated_at``; the clock's time when not given.
 
     Raises:
         StdoutError: stdout cannot be written; what there is to say has been said on stderr.
@@ -50,11 +48,13 @@ def emit(
     match output:
         case OutputFormat.JSON:
             replaced = console.switches.replaced
-            moment = now or datetime.now(UTC)
             # the command's earlier warnings, such as those about the properties file, belong to the document too
             warnings = tuple(dict.fromkeys([*console.switches.warned, *result.warnings]))
             text = documents.json_document(
-                replace(result, warnings=warnings), now=moment, one_line=one_line, replaced=replaced
+                replace(result, warnings=warnings),
+                now=datetime.now(UTC),
+                one_line=one_line,
+                replaced=replaced,
             )
             console.switches.document_written = True
         case OutputFormat.CSV:
@@ -62,11 +62,19 @@ def emit(
         case OutputFormat.TABLE:
             for sentence in result.headlines:
                 console.talk(sentence)
-            text = "" if _was_previewed(result) else _table_text(result, is_tty=console.stdout_is_tty())
+            is_tty, done = console.stdout_is_tty(), result.applied and not result.errors
+            # shown before the confirmation, and the work went as it was shown
+            is_known = is_tty and done and console.switches.previewed == _settled(result)
+            text = "" if is_known else _table_text(result, is_tty=is_tty)
     try:
         write(text, applied=result.applied and not result.errors)
     finally:
-        _talk_about(result)
+        if result.summary:
+            console.talk(result.summary)
+        for sentence in result.warnings:
+            console.tell_warning(sentence)
+        for error in result.errors:
+            console.fail(error)
 
 
 def with_file(rows: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, object]]:
@@ -130,12 +138,6 @@ def preview(result: Result) -> None:
     console.write_err(_table_text(result, is_tty=console.stderr_is_tty()))
 
 
-def _was_previewed(result: Result) -> bool:
-    """Whether the operator sees the table already: the work went as it was shown before the confirmation."""
-    done = result.applied and not result.errors and console.stdout_is_tty()
-    return done and console.switches.previewed == _settled(result)
-
-
 def _settled(result: Result) -> list[list[object]]:
     """The cells that the work itself does not change: all but ages, and whether offsets are written."""
     columns = result.table_columns()
@@ -158,15 +160,6 @@ def _table_text(result: Result, *, is_tty: bool) -> str:
     if shown.elided:
         console.talk("long names are shortened; -o json or a pipe shows them in full")
     return draw(shown, columns=columns, color=console.color_wanted(stream_is_tty=True))
-
-
-def _talk_about(result: Result) -> None:
-    if result.summary:
-        console.talk(result.summary)
-    for sentence in result.warnings:
-        console.tell_warning(sentence)
-    for error in result.errors:
-        console.fail(error)
 
 
 _AROUND_ROWS = 6
