@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
     from mmtool.failover.commits.group_sync import GroupSync, SyncTurn
     from mmtool.failover.report.rows import Row
-    from mmtool.insight.flow_now import FlowClusters, FlowNow
-    from mmtool.insight.translation import Translation
-    from mmtool.plan.groups.facts import GroupSelection
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.plan.groups.undo import Undo
 
 app = typer.Typer(no_args_is_help=True)
@@ -259,23 +257,23 @@ def export(
     --format spark, nothing is written if there is such a partition: Spark needs every partition of a topic. -s A -t C
     also translates along a chain of enabled flows, A->B->C.
     """
+    from mmtool.failover.commits.exchange import spark_offsets, translated_checkpoint
     from mmtool.failover.commits.move import left_out, refusal
     from mmtool.failover.report.rows import reset_lines
     from mmtool.insight.flow_now import connect
-    from mmtool.insight.translation import look_along
+    from mmtool.insight.translation import look_along, translate_groups
     from mmtool.plan.groups.imports import write_reset_csv
+    from mmtool.plan.groups.offsets import Rules
 
     chosen = selection(groups)
     query = None if from_ is None else _checkpoint_of(*from_, format_)
     chain = loaded(where.config).chain(where.source, where.target)
     flows = [connect(one, timeout, beside_mm2=True) for one in chain]
     flow = look_along(flows, topic or ())
-    found = _translated(flow, chosen, query)
+    found = translate_groups(flow, chosen, Rules()) if query is None else translated_checkpoint(flow, query)
     for sentence in found.warnings:
         warn(sentence)
     if format_ is ExportFormat.SPARK:
-        from mmtool.failover.commits.exchange import spark_offsets
-
         write(spark_offsets(found.plans) + "\n", applied=False)
         return
     text = write_reset_csv(reset_lines(found.plans, with_group=not chosen.is_one))
@@ -299,14 +297,6 @@ def _checkpoint_of(kind: str, directory: Path, format_: ExportFormat) -> Path:
     if format_ is not ExportFormat.SPARK:
         raise UsageError("--in spark-checkpoint needs --format spark", remedy="add --format spark")
     return directory
-
-
-def _translated(flow: FlowNow, chosen: GroupSelection, query: Path | None) -> Translation:
-    from mmtool.failover.commits.exchange import translated_checkpoint
-    from mmtool.insight.translation import translate_groups
-    from mmtool.plan.groups.offsets import Rules
-
-    return translate_groups(flow, chosen, Rules()) if query is None else translated_checkpoint(flow, query)
 
 
 @app.command("import")

@@ -140,18 +140,14 @@ def warn_of_shared_syncs(enabled: Sequence[FlowSettings], report: Report) -> Non
         places = [
             flow.target if flow.offset_syncs_location == "target" else flow.source for flow in (one, other)
         ]
+        keys = other.alias_keys
+        key = keys.source if other.offset_syncs_location == "target" else keys.target
         if places[0].alias == places[1].alias and one.offset_syncs_topic == other.offset_syncs_topic:
             report.note(
                 f"{one.name} and {other.name} write their offset syncs to one topic, {one.offset_syncs_topic} on"
-                f" {places[0].alias}. No reader can distinguish the two flows in it: set {_syncs_key(other)} to another"
+                f" {places[0].alias}. No reader can distinguish the two flows in it: set {key} to another"
                 f" alias, or {other.name}.emit.offset-syncs.enabled = false"
             )
-
-
-def _syncs_key(flow: FlowSettings) -> str:
-    """The key of the alias in the name of the flow's offset-syncs topic."""
-    keys = flow.alias_keys
-    return keys.source if flow.offset_syncs_location == "target" else keys.target
 
 
 def warn_of_left_out(enabled: Iterable[FlowSettings], report: Report) -> None:

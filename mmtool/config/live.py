@@ -109,17 +109,13 @@ def _readers(path: Path) -> str:
         real, found = path.resolve(), path.stat()
     except (OSError, ValueError, RuntimeError):
         return ""
-    if os.name != "posix" or not stat.S_ISREG(found.st_mode) or _is_mounted(real):
+    # Kubernetes keeps mounted secrets in folders such as ``..2026_01_31``
+    is_mounted = any(part.startswith("..") for part in real.parts) or str(real).startswith(_MOUNTED)
+    if os.name != "posix" or not stat.S_ISREG(found.st_mode) or is_mounted:
         return ""
     if found.st_mode & stat.S_IROTH:
         return "every user of this host"
     return _group(found) if found.st_mode & stat.S_IRGRP else ""
-
-
-def _is_mounted(real: Path) -> bool:
-    """Whether a file is one of a mounted secret; Kubernetes keeps these in folders such as ``..2026_01_31``."""
-    dotted = any(part.startswith("..") for part in real.parts)
-    return dotted or str(real).startswith(_MOUNTED)
 
 
 def _group(found: os.stat_result) -> str:

@@ -149,7 +149,10 @@ def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
 def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) -> dict[str, Entry]:
     """The entries with their placeholders replaced; unsubstituted text is reported before anything else of a key."""
     raw = {key: entry.raw for key, entry in file.entries.items()}
-    resolver = _resolver(file.path, raw, environ, report.files)
+    try:
+        resolver = Resolver.declared_in(raw, environ, report.files)
+    except ConfigError as error:
+        raise ConfigError(f"{file.path}: {error.message}") from None
     aliases = _named_aliases(file, resolver)
     entries = {}
     for key, entry in file.entries.items():
@@ -157,13 +160,6 @@ def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) 
         there = report if part is None else report.of(part)
         entries[key] = _resolved_entry(entry, resolver, there, needed=has_meaning(key, aliases))
     return entries
-
-
-def _resolver(path: Path, raw: Mapping[str, str], environ: Mapping[str, str], files: ReadFiles) -> Resolver:
-    try:
-        return Resolver.declared_in(raw, environ, files)
-    except ConfigError as error:
-        raise ConfigError(f"{path}: {error.message}") from None
 
 
 def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed: bool) -> Entry:
@@ -216,8 +212,13 @@ def _settings(scopes: Scopes, report: Report) -> Settings:
         f"{source}->{target}": _flow(source, target, scopes, report.of((source, target)))
         for source, target in permutations(aliases, 2)
     }
-    flows = {name: _paired(flow, flows) for name, flow in flows.items()}
-    enabled = _enabled(flows, scopes)
+    for name, flow in flows.items():
+        back = flows[f"{flow.target.alias}->{flow.source.alias}"]
+        flows[name] = flow.model_copy(update={"way_back": back.origins if back.enabled else None})
+    # in the order of their lines; flows that only the global `enabled` enables come last
+    lines = {name: scopes.entries.get(f"{name}.enabled") for name in flows}
+    order = sorted(flows, key=lambda name: entry.line if (entry := lines[name]) else float("inf"))
+    enabled = tuple(flows[name] for name in order if flows[name].enabled)
     check_aliases(scopes, [(flow.source.alias, flow.target.alias) for flow in enabled], report)
     warn_of_meeting(enabled, report)
     warn_of_shared_syncs(enabled, report)
@@ -246,18 +247,6 @@ def _aliases(scopes: Scopes, report: Report) -> tuple[str, ...]:
     elif not aliases or not all(aliases):
         report.expected(entry, "a comma list of cluster aliases, as A, B")
     return tuple(alias for alias in aliases if alias)
-
-
-def _enabled(flows: dict[str, FlowSettings], scopes: Scopes) -> tuple[FlowSettings, ...]:
-    """The enabled flows in the order of their lines; flows that only the global ``enabled`` enables come last."""
-    lines = {name: scopes.entries.get(f"{name}.enabled") for name in flows}
-    order = sorted(flows, key=lambda name: entry.line if (entry := lines[name]) else float("inf"))
-    return tuple(flows[name] for name in order if flows[name].enabled)
-
-
-def _paired(flow: FlowSettings, flows: Mapping[str, FlowSettings]) -> FlowSettings:
-    back = flows[f"{flow.target.alias}->{flow.source.alias}"]
-    return flow.model_copy(update={"way_back": back.origins if back.enabled else None})
 
 
 def _flow(source: str, target: str, scopes: Scopes, report: Report) -> FlowSettings:

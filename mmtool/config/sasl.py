@@ -183,21 +183,16 @@ class SaslReader:
     def _refuse_java_code(self, mechanism: str | None) -> None:
         for name in _JAVA_ONLY:
             entry = self._filled(name)
-            if entry is None or self._is_known_class(mechanism, name, entry.value.strip()):
+            # classes whose work mmtool does itself; the login handler's is judged with the login
+            is_handler = mechanism == OAUTH and name == HANDLER
+            is_signer = mechanism == MSK and name == "sasl.client.callback.handler.class"
+            if entry is None or is_handler or (is_signer and entry.value.strip() == MSK_CLIENT_HANDLER):
                 continue
             self.report.refused(
                 entry,
                 "names a Java class, which mmtool does not run: remove the key and use sasl.mechanism = "
                 f"{' or '.join(MECHANISMS)}",
             )
-
-    def _is_known_class(self, mechanism: str | None, name: str, value: str) -> bool:
-        """Whether the class is one whose work mmtool does itself; the login handler's is judged with the login."""
-        if mechanism == OAUTH and name == "sasl.login.callback.handler.class":
-            return True
-        return (
-            mechanism == MSK and name == "sasl.client.callback.handler.class" and value == MSK_CLIENT_HANDLER
-        )
 
     def _password_login(self, mechanism: Mechanism) -> PasswordLogin | None:
         username, password = self._filled("sasl.username"), self._filled("sasl.password")
@@ -231,14 +226,11 @@ class SaslReader:
             )
         return None
 
-    def _may_leave_jaas(self, mechanism: str) -> bool:
-        """Whether the login can be written without JAAS: the login handlers of Strimzi and MSK read only JAAS."""
-        handler = self._filled(HANDLER)
-        return mechanism != OAUTH or handler is None or handler.value.strip() in KAFKA_HANDLERS
-
     def _jaas(self, mechanism: str, entry: Entry) -> Login | None:
         """The login module of a JAAS configuration, if it is the one of the mechanism."""
-        leaves_jaas = self._may_leave_jaas(mechanism)
+        # the login handlers of Strimzi and MSK read only JAAS
+        handler = self._filled(HANDLER)
+        leaves_jaas = mechanism != OAUTH or handler is None or handler.value.strip() in KAFKA_HANDLERS
         way_out = f"; or {_way_out(entry, mechanism)}" if leaves_jaas else ""
         try:
             login = parse_jaas(entry.value)

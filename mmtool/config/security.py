@@ -51,26 +51,20 @@ def pem_document(text: str) -> str:
     Raises:
         ValueError: The text has no PEM block.
     """
-    blocks = [_block(match.group(1), match.group(2)) for match in _BLOCK.finditer(_spaced(text))]
+    # the words of headers and footers separated by one blank
+    spaced = re.sub(r"-{5}(?:BEGIN|END)[^-]*-{5}", lambda match: _SPACE.sub(" ", match.group()), text)
+    blocks = [_block(match.group(1), match.group(2)) for match in _BLOCK.finditer(spaced)]
     if not blocks:
         raise ValueError("PEM text, which begins with -----BEGIN ...-----")
     return "".join(blocks)
-
-
-def _spaced(text: str) -> str:
-    """The text with the words of its headers and footers separated by one blank."""
-    return re.sub(r"-{5}(?:BEGIN|END)[^-]*-{5}", lambda match: _SPACE.sub(" ", match.group()), text)
-
-
-def _lines(content: str) -> list[str]:
-    return [content[at : at + _LINE] for at in range(0, len(content), _LINE)]
 
 
 def _block(label: str, body: str) -> str:
     found = _HEADERS.match(_SPACE.sub(" ", body))
     headers = [*found.groups(), ""] if found else []
     content = _SPACE.sub("", _SPACE.sub(" ", body)[found.end() :] if found else body)
-    return "\n".join([f"-----BEGIN {label}-----", *headers, *_lines(content), f"-----END {label}-----", ""])
+    lines = [content[at : at + _LINE] for at in range(0, len(content), _LINE)]
+    return "\n".join([f"-----BEGIN {label}-----", *headers, *lines, f"-----END {label}-----", ""])
 
 
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)

@@ -308,7 +308,10 @@ class ClusterReader:
             ),
         }
         tls, login = cluster.fields("tls"), cluster.fields("authentication")
-        with_sasl = login is not None and self._has_sasl(login)
+        kind = login and login.required("type")
+        with_sasl = login is not None and (
+            login.text("sasl") == "true" if kind == "custom" else kind != "tls"
+        )
         protocol = "PLAINTEXT" if tls is None else "SSL"
         found["security.protocol"] = Setting(f"SASL_{protocol}" if with_sasl else protocol, cluster.path)
         if tls is not None and (certificates := self._certificates(tls, "trustedCertificates")):
@@ -317,10 +320,6 @@ class ClusterReader:
         if login is not None:
             found |= {key: Setting(value, login.path) for key, value in self._login(login)}
         return overlaid(found, cluster.settings("config"), self.notes)
-
-    def _has_sasl(self, login: Fields) -> bool:
-        kind = login.required("type")
-        return login.text("sasl") == "true" if kind == "custom" else kind != "tls"
 
     def _login(self, login: Fields) -> Iterator[tuple[str, str]]:
         kind = login.required("type")
