@@ -1,4 +1,4 @@
-"""Blocking work of an event loop in threads that the end of the process does not wait for, and time limits.
+"""Blocking work of an event loop in threads that the end of the process does not wait for; time limits and stops.
 
 asyncio's own threads (``to_thread``) are waited for, however long a cluster hangs: a requested stop would take as long
 as the slowest client's timeout.
@@ -144,3 +144,51 @@ async def came_within(seconds: float, work: Awaitable[object]) -> bool:
     except TimeoutError:
         return False
     return True
+
+
+# --- wait for something until a stop ---------------------------------------------------------------------
+
+
+class StopAskedError(Exception):
+    """A stop was requested while the driver was still waiting."""
+
+
+async def or_stop(work: asyncio.Future[T], stop: asyncio.Event) -> T:
+    """The result of ``work``; a stop leaves the work running, unlike in `unless_stopped`.
+
+    Raises:
+        StopAskedError: the stop came first.
+    """
+    stopping = asyncio.ensure_future(stop.wait())
+    either: set[asyncio.Future[Any]] = {work, stopping}
+    try:
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+    if not work.done():
+        raise StopAskedError
+    return work.result()
+
+
+async def unless_stopped(work: Coroutine[None, None, T], stop: asyncio.Event) -> T:
+    """The result of ``work``; a stop cancels the work, unlike in `or_stop`.
+
+    Raises:
+        StopAskedError: the stop came first.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        return await or_stop(task, stop)
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def to_its_end(work: Coroutine[None, None, None]) -> None:
+    """Await work that must not be cut off: a cancelled caller still waits until the work has ended."""
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.gather(task, return_exceptions=True)
+        raise

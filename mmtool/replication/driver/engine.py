@@ -23,7 +23,6 @@ from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.driver.notices import NoticeDeduplicator, retried
 from mmtool.replication.driver.round import HaltRetry, Round, plan_round, round_ended, round_started
 from mmtool.replication.driver.slot_watch import SlotWatch
-from mmtool.replication.driver.stop_signal import StopAskedError, unless_stopped
 from mmtool.replication.driver.topic_refresh import TopicRefresher, refuse_idle
 from mmtool.replication.driver.waiting_flows import (
     DeferredFlows,
@@ -37,7 +36,7 @@ from mmtool.replication.pump.report import AWAY, FENCED
 from mmtool.replication.spark.log import ended_by, reason_of, spark_is_gone, spark_log
 from mmtool.replication.spark.rounds import end_spark, local_master, open_rounds, spark_up
 from mmtool.runtime.process import usable_cores
-from mmtool.runtime.threads import came_within, left_behind
+from mmtool.runtime.threads import StopAskedError, came_within, left_behind, unless_stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

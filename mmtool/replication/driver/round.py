@@ -16,7 +16,6 @@ from mmtool.plan.records.documents import Command, State
 from mmtool.plan.words import counted
 from mmtool.replication.driver.notices import NoticeDeduplicator, retried
 from mmtool.replication.driver.slot_watch import Throttling
-from mmtool.replication.driver.stop_signal import BackgroundJob
 from mmtool.replication.spark.assignment import TaskAssignment
 from mmtool.replication.spark.log import GivenUpError, HungError
 from mmtool.runtime.threads import in_thread, left_behind
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from mmtool.plan.flow.slots import ShardLoad
     from mmtool.plan.topics.facts import HaltReason
     from mmtool.replication.driver.flow_run import FlowRun
     from mmtool.replication.driver.slot_watch import SlotWatch
@@ -124,24 +122,18 @@ def plan_round(
     piles = pack([load for run in runs for load in run.loads()], slots)
     parts: dict[int, list[FlowAssignment]] = defaultdict(list)
     for run in runs:
-        for index, share in _first_shares(run, piles).items():
-            shards = {load.shard for load in piles[index] if load.flow == run.flow.identity.flow}
-            parts[index].append(run.assignment(number, shards, share))
+        flow, rate = run.flow.identity.flow, run.worker_rate
+        mine = {index: [load for load in pile if load.flow == flow] for index, pile in enumerate(piles)}
+        weights = {index: sum(load.weight for load in loads) for index, loads in mine.items() if loads}
+        shares: Mapping[int, float | None] = dict.fromkeys(weights)
+        if rate is not None and weights:
+            shares = first_shares(rate, weights)
+        for index, share in shares.items():
+            parts[index].append(run.assignment(number, {load.shard for load in mine[index]}, share))
     return [
         TaskAssignment(index, round_seconds, min(flow.settings.buffer_bytes for flow in flows), tuple(flows))
         for index, flows in sorted(parts.items())
     ]
-
-
-def _first_shares(run: FlowRun, piles: Sequence[Sequence[ShardLoad]]) -> Mapping[int, float | None]:
-    """The share of the flow's throttle with which each of its tasks begins, by the task's index."""
-    weights: dict[int, float] = defaultdict(float)
-    for index, pile in enumerate(piles):
-        for load in pile:
-            if load.flow == run.flow.identity.flow:
-                weights[index] += load.weight
-    rate = run.worker_rate
-    return dict.fromkeys(weights) if rate is None or not weights else first_shares(rate, weights)
 
 
 @dataclass(slots=True)
@@ -171,6 +163,8 @@ class Round:
     say: Callable[[str], None]
     again: HaltRetry
     slots: SlotWatch
+    _command: Command = field(default=Command.RUN, init=False)
+    _asked: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _cancelling: asyncio.Future[None] | None = field(default=None, init=False)
     _sayings: NoticeDeduplicator = field(init=False)
 
@@ -188,41 +182,33 @@ class Round:
         job = asyncio.create_task(in_thread(self.spark.run, tasks))
         self.slots.begin(tasks, self.runs)
         self._ends_within(max(task.round_seconds for task in tasks) + _HUNG_SECONDS, job)
-        look, word, pace, slots = BackgroundJob(), BackgroundJob(), BackgroundJob(), BackgroundJob()
         throttling = Throttling(self.number, self.runs, tasks)
-        wanted: Command | None = None
-        saying: Command | None = None
-        told: Command | None = None
+        works = self._refresh_topics(), self._send_commands(), throttling.follow(), self._write_slots()
+        beside = [asyncio.create_task(work) for work in works]
         try:
             while not job.done():
-                await asyncio.wait({job}, timeout=_TICK_SECONDS)
+                await asyncio.wait({job, *beside}, timeout=_TICK_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                for failed in [work for work in beside if work.done()]:
+                    failed.result()
                 self.show()
-                if self.must_stop() and wanted is not Command.STOP:
-                    wanted = Command.STOP
-                    self._ends_within(_STOP_SECONDS, job)
-                if look.succeeded() or self.again.due(self._halted(), asyncio.get_running_loop().time()):
+                if self.must_stop() and self._command is not Command.STOP:
+                    self._end(Command.STOP, _STOP_SECONDS, job)
+                reasons = {reason for run in self.runs for reason in run.may_go_on().values()}
+                if self.again.due(reasons, asyncio.get_running_loop().time()):
                     self.replan.set()
-                if wanted is None and self.slots.ends_round(self.runs):
-                    self._end_for_slots(job)
+                if self._command is Command.RUN and self.slots.ends_round(self.runs):
+                    self.replan.set()
+                    if (
+                        self.slots.may_hang
+                    ):  # such a task reads no command, and all other partitions would wait
+                        self._ends_within(_STOP_SECONDS, job)
                 differs = self.replan.is_set() or any(run.differs for run in self.runs)
-                if differs and wanted is None:
-                    wanted = Command.REPLAN
-                    self._ends_within(self._replan_seconds(tasks), job)
-                if look.free and self.topics.is_due:
-                    look.begin(self.topics.look())
-                if word.succeeded():
-                    told = saying
-                if wanted is not None and wanted is not told and word.free:
-                    saying = wanted
-                    word.begin(self._tell(saying))
-                if (pace.free or pace.succeeded()) and (news := throttling.news()):
-                    pace.begin(throttling.tell(news))
-                self._begin_slots(slots)
+                if differs and self._command is Command.RUN:
+                    self._end(Command.REPLAN, self._replan_seconds(tasks), job)
         finally:
-            await look.drop()
-            await word.drop()
-            await pace.drop()
-            await slots.drop()
+            for work in beside:
+                work.cancel()
+            await asyncio.gather(*beside, return_exceptions=True)
             self.slots.end(self.runs)
         return self._outcome(job)
 
@@ -245,17 +231,11 @@ class Round:
                 "the workers did not end in time, perhaps because a cluster does not answer"
             ) from error
 
-    def _halted(self) -> set[HaltReason]:
-        return {reason for run in self.runs for reason in run.may_go_on().values()}
-
-    def _end_for_slots(self, job: asyncio.Task[list[ReportRow]]) -> None:
-        """Ask for a new round because the slots changed; cancel the job after a while if a task may hang.
-
-        A task that hangs does not read the command, and all other partitions would stand still meanwhile.
-        """
-        self.replan.set()
-        if self.slots.may_hang:
-            self._ends_within(_STOP_SECONDS, job)
+    def _end(self, command: Command, seconds: float, job: asyncio.Task[list[ReportRow]]) -> None:
+        """Have the workers end the round; cancel the job if they have not after ``seconds``."""
+        self._command = command
+        self._asked.set()
+        self._ends_within(seconds, job)
 
     def _ends_within(self, seconds: float, job: asyncio.Task[list[ReportRow]]) -> None:
         asyncio.get_running_loop().call_later(seconds, self._abandon, job)
@@ -272,28 +252,35 @@ class Round:
         with suppress(Exception):  # what becomes of it the job tells
             self.spark.cancel()
 
-    def _begin_slots(self, aside: BackgroundJob) -> None:
-        if (aside.free or aside.succeeded()) and any(run.has_slot_news for run in self.runs):
-            aside.begin(self._write_slots())
+    # --- beside the job, until it ends ----------------------------------------------------------------------
 
-    async def _write_slots(self) -> bool:
+    async def _refresh_topics(self) -> None:
+        while True:
+            if self.topics.is_due and await self.topics.look():
+                self.replan.set()
+            await asyncio.sleep(_TICK_SECONDS)
+
+    async def _send_commands(self) -> None:
+        """Send each new command to the workers, until the target takes it."""
+        while True:
+            await self._asked.wait()
+            self._asked.clear()
+            try:
+                await asyncio.gather(*(run.tell(self._command, self.number) for run in self.runs))
+            except MmtoolError as error:
+                self._sayings.once(
+                    "command",
+                    f"the command to end the Spark job cannot be sent to its workers: {retried(error)};"
+                    " mmtool keeps trying",
+                )
+                await asyncio.sleep(_AGAIN_SECONDS)
+                self._asked.set()
+
+    async def _write_slots(self) -> None:
         """Write the slots that changed; a write that the target refuses is repeated later, and no round waits."""
-        try:
-            await asyncio.gather(*(run.write_slots() for run in self.runs if run.has_slot_news))
-        except (MmtoolError, ConnectionLostError):
-            await asyncio.sleep(_AGAIN_SECONDS)
-        return True
-
-    async def _tell(self, command: Command) -> bool:
-        """Send the command to the workers; returns whether the target took it."""
-        try:
-            await asyncio.gather(*(run.tell(command, self.number) for run in self.runs))
-        except MmtoolError as error:
-            self._sayings.once(
-                "word",
-                f"the command to end the Spark job cannot be sent to its workers: {retried(error)};"
-                " mmtool keeps trying",
-            )
-            await asyncio.sleep(_AGAIN_SECONDS)
-            return False
-        return True
+        while True:
+            try:
+                await asyncio.gather(*(run.write_slots() for run in self.runs if run.has_slot_news))
+            except (MmtoolError, ConnectionLostError):
+                await asyncio.sleep(_AGAIN_SECONDS)
+            await asyncio.sleep(_TICK_SECONDS)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
@@ -25,7 +27,6 @@ from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.runtime.threads import left_behind
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Mapping, Sequence
 
     from mmtool.replication.driver.flow_run import FlowRun
@@ -56,36 +57,38 @@ class Throttling:
         for task in tasks:
             for flow in task.flows:
                 self._told[flow.identity.flow][task.index] = flow.bytes_per_second
-        self._look_at = 0.0
         self._told_at: dict[str, float] = dict.fromkeys(self._told, time.monotonic())
 
-    def news(self) -> dict[str, Shares]:
-        """The new shares of each flow where they differ from those the workers know; checks about once a second."""
-        if time.monotonic() < self._look_at:
-            return {}
-        self._look_at = time.monotonic() + _LOOK_SECONDS
-        found = {flow: self._shares(flow, told) for flow, told in self._told.items()}
-        return {flow: shares for flow, shares in found.items() if is_news(self._told[flow], shares)}
+    async def follow(self) -> None:
+        """Divide the throttles anew once a second, until cancelled."""
+        while True:
+            await self.divide()
+            await asyncio.sleep(_LOOK_SECONDS)
 
-    async def tell(self, news: Mapping[str, Shares]) -> bool:
-        """Write the new shares for the workers; False if the target refused them, and they are tried again."""
+    async def divide(self) -> dict[str, Shares]:
+        """Write the shares of each flow that differ from those its workers know; returns them.
+
+        Shares that the target does not take now differ the next time as well.
+        """
+        news = {flow: self._shares(flow, told) for flow, told in self._told.items()}
+        news = {flow: shares for flow, shares in news.items() if is_news(self._told[flow], shares)}
         for flow, shares in news.items():
             run = self._runs[flow]
             words = {str(t): None if share is None else max(round(share), 1) for t, share in shares.items()}
             record = SharesRecord(run.owner, self._number, words)
-            try:
+            with suppress(MmtoolError):
                 await write_documents(run.flow, run.flow.identity.control_topic, [record])
-            except MmtoolError:
-                return False
-            self._told[flow], self._told_at[flow] = shares, time.monotonic()
-        return True
+                self._told[flow], self._told_at[flow] = shares, time.monotonic()
+        return news
 
     def _shares(self, flow: str, told: Mapping[int, float | None]) -> Shares:
         rate = self._runs[flow].worker_rate
         if rate is None:
             return dict.fromkeys(told)
         uses = {task: self._use(flow, task) for task in told}
-        if None in uses.values() and _adds_up(told, rate):
+        known = [share for share in told.values() if share is not None]
+        adds_up = len(known) == len(told) and math.isclose(sum(known), rate, rel_tol=1e-3)
+        if None in uses.values() and adds_up:
             return dict(told)  # it rests on what was carried in the last round: better than to divide blindly
         return {**divide(rate, uses)}
 
@@ -96,11 +99,6 @@ class Throttling:
             return Use(said.bytes_per_second, said.is_all)
         is_silent = time.monotonic() - self._told_at[flow] > _SHARES_SILENT_SECONDS
         return Use(0.0, is_all=False) if is_silent else None
-
-
-def _adds_up(told: Mapping[int, float | None], rate: float) -> bool:
-    known = [share for share in told.values() if share is not None]
-    return len(known) == len(told) and math.isclose(sum(known), rate, rel_tol=1e-3)
 
 
 _TASK_SILENT_SECONDS = 15.0  # pumps repeat where they stand every ten

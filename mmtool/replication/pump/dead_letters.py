@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.logs.dead_letters import KafkaDeadLetters, Letter
-from mmtool.replication.driver.stop_signal import to_its_end
-from mmtool.runtime.threads import in_thread
+from mmtool.runtime.threads import in_thread, to_its_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.clients import wire_cluster
 from mmtool.plan.records.documents import State
 from mmtool.replication.control.feed import until_told
-from mmtool.replication.driver.stop_signal import to_its_end
 from mmtool.replication.pump.budget import Pace
 from mmtool.replication.pump.dead_letters import DeadLetters
 from mmtool.replication.pump.ends import TargetEnds
@@ -26,7 +25,7 @@ from mmtool.replication.recovery.state_loss import until_gone
 from mmtool.replication.same_offsets.fills import Fills
 from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
 from mmtool.replication.topics.origins import Origins
-from mmtool.runtime.threads import came_within
+from mmtool.runtime.threads import came_within, to_its_end
 from mmtool.translation.recorder import SyncEmitter
 from mmtool.translation.types import TopicPartition
 

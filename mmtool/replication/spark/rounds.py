@@ -16,7 +16,6 @@ from mmtool.errors import MmtoolError, UsageError
 from mmtool.java import ClassArchive
 from mmtool.plain_text import marks_secret
 from mmtool.plan.flow.slots import asked_slots
-from mmtool.replication.driver.stop_signal import StopAskedError, or_stop
 from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark.log import (
     attempt_number,
@@ -30,7 +29,7 @@ from mmtool.replication.spark.log import (
 from mmtool.replication.spark.slots import SlotsQuestion, SparkSlots
 from mmtool.replication.spark.task import run_task
 from mmtool.runtime.files import cache_root
-from mmtool.runtime.threads import in_thread, within
+from mmtool.runtime.threads import StopAskedError, in_thread, or_stop, within
 
 if TYPE_CHECKING:
     import asyncio

@@ -15,13 +15,13 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import PositionRecord
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.replication.driver.stop_signal import to_its_end
 from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump import state_writer
 from mmtool.replication.pump import state_writer as books
 from mmtool.replication.pump.in_flight import InDoubtError
 from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter, SyncBook, store_owned
 from mmtool.replication.spark.log import executor_name
+from mmtool.runtime.threads import to_its_end
 
 REQUEST_SECONDS = 30.0
 

@@ -67,10 +67,7 @@ class Scene:
     def after(self, seconds):
         """The news then, told."""
         self.now += seconds
-        news = self.throttling.news()
-        if news:
-            asyncio.run(self.throttling.tell(news))
-        return news.get(FLOW)
+        return asyncio.run(self.throttling.divide()).get(FLOW)
 
 
 @pytest.fixture
