@@ -11,8 +11,8 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UsageEr
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import check_filters_and_rights, meeting, name_problem, taken_names
 from mmtool.plan.words import counted, few, named_topics
+from mmtool.replication.ownership.checks import refuse_changed_names
 from mmtool.replication.ownership.limits import refuse_growth, refuse_meeting, refuse_repetition
-from mmtool.replication.ownership.name_changes import refuse_changed_names
 from mmtool.translation.names import DefaultPolicy
 from mmtool.translation.types import UNKNOWN, Unknown
 

@@ -14,7 +14,7 @@ from kit.mirror_flow import Owner
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.replication.driver.round import plan_round
-from mmtool.replication.spark.connect_rounds import ConnectRounds
+from mmtool.replication.spark.rounds import ConnectRounds
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 

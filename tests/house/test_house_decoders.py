@@ -33,8 +33,7 @@ ELSEWHERE = {
     "mmtool.plan.failover.steps": "reads the texts of the package",
     "mmtool.replication.driver.engine": "`loads` are the work of its tasks",
     "mmtool.replication.driver.round": "`loads` are the work of its tasks",
-    "mmtool.replication.spark.connect_rounds": "reads the rows of its own tasks",
-    "mmtool.replication.spark.rounds": "reads process ids from the kernel",
+    "mmtool.replication.spark.rounds": "reads the rows of its own tasks, and process ids from the kernel",
     "mmtool.runtime.process": "reads limits of the kernel",
 }
 """Modules that read, but nothing that others wrote; why."""

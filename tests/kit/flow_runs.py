@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from mmtool.plan.flow.phases import FlowPhase
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import FlowIdentity
+from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.ownership.ownership import FlowLife
 from mmtool.replication.same_offsets.prefill import Prefills
 from mmtool.replication.topics.mirror_topics import TopicsView

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeVar
 from mmtool.__main__ import main
 from mmtool.replication.driver import engine
 from mmtool.replication.spark import rounds
-from mmtool.replication.spark.slots import SparkSlots
+from mmtool.replication.spark.rounds import SparkSlots
 from mmtool.replication.spark.task import run_task
 
 if TYPE_CHECKING:

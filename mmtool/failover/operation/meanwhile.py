@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError
 from mmtool.plan.failover.steps import Mode
-from mmtool.replication.ownership.name_changes import changed_names, names_refusal, renamed_to
+from mmtool.replication.ownership.checks import changed_names, names_refusal, renamed_to
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

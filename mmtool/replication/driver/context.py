@@ -1,21 +1,29 @@
-"""One flow in the driver: its settings, its identity and its connections to both clusters."""
+"""One flow in the process that runs it: its settings, its connections, and what its owner keeps in memory."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.admin.cluster_facts import check_cluster_id, check_distinct
 from mmtool.kafka.clients import wire_cluster, wire_options
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.records.identity import FlowIdentity
+from mmtool.plan.records.identity import FlowIdentity, shard_of
+from mmtool.replication.spark.assignment import OffsetWriters
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.config.scopes import Role
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
+    from mmtool.plan.topics.facts import HaltReason
+    from mmtool.replication.spark.assignment import ShardAssignment
+    from mmtool.translation.blocks import Block, MirroredPartition
+    from mmtool.translation.types import TopicId
+
+Place = tuple["TopicId", int]
 
 _SOURCE_ROLE: Role = "consumer"
 _TARGET_ROLE: Role = "producer"
@@ -81,3 +89,73 @@ async def connect(settings: FlowSettings) -> FlowContext:
         await asyncio.gather(source.close(), target.close())
         raise
     return FlowContext(settings, identity, source, target)
+
+
+@dataclass(slots=True)
+class OwnedState:
+    """An owner's claims, and the open block of each partition that the flow ever mirrored.
+
+    Attributes:
+        halted: Partitions that are halted, and why.
+        unclear: Those of them whose logs the next owner has to read, even if this one ends cleanly.
+        later: Those of them that continue as soon as their source partition can be read: recovery is then repeated.
+        others: Positions that report foreign records found behind the last owner's stored offset runs.
+        offset_writers: By what mirrors with the source's own offsets are written; None where no topic has one.
+    """
+
+    shards: dict[int, ShardAssignment]
+    blocks: dict[Place, Block] = field(default_factory=dict)
+    halted: dict[Place, HaltReason] = field(default_factory=dict)
+    unclear: set[Place] = field(default_factory=set)
+    later: set[Place] = field(default_factory=set)
+    others: dict[Place, PositionRecord] = field(default_factory=dict)
+    offset_writers: OffsetWritersRecord | None = None
+
+    def writers_of(self, settings: FlowSettings, topic: str, generation: int) -> OffsetWriters | None:
+        """By what a topic's mirror is written where it keeps the source's offsets; ``generation`` as of that type."""
+        if self.offset_writers is None or not settings.keeps_offsets(topic):
+            return None
+        of = self.offset_writers
+        return OffsetWriters(
+            of.data_producer, of.fill_producer, generation, of.epoch, shared=settings.keeps_names
+        )
+
+    def halt(self, place: Place, reason: HaltReason) -> None:
+        """Halt a partition for this owner's lifetime: the target's log does not match the recorded offset runs."""
+        if place not in self.halted:
+            self.unclear.add(place)
+        self.halted[place] = reason
+
+    def forget(self, place: Place) -> None:
+        """Drop a partition whose stored state was deleted."""
+        self.blocks.pop(place, None)
+        self.halted.pop(place, None)
+
+    def put_off(self, place: Place, reason: HaltReason) -> None:
+        """Halt a partition until its source can be read; then its unrecorded records are compared."""
+        self.halt(place, reason)
+        self.later.add(place)
+
+    @property
+    def awaited(self) -> list[MirroredPartition]:
+        """Partitions whose recovery was deferred by `put_off`, and that are still halted and not forgotten."""
+        return [self.blocks[place].about for place in self.later & self.halted.keys() & self.blocks.keys()]
+
+    def way_on(self, place: Place, identity: FlowIdentity) -> str:
+        """The remedy for a halted partition, as a phrase for the operator: its halt's own one, if there is one."""
+        if place in self.later:
+            return "run the same command again when the source partition can be read"
+        if cure := self.halted[place].cure:
+            return cure
+        block = self.blocks.get(place)
+        topic = block.about.source_topic if block is not None else "TOPIC"
+        of = f"{identity.options} --topic {topic} --execute"
+        return (
+            f"run `mmtool flow rebuild {of}`, then the same command again; if the rebuild is refused, `mmtool flow"
+            f" forget {of}` lets the next start of `mmtool replicate` mirror topic {topic} again from `mmtool.start`"
+        )
+
+    def clear(self, count: int) -> list[ShardAssignment]:
+        """The shards, of ``count``, that can be closed: those without a partition that the next owner has to read."""
+        open_shards = {shard_of(*place, count) for place in self.unclear & self.halted.keys()}
+        return [claim for shard, claim in self.shards.items() if shard not in open_shards]

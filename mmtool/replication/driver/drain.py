@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.output.progress import ProgressSnapshot
     from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.replication.ownership.owned_state import Place
+    from mmtool.replication.driver.context import Place
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 _POLL_SECONDS = 0.5

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.config.changes import Changes
     from mmtool.replication.background import Duty
-    from mmtool.replication.ownership.owned_state import Place
+    from mmtool.replication.driver.context import Place
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.rounds import Rounds
 

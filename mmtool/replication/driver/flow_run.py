@@ -26,6 +26,7 @@ from mmtool.replication.control.control_follower import (
     tally_of_all,
     waiting,
 )
+from mmtool.replication.driver.context import OwnedState, Place
 from mmtool.replication.driver.notices import ConfigNotices
 from mmtool.replication.mm2.takeover import Mm2Takeover
 from mmtool.replication.ownership.checks import check_identity, check_stored
@@ -38,7 +39,6 @@ from mmtool.replication.ownership.internal_topics import (
     owner_record,
     write_documents,
 )
-from mmtool.replication.ownership.owned_state import OwnedState, Place
 from mmtool.replication.ownership.ownership import FlowLife, Ownership
 from mmtool.replication.recovery.state_loss import OwnTopics, own_topic_id, refuse_lost_runs
 from mmtool.replication.same_offsets.prefill import Prefills
@@ -131,7 +131,7 @@ class FlowRun:
             OwnedElsewhereError: MirrorMaker 2 runs the flow.
         """
         await check_identity(self.flow, self.warnings)
-        await check_stored(self.flow, self._topics)
+        await check_stored(self.flow, self._topics.matched)
         if self.flow.settings.offsets == "same":
             await check_right(self.flow)
         await self._predecessor.check(say)

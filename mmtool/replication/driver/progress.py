@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
+    from mmtool.replication.driver.context import Place
     from mmtool.replication.driver.flow_run import FlowRun
-    from mmtool.replication.ownership.owned_state import Place
 
 _WINDOW_SECONDS = 10.0
 _SHOW_SECONDS = 0.5

@@ -29,8 +29,8 @@ from mmtool.runtime.threads import left_behind
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from mmtool.replication.driver.context import Place
     from mmtool.replication.driver.flow_run import FlowRun
-    from mmtool.replication.ownership.owned_state import Place
     from mmtool.replication.spark.assignment import TaskAssignment
     from mmtool.replication.spark.rounds import Rounds
 

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
     from mmtool.kafka.batches import BatchView, Comparison
-    from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.ownership.owned_state import OwnedState
+    from mmtool.replication.driver.context import FlowContext, OwnedState
     from mmtool.replication.topics.mirror_topics import MirroredTopic
     from mmtool.translation.blocks import Block, MirroredPartition, MirrorStart
     from mmtool.translation.mm2_records import OffsetSync

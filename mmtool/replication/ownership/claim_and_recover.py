@@ -20,8 +20,8 @@ from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import active_producers_of_all, list_offsets
 from mmtool.plan.records.documents import ShardRecord
 from mmtool.plan.records.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
+from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.ownership.internal_topics import producer_record, write_documents
-from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.recover_shards import ask_unbooked, resume_all
 from mmtool.replication.same_offsets.log_fill import offset_writers
@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.plan.records.documents import OffsetWritersRecord, ProducerRecord
     from mmtool.plan.topics.facts import HaltReason
-    from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.ownership.owned_state import Place
+    from mmtool.replication.driver.context import FlowContext, Place
     from mmtool.translation.blocks import Block
 
 

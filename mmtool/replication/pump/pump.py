@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.clients import wire_cluster
 from mmtool.plan.records.documents import State
-from mmtool.replication.control.feed import until_told
+from mmtool.replication.control.control_follower import until_told
 from mmtool.replication.pump.budget import Pace
 from mmtool.replication.pump.dead_letters import DeadLetters
 from mmtool.replication.pump.ends import TargetEnds

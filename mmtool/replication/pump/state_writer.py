@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.ownership.owned_state import OwnedState
+    from mmtool.replication.driver.context import FlowContext, OwnedState
     from mmtool.replication.pump.budget import Pace
     from mmtool.replication.pump.gaps import Gaps
     from mmtool.replication.pump.mirror import PartitionMirror

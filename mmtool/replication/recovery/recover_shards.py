@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.state.claims import Claim
     from mmtool.plan.records.documents import PositionRecord
-    from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.ownership.owned_state import OwnedState, Place
+    from mmtool.replication.driver.context import FlowContext, OwnedState, Place
     from mmtool.replication.recovery.recover_partition import Resumed
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId, TopicPartition, Unknown

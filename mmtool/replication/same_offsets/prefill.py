@@ -39,8 +39,7 @@ if TYPE_CHECKING:
 
     from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
     from mmtool.plan.records.holds import Holds
-    from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.ownership.owned_state import OwnedState, Place
+    from mmtool.replication.driver.context import FlowContext, OwnedState, Place
     from mmtool.replication.topics.mirror_topics import MirroredTopic
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId

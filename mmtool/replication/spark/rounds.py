@@ -1,18 +1,26 @@
-"""Start or join Spark, and run each round as one Spark job."""
+"""Start or join Spark, run each round as one Spark job, and poll Spark for its slots.
+
+The rounds run on a Spark context of this process, or over Spark Connect, which has data frames and no RDDs.
+"""
 
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
+import threading
+import time
 import uuid
 from contextlib import suppress
+from dataclasses import dataclass
 from importlib.metadata import distribution
 from importlib.resources import files
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
-from mmtool.errors import MmtoolError, UsageError
+from mmtool.errors import MmtoolError, UsageError, install_extra
 from mmtool.java import ClassArchive
 from mmtool.plain_text import marks_secret
 from mmtool.plan.flow.slots import asked_slots
@@ -26,7 +34,6 @@ from mmtool.replication.spark.log import (
     reason_of,
     spark_log,
 )
-from mmtool.replication.spark.slots import SlotsQuestion, SparkSlots
 from mmtool.replication.spark.task import run_task
 from mmtool.runtime.files import cache_root
 from mmtool.runtime.threads import StopAskedError, in_thread, or_stop, within
@@ -43,6 +50,8 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _END_SECONDS = 5.0
+_LOOK_SECONDS = 1.0
+_STALE_SECONDS = 5.0
 _ATTEMPTS = 4
 _DAEMON = ("spark.python.daemon.module", "mmtool.replication.pyspark.daemon")
 _SETTINGS = {
@@ -78,10 +87,76 @@ def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
         )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master.startswith("sc://"):
-        from mmtool.replication.spark.connect_rounds import ConnectRounds
-
         return ConnectRounds.open(master, conf)
     return ContextRounds(_context({"spark.master": master, "spark.app.name": "mmtool", **_SETTINGS, **conf}))
+
+
+@dataclass(frozen=True, slots=True)
+class SparkSlots:
+    """The slots of a Spark context at one moment.
+
+    Attributes:
+        held: Tasks that Spark can run at once.
+        waiting: Tasks of the running round that have no slot; None while Spark has not started the round's job.
+    """
+
+    held: int
+    waiting: int | None
+
+
+class SlotsQuestion:
+    """Polls a context for its slots, and for the job of a group.
+
+    In one thread that lives as long as the context: a JVM that hangs blocks no other thread, and each thread has a
+    connection of its own to the JVM.
+    """
+
+    def __init__(self, context: Any) -> None:
+        self._context = context
+        self._group = ""
+        self._answer: tuple[float, str, SparkSlots] | None = None
+        self._ended = threading.Event()
+        threading.Thread(target=self._follow, name="spark slots", daemon=True).start()
+
+    def follow(self, group: str) -> None:
+        """Poll for the job of ``group`` from now on."""
+        self._group = group
+
+    def answer(self) -> SparkSlots | None:
+        """The slots as polled last; None while Spark does not answer."""
+        if self._answer is None:
+            return None
+        at, group, slots = self._answer
+        if time.monotonic() - at > _STALE_SECONDS:
+            return None
+        return slots if group == self._group else SparkSlots(slots.held, None)
+
+    def stop(self) -> None:
+        """Stop polling."""
+        self._ended.set()
+
+    def _follow(self) -> None:
+        while not self._ended.is_set():
+            with suppress(Exception):  # a JVM that is gone is told by the round that ran in it
+                self._look()
+            self._ended.wait(_LOOK_SECONDS)
+
+    def _look(self) -> None:
+        group = self._group
+        spark = self._context._jsc.sc()  # noqa: SLF001  pyspark has no method for it
+        held = int(spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile()))
+        slots = SparkSlots(held, self._waiting(group) if group else None)
+        self._answer = (time.monotonic(), group, slots)
+
+    def _waiting(self, group: str) -> int | None:
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+        known = [stage for stage in stages if stage is not None]
+        if not known:
+            return None
+        waiting = (int(s.numTasks - s.numActiveTasks - s.numCompletedTasks) for s in known)
+        return max(sum(waiting), 0)
 
 
 class Rounds(Protocol):
@@ -118,6 +193,17 @@ class Rounds(Protocol):
 
     def stop(self) -> None:
         """Stop Spark."""
+
+
+_PARALLELISM, _SLOTS = "spark.default.parallelism", "2"
+_SCHEMA = (
+    "flow string, shard int, topic_id string, topic string, partition int, state string, reason string,"
+    " for_good boolean, producer_id bigint, epoch int, next_sequence int, runs_sequence int, block binary,"
+    " records bigint, bytes bigint, dead_letters bigint, foreign bigint, foreign_end bigint,"
+    " gaps bigint, gaps_end bigint, latency array<bigint>, latency_ms bigint, told string, executor string,"
+    " syncs_failure string"
+)
+"""Spark's DDL for ``ReportRow``."""
 
 
 class ContextRounds:
@@ -159,6 +245,101 @@ class ContextRounds:
     def stop(self) -> None:
         self._question.stop()
         self._context.stop()
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectRounds:
+    """`Rounds` on a session: one data frame of task numbers, mapped in Arrow batches.
+
+    Attributes:
+        asked: How many slots were asked for.
+    """
+
+    tells_slots: ClassVar[bool] = False
+
+    session: Any
+    asked: int = int(_SLOTS)
+
+    @classmethod
+    def open(cls, master: str, conf: Mapping[str, str]) -> Self:
+        """Connect to the Spark Connect server at ``master``, a URL ``sc://host:port``.
+
+        Raises:
+            UsageError: A package that Spark Connect needs beside pyspark is not installed.
+        """
+        missing = [name for name in ("grpc", "pandas", "pyarrow") if find_spec(name) is None]
+        if missing:
+            raise UsageError(
+                f"mmtool.spark.master = {master}: Spark Connect needs {', '.join(missing)}, which this host lacks",
+                remedy=install_extra("connect"),
+            )
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.builder.appName("mmtool").remote(master).getOrCreate()
+        return cls(session, int(conf.get(_PARALLELISM) or session.conf.get(_PARALLELISM, _SLOTS)))
+
+    def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
+        count = len(tasks)
+        report = self.session.range(0, count, 1, count).mapInArrow(_mapped(tuple(tasks)), _SCHEMA)
+        return [ReportRow(*row) for row in report.collect()]
+
+    def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
+        count = len(items)
+        found = self.session.range(0, count, 1, count).mapInArrow(
+            _working(tuple(items), work), "result binary"
+        )
+        return [pickle.loads(row[0]) for row in found.collect()]  # noqa: S301  what our own workers pickled
+
+    def cancel(self) -> None:
+        self.session.interruptAll()
+
+    def slots(self) -> SparkSlots | None:
+        return None
+
+    def asked_slots(self) -> int | None:
+        return self.asked
+
+    def probe(self) -> None:
+        self.session.range(0, 1, 1, 1).mapInArrow(_loading, "id bigint").collect()
+
+    def stop(self) -> None:
+        self.session.stop()
+
+
+def _loading(batches: Iterator[Any]) -> Iterator[Any]:
+    import mmtool.replication.pump.pump  # noqa: F401  the worker has it loaded before its first round
+
+    yield from batches
+
+
+def _working(items: tuple[T, ...], work: Callable[[T], R]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def worked(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            results = [pickle.dumps(work(items[index])) for index in batch.column(0).to_pylist()]
+            yield pa.RecordBatch.from_arrays([pa.array(results, pa.binary())], names=["result"])
+
+    return worked
+
+
+def _mapped(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def mirror(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            for index in batch.column(0).to_pylist():
+                yield _report(run_task(tasks[index], attempt_number()))
+
+    return mirror
+
+
+def _report(rows: list[ReportRow]) -> Any:
+    import pyarrow as pa
+
+    types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary()}
+    types |= {"boolean": pa.bool_(), "array<bigint>": pa.list_(pa.int64())}
+    fields = (column.split() for column in _SCHEMA.split(","))
+    schema = pa.schema([(name, types[kind]) for name, kind in fields])
+    return pa.RecordBatch.from_pylist([row._asdict() for row in rows], schema=schema)
 
 
 def java_options() -> str:

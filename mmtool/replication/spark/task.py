@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mmtool.plan.records.documents import PositionRecord
-    from mmtool.replication.ownership.owned_state import OwnedState
+    from mmtool.replication.driver.context import OwnedState
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.assignment import FlowAssignment, PartitionAssignment, TaskAssignment
 

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.plan.records.documents import PositionRecord
-    from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.ownership.owned_state import OwnedState, Place
+    from mmtool.replication.driver.context import FlowContext, OwnedState, Place
     from mmtool.replication.topics.mirror_topics import TopicsView
     from mmtool.translation.blocks import Block, BlockKey, MirroredPartition
 

@@ -33,7 +33,7 @@ from mmtool.plan.topics.facts import (
 )
 from mmtool.plan.words import counted
 from mmtool.replication.driver.notices import ConfigNotices
-from mmtool.replication.ownership.name_changes import under_new_names
+from mmtool.replication.ownership.checks import under_new_names
 from mmtool.replication.topics.presence import AbsenceCheck, presence_of
 from mmtool.replication.topics.target_limits import TIME_BOUNDS, TargetLimits, short_of_replicas
 from mmtool.runtime.threads import in_thread

@@ -15,7 +15,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import PositionRecord
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.replication.ownership.owned_state import OwnedState
+from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.pump import state_writer
 from mmtool.replication.pump import state_writer as books
 from mmtool.replication.pump.in_flight import InDoubtError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mmtool.plan.groups.facts import Commit
-from mmtool.replication.background.commit_rates import CommitRates
+from mmtool.replication.background.checkpoints import CommitRates
 from mmtool.translation.types import TopicPartition
 
 PLACES = [TopicPartition("orders", n) for n in range(20)]

@@ -18,8 +18,7 @@ from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.plan.records.documents import WHOLE_FLOW, Command, ControlRecord, PauseRecord, State
 from mmtool.replication.control import control_follower as watching
 from mmtool.replication.control import feed
-from mmtool.replication.control.control_follower import ControlFollower, booked_position
-from mmtool.replication.control.feed import ControlFeed
+from mmtool.replication.control.control_follower import ControlFeed, ControlFollower, booked_position
 
 STOP = ControlRecord("me", Command.STOP, 1)
 

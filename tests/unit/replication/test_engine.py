@@ -17,8 +17,8 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.replication.driver import engine as driver
 from mmtool.replication.driver import waiting_flows
+from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.driver.engine import Engine, RunOptions
-from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.ownership.ownership import FlowLife
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.spark.rounds import spark_up

@@ -14,10 +14,10 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import source_deleted
+from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.driver.progress import rows_of_run
 from mmtool.replication.driver.service import Outcome
 from mmtool.replication.driver.topic_refresh import TopicRefresher
-from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.topics import deleted_topics as gone
 from mmtool.replication.topics import presence
 from mmtool.replication.topics.deleted_topics import forget_deleted

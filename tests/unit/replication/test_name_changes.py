@@ -8,7 +8,7 @@ import pytest
 
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
-from mmtool.replication.ownership.name_changes import refuse_changed_names
+from mmtool.replication.ownership.checks import refuse_changed_names
 
 HEAD = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 

@@ -16,8 +16,8 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.plan.topics.facts import HaltReason
 from mmtool.replication.driver import waiting_flows as regaining
+from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.driver.waiting_flows import Reacquirer
-from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.ownership.ownership import FlowLife
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 

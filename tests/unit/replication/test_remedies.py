@@ -19,12 +19,12 @@ from mmtool.plan.flow.moves import Action
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason, missing_right, source_made_again
+from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.driver.round import FIRST_RETRY_SECONDS, HaltRetry
 from mmtool.replication.flow_state.flow_moves import _refuse_other, refusal_of
 from mmtool.replication.ownership import internal_topics
 from mmtool.replication.ownership.internal_topics import Refusals
-from mmtool.replication.ownership.owned_state import OwnedState
 from mmtool.replication.pump.batch_prep import why
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition

@@ -21,7 +21,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.topics.facts import source_made_again
-from mmtool.replication.ownership.owned_state import OwnedState
+from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.recovery import recover_shards
 from mmtool.translation.types import TopicId
 

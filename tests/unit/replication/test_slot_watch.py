@@ -11,7 +11,7 @@ import pytest
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.replication.driver.slot_watch import FreeSlot, SlotWatch
 from mmtool.replication.spark.assignment import TaskAssignment
-from mmtool.replication.spark.slots import SparkSlots
+from mmtool.replication.spark.rounds import SparkSlots
 
 _SHARDS = 4
 _FLOW = "a-b"

@@ -21,7 +21,7 @@ from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.driver.round import round_ended
 from mmtool.replication.pump.report import AWAY, ReportRow
 from mmtool.replication.pyspark.daemon import zips_last
-from mmtool.replication.spark import connect_rounds, log
+from mmtool.replication.spark import log, rounds
 from mmtool.replication.spark.assignment import NOTHING_YET
 from mmtool.replication.spark.log import (
     GivenUpError,
@@ -138,7 +138,7 @@ def test_the_log_of_a_run_that_crashed_is_kept_for_a_week(monkeypatch, tmp_path,
 
 def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch):
     monkeypatch.setattr(
-        connect_rounds, "find_spec", lambda name: None if name in {"grpc", "pandas"} else find_spec(name)
+        rounds, "find_spec", lambda name: None if name in {"grpc", "pandas"} else find_spec(name)
     )
     with pytest.raises(UsageError) as caught:
         open_rounds("sc://127.0.0.1:15002", {})
@@ -149,7 +149,7 @@ def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch):
 def test_a_report_crosses_spark_connect_as_it_is():
     about = ("flow", 1, "id", "orders", 2, "running", "", False, 7, 0, 5, 3, b"block")
     row = ReportRow(*about, 10, 1000, 0, 0, 0, 0, 0, [1, *[0] * 12], 40, "")
-    batch = connect_rounds._report([row, row._replace(latency=())])
+    batch = rounds._report([row, row._replace(latency=())])
     assert batch.schema.names == list(ReportRow._fields)
     first, second = (ReportRow(**one) for one in batch.to_pylist())
     assert first == row

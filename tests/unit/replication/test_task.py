@@ -15,7 +15,7 @@ from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.records.documents import OwnerRecord
 from mmtool.plan.topics.facts import HaltReason
 from mmtool.replication.control.control_follower import booked_position
-from mmtool.replication.ownership.owned_state import OwnedState
+from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.pump.in_flight import InDoubtError
 from mmtool.replication.pump.report import FENCED, tally_of
 from mmtool.replication.spark import task
