@@ -50,8 +50,7 @@ class ReportRow(NamedTuple):
     @property
     def tally(self) -> Tally:
         """The partition's counters, which are carried from round to round."""
-        counted = Tally(*(getattr(self, name) for name in Tally._fields))
-        return counted._replace(latency=tuple(counted.latency))  # Spark Connect gives a list
+        return Tally(*(getattr(self, name) for name in Tally._fields))
 
 
 def tally_of(mirror: PartitionMirror) -> Tally:

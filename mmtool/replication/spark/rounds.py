@@ -24,7 +24,6 @@ from mmtool.errors import MmtoolError, UsageError, install_extra
 from mmtool.java import ClassArchive
 from mmtool.plain_text import marks_secret
 from mmtool.plan.flow.slots import asked_slots
-from mmtool.replication.pump.report import ReportRow
 from mmtool.replication.spark.log import (
     attempt_number,
     drop_old_logs,
@@ -40,10 +39,9 @@ from mmtool.runtime.threads import StopAskedError, in_thread, or_stop, within
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from pyspark import SparkConf
-
+    from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.assignment import TaskAssignment
 
 T = TypeVar("T")
@@ -52,6 +50,7 @@ R = TypeVar("R")
 _END_SECONDS = 5.0
 _LOOK_SECONDS = 1.0
 _STALE_SECONDS = 5.0
+_PARALLELISM, _SLOTS = "spark.default.parallelism", "2"
 _ATTEMPTS = 4
 _DAEMON = ("spark.python.daemon.module", "mmtool.replication.pyspark.daemon")
 _SETTINGS = {
@@ -104,61 +103,6 @@ class SparkSlots:
     waiting: int | None
 
 
-class SlotsQuestion:
-    """Polls a context for its slots, and for the job of a group.
-
-    In one thread that lives as long as the context: a JVM that hangs blocks no other thread, and each thread has a
-    connection of its own to the JVM.
-    """
-
-    def __init__(self, context: Any) -> None:
-        self._context = context
-        self._group = ""
-        self._answer: tuple[float, str, SparkSlots] | None = None
-        self._ended = threading.Event()
-        threading.Thread(target=self._follow, name="spark slots", daemon=True).start()
-
-    def follow(self, group: str) -> None:
-        """Poll for the job of ``group`` from now on."""
-        self._group = group
-
-    def answer(self) -> SparkSlots | None:
-        """The slots as polled last; None while Spark does not answer."""
-        if self._answer is None:
-            return None
-        at, group, slots = self._answer
-        if time.monotonic() - at > _STALE_SECONDS:
-            return None
-        return slots if group == self._group else SparkSlots(slots.held, None)
-
-    def stop(self) -> None:
-        """Stop polling."""
-        self._ended.set()
-
-    def _follow(self) -> None:
-        while not self._ended.is_set():
-            with suppress(Exception):  # a JVM that is gone is told by the round that ran in it
-                self._look()
-            self._ended.wait(_LOOK_SECONDS)
-
-    def _look(self) -> None:
-        group = self._group
-        spark = self._context._jsc.sc()  # noqa: SLF001  pyspark has no method for it
-        held = int(spark.maxNumConcurrentTasks(spark.resourceProfileManager().defaultResourceProfile()))
-        slots = SparkSlots(held, self._waiting(group) if group else None)
-        self._answer = (time.monotonic(), group, slots)
-
-    def _waiting(self, group: str) -> int | None:
-        tracker = self._context.statusTracker()
-        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-        stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
-        known = [stage for stage in stages if stage is not None]
-        if not known:
-            return None
-        waiting = (int(s.numTasks - s.numActiveTasks - s.numCompletedTasks) for s in known)
-        return max(sum(waiting), 0)
-
-
 class Rounds(Protocol):
     """The port that runs rounds on Spark."""
 
@@ -195,33 +139,28 @@ class Rounds(Protocol):
         """Stop Spark."""
 
 
-_PARALLELISM, _SLOTS = "spark.default.parallelism", "2"
-_SCHEMA = (
-    "flow string, shard int, topic_id string, topic string, partition int, state string, reason string,"
-    " for_good boolean, producer_id bigint, epoch int, next_sequence int, runs_sequence int, block binary,"
-    " records bigint, bytes bigint, dead_letters bigint, foreign bigint, foreign_end bigint,"
-    " gaps bigint, gaps_end bigint, latency array<bigint>, latency_ms bigint, told string, executor string,"
-    " syncs_failure string"
-)
-"""Spark's DDL for ``ReportRow``."""
-
-
 class ContextRounds:
-    """Rounds on a Spark context of this process: plain jobs without Spark SQL or Arrow (decision 18)."""
+    """Rounds on a Spark context of this process: plain jobs without Spark SQL or Arrow (decision 18).
+
+    A thread that lives as long as the context polls it for its slots, and for the job of the running round: a JVM that
+    hangs blocks no other thread, and each thread has a connection of its own to the JVM.
+    """
 
     tells_slots = True
 
     def __init__(self, context: Any) -> None:
         self._context = context
-        self._question = SlotsQuestion(context)
         self._asked = asked_slots(context.master, dict(context.getConf().getAll()))
+        self._group = ""
+        self._polled: tuple[float, str, SparkSlots] | None = None
+        self._ended = threading.Event()
+        threading.Thread(target=self._poll, name="spark slots", daemon=True).start()
 
     def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
-        count, group = len(tasks), f"mmtool-round-{uuid.uuid4().hex}"
+        group = f"mmtool-round-{uuid.uuid4().hex}"
         self._context.setJobGroup(group, "mmtool replicate")  # of this thread alone
-        self._question.follow(group)
-        job = self._context.parallelize(range(count), count).mapPartitions(_mirroring(tuple(tasks)))
-        return [ReportRow(*row) for row in job.collect()]
+        self._group = group
+        return [row for rows in self.each(tasks, _mirror) for row in rows]
 
     def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
         every, count = tuple(items), len(items)
@@ -234,17 +173,43 @@ class ContextRounds:
         self._context.cancelAllJobs()
 
     def slots(self) -> SparkSlots | None:
-        return self._question.answer()
+        if self._polled is None:
+            return None
+        at, group, slots = self._polled
+        if time.monotonic() - at > _STALE_SECONDS:
+            return None
+        return slots if group == self._group else SparkSlots(slots.held, None)
 
     def asked_slots(self) -> int | None:
         return self._asked
 
     def probe(self) -> None:
-        self._context.parallelize((0,), 1).foreachPartition(_load_pump)
+        self.each((0,), _load_pump)
 
     def stop(self) -> None:
-        self._question.stop()
+        self._ended.set()
         self._context.stop()
+
+    def _poll(self) -> None:
+        while not self._ended.is_set():
+            with suppress(Exception):  # a JVM that is gone is told by the round that ran in it
+                group = self._group
+                spark = self._context._jsc.sc()  # noqa: SLF001  pyspark has no method for it
+                profile = spark.resourceProfileManager().defaultResourceProfile()
+                held = int(spark.maxNumConcurrentTasks(profile))
+                slots = SparkSlots(held, self._waiting(group) if group else None)
+                self._polled = (time.monotonic(), group, slots)
+            self._ended.wait(_LOOK_SECONDS)
+
+    def _waiting(self, group: str) -> int | None:
+        tracker = self._context.statusTracker()
+        jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
+        stages = [tracker.getStageInfo(stage) for job in jobs if job is not None for stage in job.stageIds]
+        known = [stage for stage in stages if stage is not None]
+        if not known:
+            return None
+        waiting = (int(s.numTasks - s.numActiveTasks - s.numCompletedTasks) for s in known)
+        return max(sum(waiting), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,16 +244,20 @@ class ConnectRounds:
         return cls(session, int(conf.get(_PARALLELISM) or session.conf.get(_PARALLELISM, _SLOTS)))
 
     def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
-        count = len(tasks)
-        report = self.session.range(0, count, 1, count).mapInArrow(_mapped(tuple(tasks)), _SCHEMA)
-        return [ReportRow(*row) for row in report.collect()]
+        return [row for rows in self.each(tasks, _mirror) for row in rows]
 
     def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
-        count = len(items)
-        found = self.session.range(0, count, 1, count).mapInArrow(
-            _working(tuple(items), work), "result binary"
-        )
-        return [pickle.loads(row[0]) for row in found.collect()]  # noqa: S301  what our own workers pickled
+        every, count = tuple(items), len(items)
+
+        def worked(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+
+            for batch in batches:
+                results = [pickle.dumps(work(every[index])) for index in batch.column(0).to_pylist()]
+                yield pa.RecordBatch.from_arrays([pa.array(results, pa.binary())], names=["result"])
+
+        rows = self.session.range(0, count, 1, count).mapInArrow(worked, "result binary").collect()
+        return [pickle.loads(row[0]) for row in rows]  # noqa: S301  what our own workers pickled
 
     def cancel(self) -> None:
         self.session.interruptAll()
@@ -300,46 +269,19 @@ class ConnectRounds:
         return self.asked
 
     def probe(self) -> None:
-        self.session.range(0, 1, 1, 1).mapInArrow(_loading, "id bigint").collect()
+        self.each((0,), _load_pump)
 
     def stop(self) -> None:
         self.session.stop()
 
 
-def _loading(batches: Iterator[Any]) -> Iterator[Any]:
+def _mirror(task: TaskAssignment) -> list[ReportRow]:
+    """Mirror one task in a worker. The closure carries the assignments: they are never in Spark's conf or in rows."""
+    return run_task(task, attempt_number())
+
+
+def _load_pump(_: int) -> None:
     import mmtool.replication.pump.pump  # noqa: F401  the worker has it loaded before its first round
-
-    yield from batches
-
-
-def _working(items: tuple[T, ...], work: Callable[[T], R]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    def worked(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa
-
-        for batch in batches:
-            results = [pickle.dumps(work(items[index])) for index in batch.column(0).to_pylist()]
-            yield pa.RecordBatch.from_arrays([pa.array(results, pa.binary())], names=["result"])
-
-    return worked
-
-
-def _mapped(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterator[Any]], Iterator[Any]]:
-    def mirror(batches: Iterator[Any]) -> Iterator[Any]:
-        for batch in batches:
-            for index in batch.column(0).to_pylist():
-                yield _report(run_task(tasks[index], attempt_number()))
-
-    return mirror
-
-
-def _report(rows: list[ReportRow]) -> Any:
-    import pyarrow as pa
-
-    types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64(), "binary": pa.binary()}
-    types |= {"boolean": pa.bool_(), "array<bigint>": pa.list_(pa.int64())}
-    fields = (column.split() for column in _SCHEMA.split(","))
-    schema = pa.schema([(name, types[kind]) for name, kind in fields])
-    return pa.RecordBatch.from_pylist([row._asdict() for row in rows], schema=schema)
 
 
 def java_options() -> str:
@@ -375,27 +317,18 @@ def _context(settings: Mapping[str, str]) -> Any:
     for name, value in {**settings, "spark.driver.extraJavaOptions": java}.items():
         conf.set(name, value)
     drop_old_logs()
+    # every user of the host can read the JVM's command line; the context gets all settings over py4j
+    public = SparkConf(loadDefaults=False)
+    public.setAll([(name, value) for name, value in conf.getAll() if not marks_secret(name)])
     with log_sink() as log:
-        gateway = launch_gateway(_public(conf), popen_kwargs={"stderr": log, "process_group": 0})
+        gateway = launch_gateway(public, popen_kwargs={"stderr": log, "process_group": 0})
     if settings["spark.master"].startswith("local"):  # elsewhere pyspark may be in Spark's zip alone
-        conf.setIfMissing(
-            *_DAEMON
-        )  # not on the JVM's command line: who looks for Python workers would find it there
+        # not on the JVM's command line: who looks for Python workers would find it there
+        conf.setIfMissing(*_DAEMON)
     context = SparkContext(conf=conf, gateway=gateway)
     # a lost JVM is told by the engine in one line, not by the thread that talked to it in twenty
     AccumulatorTCPServer.handle_error = lambda *_: None
     return context
-
-
-def _public(conf: SparkConf) -> SparkConf:
-    """The settings that may stand on the JVM's command line, which every user of the host can read.
-
-    The context gets all settings over py4j.
-    """
-    from pyspark import SparkConf
-
-    public = SparkConf(loadDefaults=False)
-    return public.setAll([(name, value) for name, value in conf.getAll() if not marks_secret(name)])
 
 
 async def spark_up(starting: asyncio.Future[Rounds], stop: asyncio.Event) -> None:
@@ -445,20 +378,3 @@ def _kill_jvm() -> None:
             for pid in map(int, listed.read_text().split()):
                 if os.getpgid(pid) == pid:
                     os.killpg(pid, signal.SIGKILL)
-
-
-def _mirroring(tasks: tuple[TaskAssignment, ...]) -> Callable[[Iterable[int]], Iterator[ReportRow]]:
-    """The function that Spark runs on task numbers; its closure carries the assignments, secrets included.
-
-    They are never in Spark's conf, and never in rows.
-    """
-
-    def mirror(indexes: Iterable[int]) -> Iterator[ReportRow]:
-        for index in indexes:
-            yield from run_task(tasks[index], attempt_number())
-
-    return mirror
-
-
-def _load_pump(_: Iterable[int]) -> None:
-    import mmtool.replication.pump.pump  # noqa: F401  the worker has it loaded before the first round

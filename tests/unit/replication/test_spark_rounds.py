@@ -146,16 +146,6 @@ def test_spark_connect_without_its_packages_says_what_to_install(monkeypatch):
     assert "`pip install 'mmtool[connect]'` in the environment" in caught.value.remedy
 
 
-def test_a_report_crosses_spark_connect_as_it_is():
-    about = ("flow", 1, "id", "orders", 2, "running", "", False, 7, 0, 5, 3, b"block")
-    row = ReportRow(*about, 10, 1000, 0, 0, 0, 0, 0, [1, *[0] * 12], 40, "")
-    batch = rounds._report([row, row._replace(latency=())])
-    assert batch.schema.names == list(ReportRow._fields)
-    first, second = (ReportRow(**one) for one in batch.to_pylist())
-    assert first == row
-    assert second.tally.latency == ()
-
-
 HOST = socket.gethostname()
 LOG_URL = "http://w1:8081/logPage/?appId=app-1&executorId=7&logType=stderr"
 
