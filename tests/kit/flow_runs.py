@@ -70,6 +70,6 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         _tallies={},
         _positions={},
         _sequences={},
-        _goal={},
+        goal={},
     )
     return run

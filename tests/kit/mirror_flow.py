@@ -99,10 +99,11 @@ class Owner:
         Raises:
             GateError: a minute was not enough.
         """
-        goal, deadline = await self.run.goal(), time.monotonic() + patience(_CATCH_UP_SECONDS)
-        while not self.run.reached(goal):
+        await self.run.set_goal()
+        deadline = time.monotonic() + patience(_CATCH_UP_SECONDS)
+        while not self.run.has_reached_goal:
             if time.monotonic() > deadline:
-                raise GateError(f"the mirror does not reach {goal}", code="timeout")
+                raise GateError(f"the mirror does not reach {self.run.goal}", code="timeout")
             await self.pump(0.5)
 
     async def kill(self) -> None:

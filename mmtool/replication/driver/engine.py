@@ -87,7 +87,6 @@ class Engine:
         say: Called with sentences for the operator.
         heartbeats_only: Pairs of clusters that get heartbeats without a flow.
         ready: Set when this process owns every flow that is not deferred.
-        goals: By flow name, the source offsets at which a run that is not endless may stop.
         late: The deferred flows.
     """
 
@@ -99,7 +98,6 @@ class Engine:
     heartbeats_only: Sequence[FlowSettings] = ()
     runs: list[FlowRun] = field(default_factory=list)
     ready: asyncio.Event = field(default_factory=asyncio.Event)
-    goals: dict[str, dict[Place, int]] = field(default_factory=dict)
     _schedulers: dict[str, Scheduler] = field(default_factory=dict)
     _round: int = 0
     _spark: Rounds | None = None
@@ -289,9 +287,9 @@ class Engine:
     async def _set_goals(self) -> None:
         for run in self.runs:
             if self.options.until is not None:
-                self.goals[run.name] = dict(self.options.until.get(run.name, {}))
+                run.goal = dict(self.options.until.get(run.name, {}))
             elif self.options.until_caught_up:
-                self.goals[run.name] = await unless_stopped(run.goal(), self.stop)
+                await unless_stopped(run.set_goal(), self.stop)
 
     # --- other settings ---------------------------------------------------------------------------------
 
@@ -316,7 +314,6 @@ class Engine:
             but = f"{retried(error)}; then restart `mmtool replicate`"
             said = f"the changed properties file is in use, except for a part: {but}"
             self.say(flow_notice(run.name, said))
-        self._drop_goals(run)
         if beats_else or "background" in changes.concerned:
             self._schedulers[run.name].adopt(self._duties(run))
         if "workers" in changes.concerned:
@@ -330,14 +327,6 @@ class Engine:
             await self._change(run, changes, beats_else=True)
             self._topics.soon()
         self.runs.append(run)
-
-    def _drop_goals(self, run: FlowRun) -> None:
-        """Drop the goals of topics that the new settings do not mirror, so that the run does not wait for them."""
-        left_out = {
-            t.topic_id for t in run.view.topics.values() if not run.flow.settings.mirrors_topic(t.name)
-        }
-        goals = self.goals.get(run.name, {})
-        self.goals[run.name] = {place: end for place, end in goals.items() if place[0] not in left_out}
 
     def _tell_throttle(self, run: FlowRun) -> None:
         rate = run.flow.settings.throttle_bytes_per_second
@@ -477,7 +466,7 @@ class Engine:
             self._regaining.begin(run)
 
     def _is_done(self) -> bool:
-        return self.options.has_goal and all(run.reached(self.goals.get(run.name, {})) for run in self.runs)
+        return self.options.has_goal and all(run.has_reached_goal for run in self.runs)
 
 
 def _unowned(run: FlowRun | None) -> str:

@@ -78,6 +78,7 @@ class FlowRun:
         warnings: Sentences for the operator; each is reported once.
         config_notices: The configs that the target refuses and that were already reported.
         life: The flow's phase in this process.
+        goal: The source offsets at which a run that is not endless may stop.
         prefills: Partitions whose target logs are being filled up to the offset at which their mirrors begin.
     """
 
@@ -112,7 +113,7 @@ class FlowRun:
         self._planned = Holds()
         self._spared: Mapping[str, FailedOverRecord] = {}
         self._claimed_at = 0.0
-        self._goal: dict[Place, int] = {}
+        self.goal: dict[Place, int] = {}
 
     @property
     def name(self) -> str:
@@ -267,6 +268,9 @@ class FlowRun:
         before = self.flow.settings
         begins = settings.emit_offset_syncs and not before.emit_offset_syncs
         self.flow.settings = settings
+        # a run does not wait for what it no longer mirrors
+        left_out = {t.topic_id for t in self.view.topics.values() if not settings.mirrors_topic(t.name)}
+        self.goal = {place: end for place, end in self.goal.items() if place[0] not in left_out}
         if (before.source, before.target) != (settings.source, settings.target):
             self.flow.renew_credentials()
             self.ownership.renew_credentials(settings.target)
@@ -283,7 +287,7 @@ class FlowRun:
         on_record = {block.about.topic_id: block.about for block in blocks.values()}
         self.view = await self._topics.refresh(on_record, self._spared, self._names_of_others())
         refuse_recreated(self.view, on_record, self.flow.settings)
-        refuse_unfinished(self.view, blocks, self._last_position, self._goal)
+        refuse_unfinished(self.view, blocks, self._last_position, self.goal)
         self.view.set_aside(self._spared)
         self.warnings += [flow_notice(self.name, notice) for notice in (*self.view.made, *self.view.notices)]
         self.warnings += [
@@ -496,18 +500,18 @@ class FlowRun:
             for p in self.partitions()
         ] + [self.watch.holds.shown(position) for position in self.prefills.positions()]
 
-    async def goal(self) -> dict[Place, int]:
-        """The source's end offset of every partition now, for which ``--until-caught-up`` waits.
+    async def set_goal(self) -> None:
+        """Make the source's end offset of every partition now the goal, for which ``--until-caught-up`` waits.
 
         Raises:
             UnreachableError: a partition cannot start, because it has no leader.
         """
         self._led.refuse_missing(self.name)
-        self._goal = await source_ends(self.flow, self.view)
-        return self._goal
+        self.goal = await source_ends(self.flow, self.view)
 
-    def reached(self, goal: dict[Place, int]) -> bool:
-        """Whether every partition that can continue has reached its goal.
+    @property
+    def has_reached_goal(self) -> bool:
+        """Whether every partition that can continue has reached the goal.
 
         Halted and held partitions cannot, nor those whose topic is deleted or refused.
         """
@@ -517,7 +521,7 @@ class FlowRun:
             place in self.halted
             or place[0] not in goes_on
             or (self.frontier(place) >= end and not self._is_prefilled(place))
-            for place, end in goal.items()
+            for place, end in self.goal.items()
         )
 
     def _is_prefilled(self, place: Place) -> bool:

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
-    from mmtool.replication.driver.context import Place
     from mmtool.replication.driver.flow_run import FlowRun
 
 _WINDOW_SECONDS = 10.0
@@ -119,59 +118,45 @@ def _silence(moving: Sequence[PositionRecord], now_ms: int) -> float | None:
     return silent if newest and silent > _SILENT_SECONDS else None
 
 
-def rows_of_run(run: FlowRun, now_ms: int, goal: Mapping[Place, int]) -> list[dict[str, object]]:
+def rows_of_run(run: FlowRun, now_ms: int) -> list[dict[str, object]]:
     """Progress rows of a flow: one per partition, and one per topic that is refused, deleted or failed over.
 
     Args:
         run: The flow.
         now_ms: The current time in milliseconds.
-        goal: The source's end offsets that the run was to reach, if any: the lag of a halted partition counts to them.
+
+    The lag of a halted partition counts to the offset that the run was to reach, if any.
     """
-    source, target = run.flow.identity.source_alias, run.flow.identity.target_alias
-    known = sorted(run.known_positions(), key=lambda p: (p.topic, p.partition))
-    settings = run.flow.settings
-    rows = [
-        *(_row(PartitionRow.of(source, target, at, now_ms), at, goal) for at in known),
-        *(
-            PartitionRow(source, target, topic, target_topic=settings.remote_topic(topic), reason=reason)
-            for topic, reason in sorted(run.view.refused.items())
-        ),
-        *(
-            PartitionRow(
-                source,
-                target,
-                topic,
-                target_topic=settings.remote_topic(topic),
-                lag_records=0,
-                lag_seconds=0.0,
-                state=State.WAITING,
-                reason=reason,
-            )
-            for topic, reason in run.view.deleted.items()
-        ),
-        *(_failed_over(run, topic) for topic in run.view.set_apart),
-    ]
+    identity, settings, marks = run.flow.identity, run.flow.settings, run.watch.holds.failed_over
+    rows = []
+    for at in sorted(run.known_positions(), key=lambda p: (p.topic, p.partition)):
+        row = PartitionRow.of(identity.source_alias, identity.target_alias, at, now_ms)
+        end = run.goal.get((TopicId(at.topic_id), at.partition))
+        if end is not None and at.state == State.HALTED:
+            row = row._replace(lag_records=max(end - at.upstream_position, at.lag_records))
+        rows.append(row)
+
+    def of_topic(topic: str, state: State, reason: str, lag: int | None = None) -> PartitionRow:
+        """The row of a topic of which no partition is mirrored."""
+        return PartitionRow(
+            identity.source_alias,
+            identity.target_alias,
+            topic,
+            target_topic=settings.remote_topic(topic),
+            state=state,
+            reason=reason,
+            lag_records=lag,
+            lag_seconds=lag if lag is None else float(lag),
+        )
+
+    rows += [of_topic(topic, State.HALTED, reason) for topic, reason in sorted(run.view.refused.items())]
+    rows += [of_topic(topic, State.WAITING, reason, 0) for topic, reason in run.view.deleted.items()]
+    for topic in run.view.set_apart:
+        if mark := marks.get(topic):
+            rows.append(of_topic(topic, State.FAILED_OVER, mark.sentence))
+        else:
+            rows.append(of_topic(topic, State.WAITING, "no longer failed over, and not mirrored yet"))
     return [row.told_offsets(settings.keeps_offsets)._asdict() for row in rows]
-
-
-def _row(row: PartitionRow, position: PositionRecord, goal: Mapping[Place, int]) -> PartitionRow:
-    end = goal.get((TopicId(position.topic_id), position.partition))
-    if end is None or position.state != State.HALTED:
-        return row
-    return row._replace(lag_records=max(end - position.upstream_position, position.lag_records))
-
-
-def _failed_over(run: FlowRun, topic: str) -> PartitionRow:
-    """The row of a topic that has failed over and of which no partition is mirrored."""
-    mark, identity = run.watch.holds.failed_over.get(topic), run.flow.identity
-    return PartitionRow(
-        identity.source_alias,
-        identity.target_alias,
-        topic,
-        target_topic=run.flow.settings.remote_topic(topic),
-        state=State.FAILED_OVER if mark else State.WAITING,
-        reason=mark.sentence if mark else "no longer failed over, and not mirrored yet",
-    )
 
 
 def row_of_flow(flow: FlowSettings, why: MmtoolError) -> dict[str, object]:

@@ -170,9 +170,7 @@ async def _run(engine: Engine, reloader: Reloader) -> Outcome:
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(signum)
     now_ms = int(time.time() * 1000)
-    outcome.rows = [
-        row for run in engine.runs for row in rows_of_run(run, now_ms, engine.goals.get(run.name, {}))
-    ]
+    outcome.rows = [row for run in engine.runs for row in rows_of_run(run, now_ms)]
     outcome.rows += [row_of_flow(flow, why) for flow, why in engine.late.failed_over.values()]
     if engine.options.until_caught_up and outcome.stopped_by is None:
         _tell_paused(engine, outcome.rows)

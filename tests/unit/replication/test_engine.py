@@ -122,12 +122,10 @@ class Run:
     async def renew_claims(self):
         await self._done("renew")()
 
-    async def goal(self):
-        await self._done("goal")()
-        return {}
+    has_reached_goal = False
 
-    def reached(self, goal):
-        return False
+    async def set_goal(self):
+        await self._done("goal")()
 
 
 class Duty:

@@ -116,7 +116,7 @@ def test_a_partition_without_a_leader_keeps_no_other_one_back_and_is_named_once(
     (told,) = late.watch.news
     assert told.endswith("orders-0 has no leader on east; mmtool keeps trying")
     with pytest.raises(UnreachableError) as refused:
-        asyncio.run(late.goal())
+        asyncio.run(late.set_goal())
     assert refused.value.message.endswith("cannot mirror orders-0 yet: orders-0 has no leader on east")
     assert refused.value.remedy.startswith("start the brokers of east that hold its replicas")
     late.flow.source[alone] = 5
@@ -129,7 +129,7 @@ def test_each_side_that_lacks_a_leader_is_named(late):
         late.flow.target.pop(TopicPartition(TOPIC.target_name, partition))
     look(late, 2)
     with pytest.raises(UnreachableError) as refused:
-        asyncio.run(late.goal())
+        asyncio.run(late.set_goal())
     assert "orders-0 has no leader on east; source.orders-0, source.orders-1" in refused.value.message
     assert refused.value.remedy.startswith("start the brokers of east and west that hold their replicas")
 
