@@ -17,7 +17,6 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.plan.records.documents import WHOLE_FLOW, Command, ControlRecord, PauseRecord, State
 from mmtool.replication.control import control_follower as watching
-from mmtool.replication.control import feed
 from mmtool.replication.control.control_follower import ControlFeed, ControlFollower, booked_position
 
 STOP = ControlRecord("me", Command.STOP, 1)
@@ -35,10 +34,10 @@ class QuotaLeader:
 
 
 def test_a_word_that_a_quota_holds_back_comes_later(monkeypatch):
-    monkeypatch.setattr(feed, "_PAUSE_SECONDS", 0)
+    monkeypatch.setattr(watching, "_PAUSE_SECONDS", 0)
 
     async def scene():
-        control = feed.ControlFeed(QuotaLeader(), "mmtool-control", TARGET_ID, 0)
+        control = ControlFeed(QuotaLeader(), "mmtool-control", TARGET_ID, 0)
         return [await control.next(), await control.next()]
 
     assert asyncio.run(scene()) == [[], [STOP]]
