@@ -87,8 +87,8 @@ def replicate(
     from mmtool.output import Result, finish, talk, warn
     from mmtool.output.console import stderr_is_tty, switches
     from mmtool.output.progress import Progress
-    from mmtool.replication.driver.engine import RunOptions
     from mmtool.replication.driver.service import replicate as run
+    from mmtool.replication.driver.supervisor import RunOptions
 
     switches.timed = not stderr_is_tty()
     file = live_file(where, mirrors=True)

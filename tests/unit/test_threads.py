@@ -10,13 +10,12 @@ import threading
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from mmtool.config.live import Chosen, LiveFile
 from mmtool.replication.driver import service
-from mmtool.replication.driver.engine import RunOptions
+from mmtool.replication.driver.supervisor import RunOptions
 from mmtool.runtime.threads import Once, in_thread, run_loop, within
 
 
@@ -82,9 +81,8 @@ def resolver(monkeypatch):
 
 def test_a_name_that_nobody_resolves_does_not_hold_up_a_stop(resolver, monkeypatch):
     class Engine:
-        def __init__(self, flows, options, stop, tick, say, heartbeats_only):
-            self.options, self.runs, self.ready = options, [], asyncio.Event()
-            self.late = SimpleNamespace(failed_over={})
+        def __init__(self, flows, tick):
+            pass
 
         async def run(self):
             with suppress(TimeoutError):

@@ -18,9 +18,10 @@ from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import not_the_same
 from mmtool.plan.words import are, counted
 from mmtool.replication.driver.context import connect
-from mmtool.replication.driver.engine import Engine, RunOptions
+from mmtool.replication.driver.engine import Engine
 from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.driver.progress import FlowsShown
+from mmtool.replication.driver.supervisor import FlowSupervisor, RunOptions
 from mmtool.replication.mm2.guard import BY_MIRROR_MAKER, MirrorMakerGuard
 from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.types import TopicId
@@ -180,9 +181,8 @@ class _Drain:
     async def _run(self, goal: Mapping[Place, UpstreamOffset]) -> None:
         java_binary()  # asked for only here: starting it takes a part of a second that whoever watches has not
         until = {self.flow.name: {place: int(offset) for place, offset in goal.items()}}
-        await Engine(
-            [self.flow], RunOptions(until=until), asyncio.Event(), self.shown.runs, self.sayings.say
-        ).run()
+        flows = FlowSupervisor([self.flow], RunOptions(until=until), asyncio.Event(), self.sayings.say)
+        await Engine(flows, self.shown.runs).run()
 
 
 async def _drain(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.config.live import Chosen, LiveFile
-    from mmtool.replication.driver.engine import Engine
+    from mmtool.replication.driver.supervisor import FlowSupervisor
 
 _LOOK_SECONDS = 0.5
 _STAYS = "the old configuration stays in force"
@@ -29,14 +29,14 @@ class Reloader:
 
     Attributes:
         file: The file.
-        engine: The engine that applies the changes.
+        flows: Applies the changes.
         say: Called with what was applied.
         warn: Called with what was not.
         asked: Set it to have the file read at once.
     """
 
     file: LiveFile
-    engine: Engine
+    flows: FlowSupervisor
     say: Callable[[str], None]
     warn: Callable[[str], None]
     asked: asyncio.Event = field(default_factory=asyncio.Event)
@@ -49,7 +49,7 @@ class Reloader:
 
     async def run(self) -> None:
         """Reload the files when one changes, until cancelled; the first time when the engine owns its flows."""
-        await self.engine.ready.wait()
+        await self.flows.ready.wait()
         while True:
             asked = self.asked.is_set()
             self.asked.clear()
@@ -64,9 +64,9 @@ class Reloader:
         if chosen is None:
             return
         refused, self._complaint = self._complaint, ""
-        changes = _changes(self.engine.settings, chosen)
+        changes = _changes(self.flows.settings, chosen)
         try:
-            await self.engine.adopt(changes, self._beating(chosen))
+            await self.flows.adopt(changes, self._beating(chosen))
         except Exception as error:  # noqa: BLE001  who ends here hears of no later change and of no SIGHUP
             name = type(error).__name__
             said = (
@@ -101,10 +101,10 @@ class Reloader:
 
     def _beating(self, chosen: Chosen) -> list[FlowSettings]:
         """The pairs of clusters that get heartbeats only, and pairs that became flows but are not started as such."""
-        before = {pair.name: pair for pair in self.engine.heartbeats_only}
+        before = {pair.name: pair for pair in self.flows.heartbeats_only}
         begun = [flow for flow in chosen.flows if flow.name in before and flow.emit_heartbeats]
         pairs = (*chosen.heartbeats_only, *begun)
-        running = {flow.name for flow in self.engine.settings}
+        running = {flow.name for flow in self.flows.settings}
         return [
             compare(before[pair.name], pair).settings if pair.name in before else pair
             for pair in pairs
@@ -113,7 +113,7 @@ class Reloader:
 
     def _tell_waiting(self, chosen: Chosen, changes: Mapping[str, Changes]) -> None:
         """Report, once per set of differences, what the file says and the running process does not do."""
-        sentences = [*_of_flows(self.engine.settings, chosen)]
+        sentences = [*_of_flows(self.flows.settings, chosen)]
         for flow, c in changes.items():
             if c.waiting:
                 sentences.append(

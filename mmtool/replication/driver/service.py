@@ -26,6 +26,7 @@ from mmtool.plan.words import are, flow_options
 from mmtool.replication.driver.engine import Engine
 from mmtool.replication.driver.progress import FlowsShown, row_of_flow, rows_of_run
 from mmtool.replication.driver.reload import Reloader
+from mmtool.replication.driver.supervisor import FlowSupervisor
 from mmtool.replication.same_offsets.refusals import refuse_take_over
 from mmtool.runtime.threads import run_loop
 
@@ -34,12 +35,10 @@ if TYPE_CHECKING:
 
     from mmtool.config.live import LiveFile
     from mmtool.output.progress import ProgressSnapshot
-    from mmtool.replication.driver.engine import RunOptions
+    from mmtool.replication.driver.supervisor import RunOptions
 
-Observe = Callable[[Engine], AbstractContextManager[None]]
+Observe = Callable[[FlowSupervisor], AbstractContextManager[object]]
 
-_SHOW_SECONDS = 0.5
-_POLL_SECONDS = 0.5
 _REMAINING = {
     State.HALTED: ("is halted", "are halted"),
     State.FAILED_OVER: ("has failed over", "have failed over"),
@@ -103,10 +102,6 @@ def _place(row: Mapping[str, object]) -> str:
     return f"{row['topic']}{number} of {row['source']}{FLOW_ARROW}{row['target']}"
 
 
-def _unobserved(_: Engine) -> AbstractContextManager[None]:
-    return nullcontext()
-
-
 def replicate(
     file: LiveFile,
     options: RunOptions,
@@ -114,7 +109,7 @@ def replicate(
     show: Callable[[Sequence[ProgressSnapshot]], None],
     say: Callable[[str], None],
     warn: Callable[[str], None],
-    observe: Observe = _unobserved,
+    observe: Observe = nullcontext,
 ) -> Outcome:
     """Run the flows of a file in this process until the goal of ``options`` is reached or a signal arrives.
 
@@ -124,7 +119,7 @@ def replicate(
         show: Called about twice a second with the flows' progress.
         say: Called with sentences for the operator.
         warn: Called with warnings for the operator.
-        observe: A context manager that is entered with the engine while it runs, for instance to serve its metrics.
+        observe: A context manager that is entered with the flows while they run, for instance to serve its metrics.
 
     Raises:
         MmtoolError: as `Engine.run`, each with the contract's exit code; UsageError: the file cannot be used.
@@ -133,18 +128,18 @@ def replicate(
     if options.take_over:
         refuse_take_over(chosen.flows)
     java_binary()  # missing or too old is said before anything is touched
-    stop, shown = asyncio.Event(), FlowsShown(show)
-    engine = Engine(chosen.flows, options, stop, shown.runs, say, chosen.heartbeats_only)
-    with observe(engine):
-        return run_loop(_run(engine, Reloader(file, engine, say, warn)))
+    flows = FlowSupervisor(chosen.flows, options, asyncio.Event(), say, chosen.heartbeats_only)
+    engine, reloader = Engine(flows, FlowsShown(show).runs), Reloader(file, flows, say, warn)
+    with observe(flows):
+        return run_loop(_run(flows, engine, reloader))
 
 
-async def _run(engine: Engine, reloader: Reloader) -> Outcome:
-    outcome = Outcome(has_goal=engine.options.until_caught_up)
+async def _run(flows: FlowSupervisor, engine: Engine, reloader: Reloader) -> Outcome:
+    outcome = Outcome(has_goal=flows.options.until_caught_up)
 
     def stopped(signum: signal.Signals) -> None:
-        if engine.stop.is_set():
-            engine.say(
+        if flows.stop.is_set():
+            flows.say(
                 Notice(
                     "stopped at once; the next start recovers the batches in flight",
                     Event.STOPPING,
@@ -155,8 +150,8 @@ async def _run(engine: Engine, reloader: Reloader) -> Outcome:
             os._exit(128 + signum)  # asked twice: nothing is waited for
         outcome.stopped_by = signum
         said = "stopping: finishing the batches in flight"
-        engine.say(Notice(said, Event.STOPPING, signal=signum.name))
-        engine.stop.set()
+        flows.say(Notice(said, Event.STOPPING, signal=signum.name))
+        flows.stop.set()
 
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGINT, signal.SIGTERM):
@@ -170,20 +165,20 @@ async def _run(engine: Engine, reloader: Reloader) -> Outcome:
         for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(signum)
     now_ms = int(time.time() * 1000)
-    outcome.rows = [row for run in engine.runs for row in rows_of_run(run, now_ms)]
-    outcome.rows += [row_of_flow(flow, why) for flow, why in engine.late.failed_over.values()]
-    if engine.options.until_caught_up and outcome.stopped_by is None:
-        _tell_paused(engine, outcome.rows)
+    outcome.rows = [row for run in flows.runs for row in rows_of_run(run, now_ms)]
+    outcome.rows += [row_of_flow(flow, why) for flow, why in flows.failed_over.values()]
+    if flows.options.until_caught_up and outcome.stopped_by is None:
+        _tell_paused(outcome.rows, flows.say)
     return outcome
 
 
-def _tell_paused(engine: Engine, rows: Sequence[Mapping[str, object]]) -> None:
+def _tell_paused(rows: Sequence[Mapping[str, object]], say: Callable[[str], None]) -> None:
     paused = [row for row in rows if row["state"] == State.PAUSED]
     if not paused:
         return
-    flows = sorted({(str(row["source"]), str(row["target"])) for row in paused})
-    resume = " and ".join(f"`mmtool flow resume {flow_options(*flow)}`" for flow in flows)
-    engine.say(
+    names = sorted({(str(row["source"]), str(row["target"])) for row in paused})
+    resume = " and ".join(f"`mmtool flow resume {flow_options(*name)}`" for name in names)
+    say(
         f"{len(paused)} of {len(rows)} partitions {are(len(paused))} paused, and replicate did not wait for"
         f" {'it' if len(paused) == 1 else 'them'}; to end the pause, run {resume}"
     )

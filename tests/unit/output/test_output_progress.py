@@ -123,15 +123,14 @@ def test_a_terminal_that_is_gone_changes_no_verdict_of_a_watch(terminal, monkeyp
 _IMPATIENT = """
 import asyncio, os, signal
 from pathlib import Path
-from types import SimpleNamespace
 from mmtool.config.live import Chosen, LiveFile
 from mmtool.output import Progress, talk
 from mmtool.replication.driver import service
-from mmtool.replication.driver.engine import RunOptions
+from mmtool.replication.driver.supervisor import RunOptions
 
 class Engine:
-    def __init__(self, flows, options, stop, tick, say, heartbeats_only):
-        self.stop, self.say, self.options, self.ready = stop, say, options, asyncio.Event()
+    def __init__(self, flows, tick):
+        pass
 
     async def run(self):
         for _ in range(2):

@@ -16,9 +16,10 @@ from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.replication.driver import engine as driver
-from mmtool.replication.driver import waiting_flows
+from mmtool.replication.driver import supervisor
 from mmtool.replication.driver.context import OwnedState
-from mmtool.replication.driver.engine import Engine, RunOptions
+from mmtool.replication.driver.engine import Engine
+from mmtool.replication.driver.supervisor import FlowSupervisor, RunOptions
 from mmtool.replication.ownership.ownership import FlowLife
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.spark.rounds import spark_up
@@ -38,10 +39,9 @@ c->b.enabled = true
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(waiting_flows, "_AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(waiting_flows, "_TOGETHER_SECONDS", 0.01)
-    monkeypatch.setattr(waiting_flows, "_AGAIN_SECONDS", 0.01)
-    monkeypatch.setattr(waiting_flows, "check_led", lambda _: asyncio.sleep(0))
+    monkeypatch.setattr(supervisor, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "_TOGETHER_SECONDS", 0.01)
+    monkeypatch.setattr(supervisor, "check_led", lambda _: asyncio.sleep(0))
     monkeypatch.setattr(driver, "_IDLE_SECONDS", 0.01)
 
 
@@ -146,12 +146,13 @@ class Scene:
 
     def __init__(self, path, monkeypatch, **options):
         self.path, self.said, self.duties, self.met = path, [], [], {}
-        monkeypatch.setattr(driver, "FlowRun", Run)
-        monkeypatch.setattr(driver, "duties_of", self._duties_of)
-        monkeypatch.setattr(Engine, "_meet", self._meet)
+        monkeypatch.setattr(supervisor, "FlowRun", Run)
+        monkeypatch.setattr(supervisor, "duties_of", self._duties_of)
+        monkeypatch.setattr(FlowSupervisor, "_meet", self._meet)
         monkeypatch.setattr(Engine, "_open_spark", lambda _: SimpleNamespace(stop=lambda: None))
         self.runs = {flow.name: Run(flow) for flow in self.load()}
-        self.engine = Engine(self.load(), RunOptions(**options), asyncio.Event(), lambda _: None, self._say)
+        self.flows = FlowSupervisor(self.load(), RunOptions(**options), asyncio.Event(), self._say)
+        self.engine = Engine(self.flows, lambda _: None)
 
     def _say(self, sentence):
         if is_for_people(sentence):
@@ -173,8 +174,8 @@ class Scene:
 
     async def reload(self, more):
         new = {flow.name: flow for flow in self.load(more)}
-        running = self.engine.settings
-        await self.engine.adopt({flow.name: compare(flow, new[flow.name]) for flow in running}, ())
+        running = self.flows.settings
+        await self.flows.adopt({flow.name: compare(flow, new[flow.name]) for flow in running}, ())
 
     @asynccontextmanager
     async def running(self):
@@ -183,7 +184,7 @@ class Scene:
         try:
             yield task
         finally:
-            self.engine.stop.set()
+            self.flows.stop.set()
             await asyncio.wait_for(task, 2)
 
 
@@ -227,9 +228,9 @@ def test_a_flow_that_begins_while_others_are_waited_for_is_taken_once_and_its_du
         late.failures["meet"] = [AWAY]
         other.joined.clear()
         async with scene.running():
-            await until(lambda: late in scene.engine.runs)
+            await until(lambda: late in scene.flows.runs)
             other.joined.set()
-            await until(scene.engine.ready.is_set)
+            await until(scene.flows.ready.is_set)
         turns = [duty.turns for duty in scene.duties]
         await asyncio.sleep(0.02)
         return late.did.count("take"), [duty.turns for duty in scene.duties] == turns
@@ -242,14 +243,14 @@ def test_the_flows_that_this_process_does_not_own_are_told_with_the_reason(playe
         run, late = scene.runs.values()
         late.failures["meet"] = [AWAY]
         late.joined.clear()
-        told = [scene.engine.unowned()]
+        told = [scene.flows.unowned()]
         async with scene.running():
-            await until(scene.engine.ready.is_set)
-            told.append(scene.engine.unowned())
+            await until(scene.flows.ready.is_set)
+            told.append(scene.flows.unowned())
             run.life.happen(FlowEvent.LEASE_LOST)
-            told.append(scene.engine.unowned())
+            told.append(scene.flows.unowned())
             run.life.happen(FlowEvent.DOUBT)
-            told.append(scene.engine.unowned())
+            told.append(scene.flows.unowned())
         return told
 
     assert played(play) == [
@@ -271,7 +272,7 @@ def test_a_file_that_changes_while_a_flow_is_just_beginning_reaches_it(played):
             await until(lambda: "join" in late.did)
             await scene.reload("c->b.sync.group.offsets.interval.seconds = 77\n")
             late.joined.set()
-            await until(lambda: late in scene.engine.runs)
+            await until(lambda: late in scene.flows.runs)
         last = [duty for duty in scene.duties if duty.flow == late.name][-1]
         return late.flow.settings.sync_group_offsets_interval_seconds, last.interval
 
@@ -285,10 +286,10 @@ def test_a_standby_runs_the_flow_whose_turn_has_come_and_waits_for_the_others_be
         run, other = scene.runs.values()
         other.joined.clear()
         async with scene.running():
-            await until(lambda: scene.engine.ready.is_set() and "take" in run.did)
-            alone = list(scene.engine.runs) == [run] and other.closed is False
+            await until(lambda: scene.flows.ready.is_set() and "take" in run.did)
+            alone = list(scene.flows.runs) == [run] and other.closed is False
             other.joined.set()
-            await until(lambda: other in scene.engine.runs)
+            await until(lambda: other in scene.flows.runs)
         return alone, run.did.count("take"), other.did.count("take")
 
     assert played(play, standby=True) == (True, 1, 1)
@@ -305,7 +306,7 @@ def test_all_flows_are_waited_for_where_some_are_not_enough(played, goal):
             before = "take" in run.did
             other.joined.set()
             await until(lambda: "take" in other.did)
-        return before, len(scene.engine.runs)
+        return before, len(scene.flows.runs)
 
     assert played(play, standby=bool(goal), **goal) == (False, 2)
 
@@ -322,7 +323,7 @@ def test_a_cluster_that_goes_away_before_its_flow_is_taken_stops_no_other_and_is
         other, run = scene.runs.values()
         run.failures[where], run.answers = [*failures], False
         async with scene.running():
-            await until(lambda: scene.engine.ready.is_set() and run.life.is_claimed)
+            await until(lambda: scene.flows.ready.is_set() and run.life.is_claimed)
             await until(lambda: all(duty.turns for duty in scene.duties))
         took = [what for what in run.did if what.startswith("take")]
         return other.did.count("take"), took, run.closed, len(scene.duties), scene.said
@@ -380,7 +381,7 @@ def test_a_lease_that_was_lost_while_others_were_taken_is_waited_for_before_anyt
 
         run.join = join_and_lose
         async with scene.running():
-            await until(scene.engine.ready.is_set)
+            await until(scene.flows.ready.is_set)
         return run.did[2:5]
 
     assert played(play) == ["again", "matches", "take"]
@@ -396,7 +397,7 @@ def test_a_claim_that_is_lost_to_an_earlier_try_of_our_own_is_made_again_at_a_st
         run = scene.runs["c->b"]
         run.failures["take"] = [lost]
         async with scene.running():
-            await until(scene.engine.ready.is_set)
+            await until(scene.flows.ready.is_set)
         return run.did.count("take"), run.closed, scene.said[-1]
 
     assert played(play) == (2, True, "c->b: owner of the flow; 0 partitions to mirror")
@@ -406,7 +407,7 @@ def test_a_lease_that_is_lost_ends_nothing_until_it_is_given_up(played):
     async def play(scene):
         run = scene.runs["c->b"]
         async with scene.running():
-            await until(scene.engine.ready.is_set)
+            await until(scene.flows.ready.is_set)
             run.life.happen(FlowEvent.LEASE_LOST)
             await asyncio.sleep(0.05)
             kept = scene.engine._must_stop(), "again" in run.did
@@ -437,7 +438,7 @@ def test_a_stop_is_heard_wherever_a_cluster_keeps_silent(played, where, closed, 
         task = asyncio.create_task(scene.engine.run())
         await until(lambda: where in run.did)
         await asyncio.sleep(0.01)
-        scene.engine.stop.set()
+        scene.flows.stop.set()
         await asyncio.wait_for(task, 1)
         return other.closed, run.closed
 

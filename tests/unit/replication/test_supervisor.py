@@ -1,4 +1,4 @@
-"""Flows that are taken again beside the rounds of the others."""
+"""Flows that start late, or are taken again, beside the rounds of the others."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from types import SimpleNamespace
 import pytest
 
 from kit.mirror import assigned
-from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
+from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.plan.topics.facts import HaltReason
-from mmtool.replication.driver import waiting_flows as regaining
+from mmtool.replication.driver import supervisor
 from mmtool.replication.driver.context import OwnedState
-from mmtool.replication.driver.waiting_flows import Reacquirer
+from mmtool.replication.driver.flow_run import FlowRun
+from mmtool.replication.driver.supervisor import FlowSupervisor, RunOptions
 from mmtool.replication.ownership.ownership import FlowLife
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 
@@ -26,8 +28,8 @@ AWAY = UnreachableError("cluster east does not answer")
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr(regaining, "_AGAIN_SECONDS", 0.001)
-    monkeypatch.setattr(regaining, "check_led", Run._nothing)
+    monkeypatch.setattr(supervisor, "_AGAIN_SECONDS", 0.001)
+    monkeypatch.setattr(supervisor, "check_led", Run._nothing)
 
 
 class Run:
@@ -59,18 +61,19 @@ class Run:
         return self.life.happen(FlowEvent.CLAIM)
 
 
-def scene(run, play, begin=Reacquirer.begin):
+def scene(run, play, begin=FlowSupervisor.lose):
     """What ``play`` made of it, and what was said."""
 
     async def played():
-        said, regained = [], asyncio.Event()
-        scheduler = SimpleNamespace(stop=run._nothing, start=lambda: None)
-        taking = Reacquirer({run.name: scheduler}, said.append, regained, begun=None)
-        begin(taking, run)
+        said = []
+        taking = FlowSupervisor((), RunOptions(), asyncio.Event(), said.append, runs=[run])
+        taking._schedulers[run.name] = SimpleNamespace(stop=run._nothing, start=lambda: None)
+        if begun := begin(taking, run):
+            await begun
         try:
-            return await play(taking, regained), said
+            return await play(taking, taking.replan), said
         finally:
-            await taking.stop()
+            await taking.end()
 
     return asyncio.run(played())
 
@@ -147,7 +150,7 @@ def test_only_what_was_just_lost_is_waited_for():
         return first, time.monotonic() - began
 
     (first, later), _ = scene(Run(AWAY), play)
-    assert first >= regaining._GRACE_SECONDS > 0.5 > later
+    assert first >= supervisor._GRACE_SECONDS > 0.5 > later
 
 
 def test_what_cannot_be_taken_again_is_told():
@@ -166,15 +169,16 @@ class PutOff(Run):
 
     def __init__(self, monkeypatch, *ends):
         super().__init__(None)
+        self.life = FlowLife(FlowPhase.OWNED)
         self.block = assigned().block
         self.ends, self.looks = list(ends), 0
         source = SimpleNamespace(refresh=self._refresh, topic_id=lambda _: self.block.about.topic_id)
-        self.flow = SimpleNamespace(source=source)
-        place = self.block.about.topic_id, self.block.about.partition
-        self.standing = OwnedState({}, {place: self.block})
-        self.standing.put_off(place, HaltReason("orders-0 of source has no leader"))
-        monkeypatch.setattr(regaining, "_LOOK_SECONDS", 0.001)
-        monkeypatch.setattr(regaining, "offsets_now", self._offsets_now)
+        self.flow = SimpleNamespace(source=source, settings=SimpleNamespace(throttle_bytes_per_second=None))
+        monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.001)
+        monkeypatch.setattr(supervisor, "offsets_now", self._offsets_now)
+
+    def partitions(self):
+        return []
 
     async def _refresh(self, topics):
         if self.ends[0] is None:
@@ -186,32 +190,37 @@ class PutOff(Run):
         return self.ends.pop(0) if len(self.ends) > 1 else self.ends[0]
 
     async def take_to_mirror(self):
-        claimed = await super().take_to_mirror()
-        self.standing = OwnedState({})
-        return claimed
+        place = self.block.about.topic_id, self.block.about.partition
+        self.standing = OwnedState({}, {place: self.block})
+        if not self.life.is_in_doubt:
+            self.standing.put_off(place, HaltReason("orders-0 of source has no leader"))
+            return self.life.happen(FlowEvent.CLAIM)
+        return await super().take_to_mirror()
 
 
 def looked_for(run, play):
     """What ``play`` made of a flow with a partition that was put off."""
-    return scene(run, play, Reacquirer.look_for_sources)
+    return scene(run, play, lambda taking, run: taking._claim(run, waits=False))
 
 
 def test_what_was_put_off_is_taken_up_once_its_source_answers_and_the_round_ends_for_it(monkeypatch):
     run = PutOff(monkeypatch, None, {}, {}, {"orders-0": 9})
 
     async def play(taking, differs):
-        taking.begin_found([run])
-        before = (taking.has_found, taking.is_busy)
+        taking.recover_found()
+        before = taking.is_busy
         await asyncio.wait_for(differs.wait(), 5)
-        found = taking.has_found
-        taking.begin_found([run])
+        taking.planned()
+        stays = differs.is_set()
+        taking.recover_found()
         mirrored = run.life.is_claimed
         await taking.wait(5)
-        return before, found, mirrored, (run.life.is_claimed, run.tried, taking.has_found, taking.is_busy)
+        taking.planned()
+        return before, stays, mirrored, (run.life.is_claimed, run.tried, differs.is_set(), taking.is_busy)
 
     found, said = looked_for(run, play)
-    assert found == ((False, False), True, False, (True, 1, False, False))
-    assert list(filter(is_for_people, said)) == [
+    assert found == (False, True, False, (True, 1, False, False))
+    assert list(filter(is_for_people, said))[1:] == [
         "a->b: a partition on the source has a leader again, or was deleted; the flow checks its last writes first"
     ]
     assert run.looks == 3
@@ -233,10 +242,83 @@ def test_a_flow_that_is_taken_again_for_another_reason_is_looked_at_once(monkeyp
     run = PutOff(monkeypatch, {})
 
     async def play(taking, _):
-        taking.begin(run)
+        taking.lose(run)
         await taking.wait(5)
         looks = run.looks
         await asyncio.sleep(0.02)
-        return run.looks - looks, taking.has_found
+        return run.looks - looks
 
-    assert looked_for(run, play)[0] == (0, False)
+    assert looked_for(run, play)[0] == 0
+
+
+FAILED_OVER = RefusedError("flow a->b is not mirrored", remedy="release it", code="failed_over")
+
+
+class Meeting(FlowSupervisor):
+    """Meets each flow with the next of its outcomes: an error, or None for a flow that starts."""
+
+    def __init__(self, outcomes, said, *, has_goal=False):
+        flows = [SimpleNamespace(name=name) for name in outcomes]
+        super().__init__(flows, RunOptions(until={} if has_goal else None), asyncio.Event(), said)
+        self.outcomes, self.met = outcomes, 0
+
+    async def _meet(self, flow):
+        self.met += 1
+        outcome = self.outcomes[flow.name]
+        outcome = outcome.pop(0) if len(outcome) > 1 else outcome[0]
+        if outcome is not None:
+            raise outcome
+        return Started.__new__(Started)
+
+
+class Started(FlowRun):
+    name = "c->d"
+
+
+def met(monkeypatch, outcomes, **options):
+    """What was said while flow ``a->b`` was tried a few times beside another one; the flows still deferred."""
+
+    async def scene():
+        said = []
+        flows = Meeting({"a->b": outcomes, "c->d": [None]}, said.append, **options)
+        await flows.meet()
+        for _ in range(400):
+            if not flows._deferred or flows.met > 20:
+                break
+            await asyncio.sleep(0.001)
+        await flows.end()
+        return said, set(flows._deferred), set(flows.failed_over)
+
+    monkeypatch.setattr(supervisor, "refuse_met_topics", Run._nothing)
+    return asyncio.run(scene())
+
+
+@pytest.mark.parametrize("kind", [NotAuthorisedError, UnsupportedByBrokerError, KeyError])
+def test_whatever_keeps_a_deferred_flow_from_starting_is_said_once_and_it_is_tried_again(monkeypatch, kind):
+    """Nobody else would try."""
+    error = kind("DESCRIBE is denied")
+    said, deferred, _ = met(monkeypatch, [AWAY, ConnectionLostError("gone again"), error])
+    assert said == [
+        "a->b: cluster east does not answer; this flow starts when the cluster answers; starting the other flows",
+        f"a->b: cannot start yet: {error}; mmtool retries every 0.001 s",
+    ]
+    assert deferred == {"a->b"}
+
+
+@pytest.mark.parametrize(("has_goal", "deferred"), [(False, {"a->b"}), (True, set())])
+def test_a_flow_that_has_failed_over_keeps_no_other_one_back(monkeypatch, has_goal, deferred):
+    """The way back has to run while it has; a release lets it begin, and a run that ends by itself waits for none."""
+    said, *left = met(monkeypatch, [FAILED_OVER], has_goal=has_goal)
+    assert said == ["flow a->b is not mirrored; release it; starting the other flows"]
+    assert left == [deferred, {"a->b"}]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "has_goal"),
+    [({"a->b": [FAILED_OVER], "b->a": [FAILED_OVER]}, False), ({"a->b": [AWAY], "c->d": [None]}, True)],
+    ids=["all have failed over", "a goal, and a cluster that is away"],
+)
+def test_nothing_starts_without_a_flow_that_is_needed(outcomes, has_goal):
+    flows = Meeting(outcomes, print, has_goal=has_goal)
+    with pytest.raises(type(outcomes["a->b"][0])):
+        asyncio.run(flows.meet())
