@@ -14,7 +14,6 @@ from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
-from mmtool.replication.background.checkpoints import Checkpoints
 from mmtool.replication.background.flow_tasks import duties_of
 from mmtool.translation.types import TopicPartition
 
@@ -91,7 +90,7 @@ async def act(flow, *acts):
     """An owner mirrors the topic and looks at the groups; after each act that follows, it looks again."""
     owner = await Owner.take(flow.bench.flow(flow.properties))
     await owner.catch_up()
-    (checkpoints,) = [duty for duty in duties_of(owner.run, [], print) if isinstance(duty, Checkpoints)]
+    (checkpoints,) = [duty for duty in duties_of(owner.run, [], print) if duty.name == "checkpoints"]
     await checkpoints.perform()
     for one in acts:
         one()

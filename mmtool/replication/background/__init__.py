@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import MmtoolError, PartlyAppliedError
 from mmtool.events import Event, flow_notice
@@ -18,37 +19,25 @@ from mmtool.replication.driver.notices import retried
 from mmtool.runtime.threads import came_within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
 
-ExtraTurn = Literal["", "first", "last"]
-
-
-class Duty(Protocol):
+@dataclass(frozen=True, slots=True)
+class Duty:
     """One kind of periodic work.
 
     Attributes:
         name: Its name in messages, as ``heartbeats``.
         seconds: The interval.
+        perform: Performs the task once; the message of an error that it raises is reported.
         extra: When it is performed once more: first, because it creates a topic that flows mirror, before flows list
             their topics; last, before a run ends because it has caught up.
     """
 
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def seconds(self) -> float: ...
-
-    @property
-    def extra(self) -> ExtraTurn: ...
-
-    async def perform(self) -> None:
-        """Perform the task once.
-
-        Raises:
-            Exception: the task failed this time; the message is reported.
-        """
+    name: str
+    seconds: float
+    perform: Callable[[], Coroutine[None, None, None]]
+    extra: Literal["", "first", "last"] = ""
 
 
 class Scheduler:

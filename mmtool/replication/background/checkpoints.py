@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import ClusterPort
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.groups.facts import SelectedGroups
-    from mmtool.replication.background import ExtraTurn
     from mmtool.translation.types import TopicPartition
 
     Commits = Mapping[str, Mapping[TopicPartition, Commit]]
@@ -114,16 +113,12 @@ class GroupOffsets:
     Attributes:
         checkpoints: The groups' current checkpoints.
         target: Where to commit.
-        seconds: The interval.
         moved: Groups that now belong to the target, as far as the control topic says at that moment.
     """
 
     checkpoints: Checkpoints
     target: ClusterPort
-    seconds: float
     moved: Callable[[], Container[str]] = frozenset
-    name: str = "group offsets"
-    extra: ExtraTurn = "last"
     follower: OffsetSyncer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -238,16 +233,12 @@ class Checkpoints:
     Attributes:
         flow: The flow as it is now, with the topics that are mirrored.
         target: Its connections.
-        seconds: The interval.
         current: By group and partition of the source: the group's current checkpoint, where its offset can be
             translated.
     """
 
     flow: Callable[[], FlowNow]
     target: WireCluster
-    seconds: float
-    name: str = "checkpoints"
-    extra: ExtraTurn = "last"
     current: dict[Key, Checkpoint] = field(default_factory=dict)
     _settled: dict[Key, Commit] = field(default_factory=dict)
     _written: dict[Key, Checkpoint] = field(default_factory=dict)

@@ -20,8 +20,14 @@ from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.topics.configs import KeptConfig, plan_acls, plan_topic_configs
 from mmtool.plan.topics.facts import TopicFacts, configs_hidden
 from mmtool.plan.words import counted
+from mmtool.replication.background import Duty
 from mmtool.replication.background.checkpoints import Checkpoints, GroupOffsets
-from mmtool.replication.mm2.guard import MirrorMakerGuard, MirrorMakerWatch, writes_same_topics
+from mmtool.replication.mm2.guard import (
+    RECENT_SECONDS,
+    MirrorMakerGuard,
+    MirrorMakerWatch,
+    writes_same_topics,
+)
 from mmtool.replication.ownership.internal_topics import mm2_topic
 from mmtool.replication.topics.mirror_topics import config_rules
 from mmtool.runtime.threads import in_thread
@@ -34,7 +40,6 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.topics.configs import ResetConfig, SetConfig
-    from mmtool.replication.background import Duty, ExtraTurn
     from mmtool.replication.driver.flow_run import FlowRun
     from mmtool.replication.driver.notices import ConfigNotices
 
@@ -50,13 +55,7 @@ class Heartbeats:
 
     pair: FlowSettings
     target: WireCluster
-    name: str = "heartbeats"
-    extra: ExtraTurn = "first"
     _is_there: bool = False
-
-    @property
-    def seconds(self) -> float:
-        return float(self.pair.emit_heartbeats_interval_seconds)
 
     async def perform(self) -> None:
         topic = self.pair.policy.heartbeats_topic()
@@ -84,12 +83,6 @@ class TopicAcls:
     """Adds the source's ACLs on the target; does nothing where the source has no authorizer (as MM2)."""
 
     flow: FlowSettings
-    name: str = "ACLs"
-    extra: ExtraTurn = ""
-
-    @property
-    def seconds(self) -> float:
-        return float(self.flow.sync_topic_acls_interval_seconds)
 
     async def perform(self) -> None:
         """Compare the topic ACLs of both clusters, and add those that the target lacks.
@@ -144,13 +137,7 @@ class TopicConfigs:
     topics: Callable[[], dict[str, str]]
     say: Callable[[str], None]
     adjusted: ConfigNotices
-    name: str = "topic configs"
-    extra: ExtraTurn = ""
     _said: set[str] = field(default_factory=set)
-
-    @property
-    def seconds(self) -> float:
-        return float(self.flow.sync_topic_configs_interval_seconds)
 
     async def perform(self) -> None:
         """Compare the configs of every topic of the flow, and alter those that differ on the target.
@@ -213,28 +200,39 @@ def duties_of(
     """
     flow, here = run.flow, run.flow.settings
     duties: list[Duty] = []
-    if here.emit_heartbeats:
-        duties.append(Heartbeats(here, flow.target))
-    duties += [
-        Heartbeats(pair, flow.source)
+    pairs = [(here, flow.target)] if here.emit_heartbeats else []
+    pairs += [
+        (pair, flow.source)
         for pair in heartbeats_only
         if (pair.source.alias, pair.target.alias) == (here.target.alias, here.source.alias)
     ]
+    for pair, cluster in pairs:
+        beat = Heartbeats(pair, cluster)
+        duties.append(Duty("heartbeats", pair.emit_heartbeats_interval_seconds, beat.perform, "first"))
     if here.emit_checkpoints:
-        duties += _group_duties(run)
+        target = KafkaCluster(here.target, _SECONDS)
+        checkpoints = Checkpoints(_flow_now(run, target), flow.target)
+        seconds = here.emit_checkpoints_interval_seconds
+        duties.append(Duty("checkpoints", seconds, checkpoints.perform, "last"))
+        if here.sync_group_offsets:  # without checkpoints MM2 syncs no offsets either
+            offsets = GroupOffsets(checkpoints, target, lambda: run.watch.moved)
+            seconds = here.sync_group_offsets_interval_seconds
+            duties.append(Duty("group offsets", seconds, offsets.perform, "last"))
     if here.sync_topic_configs:
-        duties.append(TopicConfigs(here, run.topic_names, say, run.config_notices))
+        configs = TopicConfigs(here, run.topic_names, say, run.config_notices)
+        duties.append(Duty("topic configs", here.sync_topic_configs_interval_seconds, configs.perform))
     if here.sync_topic_acls:
-        duties.append(TopicAcls(here))
+        duties.append(Duty("ACLs", here.sync_topic_acls_interval_seconds, TopicAcls(here).perform))
     if writes_same_topics(here):
-        duties.append(MirrorMakerWatch(MirrorMakerGuard(flow, []), say))
+        watch = MirrorMakerWatch(MirrorMakerGuard(flow, []), say)
+        duties.append(Duty("looking for MirrorMaker 2", RECENT_SECONDS / 2, watch.perform))
     return duties
 
 
-def _group_duties(run: FlowRun) -> list[Duty]:
-    """Checkpoints, and the group offset sync that commits them; without checkpoints MM2 syncs no offsets either."""
+def _flow_now(run: FlowRun, target: KafkaCluster) -> Callable[[], FlowNow]:
+    """A function that returns the flow as it is when called, with the topics that are mirrored then."""
     here = run.flow.settings
-    source, target = (KafkaCluster(cluster, _SECONDS) for cluster in (here.source, here.target))
+    source = KafkaCluster(here.source, _SECONDS)
     back = way_back_state(here, FollowedFlowState)
     clusters = FlowClusters(here, source, target, FollowedFlowState(here.target), back)
 
@@ -253,8 +251,4 @@ def _group_duties(run: FlowRun) -> list[Duty]:
             else frozenset(),
         )
 
-    checkpoints = Checkpoints(now, run.flow.target, float(here.emit_checkpoints_interval_seconds))
-    if not here.sync_group_offsets:
-        return [checkpoints]
-    seconds = float(here.sync_group_offsets_interval_seconds)
-    return [checkpoints, GroupOffsets(checkpoints, target, seconds, lambda: run.watch.moved)]
+    return now

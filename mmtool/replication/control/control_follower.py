@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -54,23 +55,18 @@ _FETCH_BYTES = 1 << 20
 _PAUSE_SECONDS = 0.2
 
 
+@dataclass(slots=True)
 class ControlFeed:
-    """Yields documents as they are written; skips unreadable ones, which a starting owner refuses instead."""
+    """Yields documents as they are written; skips unreadable ones, which a starting owner refuses instead.
 
-    def __init__(self, cluster: WireCluster, topic: str, topic_id: TopicId, offset: int) -> None:
-        self._cluster = cluster
-        self._topic = topic
-        self._topic_id = topic_id
-        self._offset = offset
+    Attributes:
+        offset: The offset of the next record to read: records yet to be written are at or after it.
+    """
 
-    @property
-    def topic(self) -> str:
-        return self._topic
-
-    @property
-    def offset(self) -> int:
-        """The offset of the next record to read: records yet to be written are at or after it."""
-        return self._offset
+    cluster: WireCluster
+    topic: str
+    topic_id: TopicId
+    offset: int
 
     async def next(self) -> list[Document]:
         """The documents written since the last call; empty if none is written within a second."""
@@ -81,34 +77,28 @@ class ControlFeed:
             return []
 
     async def _fetch(self) -> list[Document]:
-        place = FetchPartition(self._topic, self._topic_id, 0, self._offset, _FETCH_BYTES)
+        place = FetchPartition(self.topic, self.topic_id, 0, self.offset, _FETCH_BYTES)
         request = FetchRequest([place], _MAX_WAIT_MS, 1, _FETCH_BYTES, read_committed=False)
-        answer = await self._cluster.send_to_leader(self._topic, 0, request, purpose="control")
+        answer = await self.cluster.send_to_leader(self.topic, 0, request, purpose="control")
         if not answer.partitions:  # so answers whoever keeps a quota (KIP-219)
-            raise ConnectionLostError(f"{self._topic}: throttled by a quota")
+            raise ConnectionLostError(f"{self.topic}: throttled by a quota")
         part = answer.partitions[0]
         if part.error_code == Code.OFFSET_OUT_OF_RANGE:
-            self._offset = max(part.log_start_offset, 0)
+            self.offset = max(part.log_start_offset, 0)
             return []
         if part.error_code != Code.NONE:
-            await self._cluster.refresh([self._topic])
-            raise ConnectionLostError(f"{self._topic}: {name_of(part.error_code)}")
+            await self.cluster.refresh([self.topic])
+            raise ConnectionLostError(f"{self.topic}: {name_of(part.error_code)}")
         documents: list[Document] = []
         for view in iter_batches(part.records):
-            self._offset = view.header.next_offset
-            if not view.header.is_control:
-                found = (_document(record.key, record.value) for record in decode(view))
-                documents += [document for document in found if document is not None]
+            self.offset = view.header.next_offset
+            for record in () if view.header.is_control else decode(view):
+                if record.key is None or record.value is None:
+                    continue
+                with suppress(UnreadableDocumentError):
+                    if (document := decode_control(record.key, record.value)) is not None:
+                        documents.append(document)
         return documents
-
-
-def _document(key: bytes | None, value: bytes | None) -> Document | None:
-    if key is None or value is None:
-        return None
-    try:
-        return decode_control(key, value)
-    except UnreadableDocumentError:
-        return None
 
 
 async def until_told(
@@ -120,17 +110,15 @@ async def until_told(
     the throttle.
     """
     feed = ControlFeed(cluster, flow.identity.control_topic, flow.control_topic_id, flow.control_offset)
-    ours = (flow.owner, flow.round)
     while True:
         for document in await feed.next():
-            if isinstance(document, ControlRecord) and _ends_round(document, flow):
+            if not isinstance(document, (ControlRecord, SharesRecord)) or document.owner != flow.owner:
+                continue
+            if isinstance(document, SharesRecord):
+                if document.round == flow.round:
+                    throttled(document)
+            elif document.round >= flow.round and document.command != Command.RUN:
                 return Command(document.command)
-            if isinstance(document, SharesRecord) and (document.owner, document.round) == ours:
-                throttled(document)
-
-
-def _ends_round(word: ControlRecord, flow: FlowAssignment) -> bool:
-    return word.owner == flow.owner and word.round >= flow.round and word.command != Command.RUN
 
 
 _NO_CONTROL = "cannot be read, so new pauses and failovers have no effect yet"

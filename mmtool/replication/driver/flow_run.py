@@ -30,7 +30,7 @@ from mmtool.replication.driver.context import OwnedState, Place
 from mmtool.replication.driver.notices import ConfigNotices
 from mmtool.replication.mm2.takeover import Mm2Takeover
 from mmtool.replication.ownership.checks import check_identity, check_stored
-from mmtool.replication.ownership.claim_and_recover import claim_and_recover, doubtful, renew
+from mmtool.replication.ownership.claim_and_recover import claim_and_recover, claim_blindly, doubtful
 from mmtool.replication.ownership.internal_topics import (
     Refusals,
     closed_records,
@@ -219,7 +219,7 @@ class FlowRun:
         """Claim every shard again, once a day and between rounds, while this process holds the lease."""
         if not self.life.is_leased or time.monotonic() - self._claimed_at < _RENEW_SECONDS:
             return
-        self.standing.shards = await renew(self.flow, range(self.shard_count), self.owner)
+        self.standing.shards = await claim_blindly(self.flow, {}, self.shard_count, self.owner)
         self._sequences.clear()
         self._claimed_at = time.monotonic()
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import Record
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.groups import DescribedGroup
-    from mmtool.replication.background import ExtraTurn
     from mmtool.replication.driver.context import FlowContext
 
     Say = Callable[[str], None]
@@ -331,9 +330,6 @@ class MirrorMakerWatch:
 
     guard: MirrorMakerGuard
     say: Callable[[str], None]
-    name: str = "looking for MirrorMaker 2"
-    seconds: float = RECENT_SECONDS / 2
-    extra: ExtraTurn = ""
     _is_there: bool = False
     _since: float = field(default_factory=time.monotonic)
 

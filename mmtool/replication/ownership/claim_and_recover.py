@@ -30,11 +30,10 @@ from mmtool.runtime.threads import in_thread
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.kafka.state.claims import Claim
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.plan.records.documents import OffsetWritersRecord, ProducerRecord
     from mmtool.plan.topics.facts import HaltReason
     from mmtool.replication.driver.context import FlowContext, Place
@@ -91,7 +90,11 @@ async def claim_and_recover(
 async def claim_blindly(
     flow: FlowContext, in_doubt: Mapping[int, set[TopicPartition]], count: int, owner: str
 ) -> dict[int, ShardAssignment]:
-    """Claim every shard when the stored offset runs cannot be read, so without recovering any partition.
+    """Claim every shard without recovering any partition. Sequences start at 0 again.
+
+    For a rebuild, because the stored offset runs cannot be read; and for an owner between two rounds, when nothing is
+    in flight. Brokers forget a transactional id that was not used for a week: a flow that ran longer on one claim could
+    not be fenced by its next owner, who would get another producer id.
 
     Args:
         flow: The flow of the shards.
@@ -102,19 +105,6 @@ async def claim_blindly(
     ids = {shard: flow.identity.transactional_id(shard) for shard in range(count)}
     runs = {s: {TopicPartition(flow.identity.runs_topic, runs_partition_of(s))} for s in in_doubt}
     claims = await take_shards(flow.target, ids, {s: of | runs[s] for s, of in in_doubt.items()})
-    await _register(flow, claims)
-    await _put_on_record(flow, claims, owner)
-    return _assignments(claims)
-
-
-async def renew(flow: FlowContext, shards: Collection[int], owner: str) -> dict[int, ShardAssignment]:
-    """Claim this owner's shards again between two rounds, without fencing: nothing is in flight.
-
-    Brokers forget a transactional id that was not used for a week. A flow that ran longer on one claim could not be
-    fenced by its next owner, who would get another producer id. Sequences start at 0 again.
-    """
-    ids = {shard: flow.identity.transactional_id(shard) for shard in shards}
-    claims = await take_shards(flow.target, ids, {})
     await _register(flow, claims)
     await _put_on_record(flow, claims, owner)
     return _assignments(claims)
@@ -140,26 +130,17 @@ async def _cut(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, 
         list_offsets(flow.target, dict.fromkeys(tps, LATEST), read_committed=False),
         active_producers_of_all(flow.target, tps, purpose="scan"),
     )
-    found = {
-        place: _end_of_what_is_left(block, ends.get(tp), producers.get(tp, ()))
-        for (place, block), tp in zip(led.items(), tps, strict=True)
-    }
-    return {
-        place: target_cut(led[place].about, end, led[place].tail.target_verified_end, flow.identity.options)
-        for place, end in found.items()
-        if end < led[place].tail.target_verified_end
-    }
-
-
-def _end_of_what_is_left(
-    block: Block, log_end: int | None, producers: Sequence[ProducerState]
-) -> DownstreamOffset:
-    tail = block.tail
-    end = tail.target_verified_end if log_end is None else min(tail.target_verified_end, log_end)
-    left = UNKNOWN if tail.writer is UNKNOWN else unbooked_of(tail.writer, producers)
-    if left is not UNKNOWN and left < 0:
-        end = min(end, tail.downstream_end.position + left)
-    return DownstreamOffset(end)
+    cut: dict[Place, str] = {}
+    for (place, block), tp in zip(led.items(), tps, strict=True):
+        tail = block.tail
+        end = min(tail.target_verified_end, ends.get(tp, tail.target_verified_end))
+        left = UNKNOWN if tail.writer is UNKNOWN else unbooked_of(tail.writer, producers.get(tp, ()))
+        if left is not UNKNOWN and left < 0:
+            end = min(end, tail.downstream_end.position + left)
+        if end < tail.target_verified_end:
+            now = DownstreamOffset(end)
+            cut[place] = target_cut(block.about, now, tail.target_verified_end, flow.identity.options)
+    return cut
 
 
 async def _put_on_record(flow: FlowContext, claims: Mapping[int, Claim], owner: str) -> None:

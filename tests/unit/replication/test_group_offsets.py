@@ -41,7 +41,7 @@ def duty_for(target, *stands):
         (group, number): Checkpoint(group, REMOTE[number], UpstreamOffset(0), DownstreamOffset(offset), "m")
         for group, number, offset in stands
     }
-    return GroupOffsets(SimpleNamespace(current=current), target, 5.0)
+    return GroupOffsets(SimpleNamespace(current=current), target)
 
 
 def turn(duty):
@@ -310,7 +310,7 @@ def test_a_turn_that_was_cut_off_does_not_move_a_group_behind_where_the_next_one
 
 def test_a_look_that_was_cut_off_does_not_put_older_commits_into_place_of_those_of_the_next_one(tmp_path):
     scene = half_read(tmp_path)
-    duty = Checkpoints(lambda: None, None, 5.0)
+    duty = Checkpoints(lambda: None, None)
     slow = scene.source.groups.commits_each = Slow(scene.source.groups.commits_each, before=False)
 
     async def looked():
@@ -330,7 +330,7 @@ def looking(tmp_path, monkeypatch):
         looks.extend(LookRecord.decode(value) for key, value in records if key == b"looked")
 
     monkeypatch.setattr("mmtool.replication.background.checkpoints.append_records", append)
-    duty = Checkpoints(lambda: look(scene.clusters), None, 5.0)
+    duty = Checkpoints(lambda: look(scene.clusters), None)
     duty._is_there = True
     return scene, duty, looks
 
@@ -419,7 +419,7 @@ def test_a_list_that_is_long_in_coming_is_a_later_look_s(looking, monkeypatch):
 def test_a_group_whose_coordinator_is_away_for_one_look_keeps_its_checkpoints_and_its_commit_rate(tmp_path):
     scene = half_read(tmp_path)
     scene.commits("late", "orders", 15)
-    duty = Checkpoints(lambda: None, None, 5.0)
+    duty = Checkpoints(lambda: None, None)
     clock = [1000.0]
     duty._shown.now = lambda: clock[0]
     duty._look(look(scene.clusters))
@@ -449,7 +449,7 @@ def removing(tmp_path, monkeypatch):
                 scene.state.view.apply(key, value, offset)
 
     monkeypatch.setattr("mmtool.replication.background.checkpoints.append_records", append)
-    duty = Checkpoints(lambda: look(scene.clusters), None, 5.0)
+    duty = Checkpoints(lambda: look(scene.clusters), None)
     duty._is_there = True
     turn(duty)
     return scene, duty
@@ -491,7 +491,7 @@ def test_a_group_that_does_not_answer_is_not_removed(removing):
 def test_a_new_owner_notes_what_was_removed_while_no_owner_ran(removing):
     scene, before = removing
     scene.source.groups.committed.pop("app")
-    duty = Checkpoints(lambda: look(scene.clusters), None, 5.0)
+    duty = Checkpoints(lambda: look(scene.clusters), None)
     duty._is_there, duty._written, duty._last = True, before._written, before._last
     turn(duty)
     assert removed(scene) == {("app", 0), ("app", 1)}
@@ -508,7 +508,7 @@ def test_a_group_that_the_filters_exclude_now_is_not_removed_and_keeps_the_time_
     last = scene.state.view.look.looked_ms
     scene.settings = scene.settings.model_copy(update={"groups": NameFilter((".*",), ("app",))})
     scene.source.groups.committed.pop("app")
-    duty = Checkpoints(lambda: look(scene.clusters), None, 5.0)
+    duty = Checkpoints(lambda: look(scene.clusters), None)
     duty._is_there, duty._written, duty._last = True, before._written, before._last
     turn(duty)
     assert removed(scene) == set()
