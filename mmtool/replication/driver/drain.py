@@ -66,7 +66,7 @@ def drain_flow(
         OwnedElsewhereError: MirrorMaker 2 runs the flow.
         MmtoolError: as `Engine.run`.
     """
-    run_loop(_drain(_Drain(flow, FlowsShown(show), NoticeDeduplicator(say)), until, timeout_seconds))
+    run_loop(Drain(flow, until, FlowsShown(show), NoticeDeduplicator(say)).run(timeout_seconds))
 
 
 def await_mirror_maker(
@@ -119,53 +119,104 @@ async def _await(
         await context.close()
 
 
-@dataclass(frozen=True, slots=True)
-class _Drain:
+@dataclass(slots=True)
+class Drain:
+    """The drain of one flow.
+
+    Attributes:
+        until: The source offset to reach, by source partition.
+        goal: The same by topic id, by which mirrors are known.
+        names: The topics of the goal.
+    """
+
     flow: FlowSettings
+    until: Mapping[TopicPartition, UpstreamOffset]
     shown: FlowsShown
     sayings: NoticeDeduplicator
-    names: dict[TopicId, str] = field(default_factory=dict)
-    unspoken: dict[Place, float] = field(default_factory=dict)
+    identity: FlowIdentity = field(init=False)
+    goal: dict[Place, UpstreamOffset] = field(init=False)
+    names: dict[TopicId, str] = field(init=False)
+    _unspoken: dict[Place, float] = field(default_factory=dict)
 
-    async def until(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
-        while not await _reached(self.flow, identity, goal):
-            _refuse_held(await self._control(identity), goal, self.names)
+    async def run(self, timeout_seconds: float | None) -> None:
+        """Drain the flow; raises as `drain_flow`."""
+        await self._locate()
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self.reach()
+        except TimeoutError:
+            raise GateError(
+                f"flow {self.flow.name} did not mirror the remaining records within {timeout_seconds:g} s",
+                remedy="no offset was written; `mmtool status -c FILE` shows the lag and partitions that are not"
+                " mirrored; run the same command again with a longer --timeout",
+            ) from None
+
+    async def _locate(self) -> None:
+        context = await connect(self.flow)
+        try:
+            found = await context.source.refresh({tp.topic for tp in self.until})
+        finally:
+            await context.close()
+        self.identity = context.identity
+        self.goal = {(found[tp.topic].topic_id, tp.partition): end for tp, end in self.until.items()}
+        self.names = {found[tp.topic].topic_id: tp.topic for tp in self.until}
+
+    async def reach(self) -> None:
+        """Watch the flow's owner, or run the flow, until the goal is reached."""
+        while not await self._is_reached():
+            self._refuse_held(await self._control())
             # a living owner is watched, not replaced
-            if await in_thread(holder_now, self.flow.target, identity.ownership_group) is not None:
-                await self._watch(identity, goal)
+            if await in_thread(holder_now, self.flow.target, self.identity.ownership_group) is not None:
+                await self._watch()
                 continue
+            java_binary()  # asked for only here: starting it takes a part of a second that whoever watches has not
+            goal = {self.flow.name: {place: int(offset) for place, offset in self.goal.items()}}
+            flows = FlowSupervisor([self.flow], RunOptions(until=goal), asyncio.Event(), self.sayings.say)
             try:
-                await self._run(goal)
+                await Engine(flows, self.shown.runs).run()
             except OwnedElsewhereError as error:
                 if error.code == BY_MIRROR_MAKER:
                     raise  # it mirrors, but makes no offset runs that could be waited for
                 await asyncio.sleep(_POLL_SECONDS)
                 continue
-            await self._watch(identity, goal)
-            if not await _reached(self.flow, identity, goal):
+            await self._watch()
+            if not await self._is_reached():
                 raise MmtoolError(
                     f"flow {self.flow.name} stopped before it had mirrored the remaining records",
                     remedy="no offset was written; run the same command again; if this happens again, `mmtool status -c"
                     " FILE` shows which partitions are not mirrored, and why",
                 )
 
-    async def _watch(self, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> None:
+    async def _is_reached(self) -> bool:
+        blocks = newest_blocks((await in_thread(read_blocks, self.flow.target, self.identity)).values())
+        return all(at in blocks and blocks[at].tail.upstream_frontier >= end for at, end in self.goal.items())
+
+    async def _control(self) -> ControlView:
+        return await in_thread(read_control, self.flow.target, self.identity)
+
+    async def _watch(self) -> None:
         """Show how far the flow's running owner is; refuse to wait for partitions that are halted or held."""
-        control = await self._control(identity)
-        _refuse_halted(control, goal, self.names, self.flow)
-        _refuse_held(control, goal, self.names)
+        control = await self._control()
+        self._refuse_halted(control)
+        self._refuse_held(control)
         self.shown.watched(self.flow.name, control.positions.values())
-        self._tell_unspoken(control, goal)
+        self._tell_unspoken(control)
         await asyncio.sleep(_POLL_SECONDS)
 
-    def _tell_unspoken(self, control: ControlView, goal: Mapping[Place, UpstreamOffset]) -> None:
+    def _tell_unspoken(self, control: ControlView) -> None:
         """Warn of the goal's topics that the owner has not reported for 30 s: its file does not select them."""
-        now, since = asyncio.get_running_loop().time(), dict(self.unspoken)
-        self.unspoken.clear()
-        self.unspoken.update(
-            {at: since.get(at, now) for at, end in goal.items() if not _is_under_way(control, at, end)}
-        )
-        late = {place[0] for place, began in self.unspoken.items() if now - began >= _SPOKEN_OF_SECONDS}
+        now, before = asyncio.get_running_loop().time(), self._unspoken
+        self._unspoken = {}
+        for place, end in self.goal.items():
+            position, owner = control.positions.get(place), control.owner
+            is_under_way = (
+                position is not None
+                and owner is not None
+                and (position.upstream_position >= end or position.owner == owner.owner)
+            )
+            if not is_under_way:
+                self._unspoken[place] = before.get(place, now)
+        late = {place[0] for place, began in self._unspoken.items() if now - began >= _SPOKEN_OF_SECONDS}
         if late:
             topics = ", ".join(sorted(self.names[topic_id] for topic_id in late))
             said = (
@@ -175,114 +226,46 @@ class _Drain:
             )
             self.sayings.once("unspoken", flow_notice(self.flow.name, said))
 
-    async def _control(self, identity: FlowIdentity) -> ControlView:
-        return await in_thread(read_control, self.flow.target, identity)
+    def _refuse_halted(self, control: ControlView) -> None:
+        """Refuse to wait for a partition that is halted, or whose topic is refused, until an operator has acted.
 
-    async def _run(self, goal: Mapping[Place, UpstreamOffset]) -> None:
-        java_binary()  # asked for only here: starting it takes a part of a second that whoever watches has not
-        until = {self.flow.name: {place: int(offset) for place, offset in goal.items()}}
-        flows = FlowSupervisor([self.flow], RunOptions(until=until), asyncio.Event(), self.sayings.say)
-        await Engine(flows, self.shown.runs).run()
-
-
-async def _drain(
-    drain: _Drain, until: Mapping[TopicPartition, UpstreamOffset], timeout_seconds: float | None
-) -> None:
-    identity, goal = await _places(drain.flow, until, drain.names)
-    try:
-        async with asyncio.timeout(timeout_seconds):
-            await drain.until(identity, goal)
-    except TimeoutError:
-        raise GateError(
-            f"flow {drain.flow.name} did not mirror the remaining records within {timeout_seconds:g} s",
-            remedy="no offset was written; `mmtool status -c FILE` shows the lag and partitions that are not mirrored;"
-            " run the same command again with a longer --timeout",
-        ) from None
-
-
-async def _places(
-    flow: FlowSettings, until: Mapping[TopicPartition, UpstreamOffset], names: dict[TopicId, str]
-) -> tuple[FlowIdentity, dict[Place, UpstreamOffset]]:
-    """The flow's identity, and the goal by topic id, by which mirrors are known; adds the topics to ``names``."""
-    context = await connect(flow)
-    try:
-        found = await context.source.refresh({tp.topic for tp in until})
-        goal: dict[Place, UpstreamOffset] = {
-            (found[tp.topic].topic_id, tp.partition): offset for tp, offset in until.items()
+        Raises:
+            RefusedError: a partition of the goal is halted, or its topic is not mirrored at all.
+        """
+        positions = control.positions
+        mirrored = {
+            topic: {TopicId(p.topic_id) for p in positions.values() if p.topic == topic}
+            for topic in self.names.values()
         }
-        names.update({found[tp.topic].topic_id: tp.topic for tp in until})
-        return context.identity, goal
-    finally:
-        await context.close()
+        new = {t for topic_id, t in self.names.items() if not_the_same(t, topic_id, mirrored[t])}
+        refused = control.refused_beside(new)
+        for topic_id, partition in self.goal:
+            position, topic = positions.get((topic_id, partition)), self.names[topic_id]
+            what, why = topic, refused.get(topic)
+            if position is not None and position.state == State.HALTED:
+                what, why = f"{topic}-{partition}", position.reason
+            elif topic in new:  # its owner may not have looked yet
+                again, kept_in = self.flow.begins_again, self.flow.kept_in(topic)
+                why = (
+                    not_the_same(topic, topic_id, mirrored[topic], begins_again=again, kept_in=kept_in) or why
+                )
+            if why is not None:
+                raise RefusedError(
+                    f"the remaining records of {what} cannot be mirrored: {why}",
+                    remedy="remove this cause, then run the same command again",
+                )
 
+    def _refuse_held(self, control: ControlView) -> None:
+        """Refuse to wait for partitions that are paused or have failed over, because no process mirrors them.
 
-def _is_under_way(control: ControlView, place: Place, offset: UpstreamOffset) -> bool:
-    """Whether the partition has reached the offset, or the present owner's workers report its position."""
-    position = control.positions.get(place)
-    if position is None or control.owner is None:
-        return False
-    return position.upstream_position >= offset or position.owner == control.owner.owner
-
-
-async def _reached(flow: FlowSettings, identity: FlowIdentity, goal: Mapping[Place, UpstreamOffset]) -> bool:
-    blocks = newest_blocks((await in_thread(read_blocks, flow.target, identity)).values())
-    return all(
-        place in blocks and blocks[place].tail.upstream_frontier >= offset for place, offset in goal.items()
-    )
-
-
-def _refuse_halted(
-    control: ControlView,
-    goal: Mapping[Place, UpstreamOffset],
-    names: Mapping[TopicId, str],
-    flow: FlowSettings,
-) -> None:
-    """Refuse to wait for a partition that is halted, or whose topic is refused, until an operator has acted.
-
-    Args:
-        control: What the owner and its workers wrote.
-        goal: The offsets to reach.
-        names: The topics of the goal.
-        flow: The flow's settings.
-
-    Raises:
-        RefusedError: a partition of the goal is halted, or its topic is not mirrored at all.
-    """
-    positions = control.positions
-    mirrored = {
-        topic: {TopicId(p.topic_id) for p in positions.values() if p.topic == topic}
-        for topic in names.values()
-    }
-    new = {topic for topic_id, topic in names.items() if not_the_same(topic, topic_id, mirrored[topic])}
-    refused = control.refused_beside(new)
-    for topic_id, partition in goal:
-        position, topic = positions.get((topic_id, partition)), names[topic_id]
-        what, why = topic, refused.get(topic)
-        if position is not None and position.state == State.HALTED:
-            what, why = f"{topic}-{partition}", position.reason
-        elif topic in new:  # its owner may not have looked yet
-            again, kept_in = flow.begins_again, flow.kept_in(topic)
-            why = not_the_same(topic, topic_id, mirrored[topic], begins_again=again, kept_in=kept_in) or why
-        if why is not None:
-            raise RefusedError(
-                f"the remaining records of {what} cannot be mirrored: {why}",
-                remedy="remove this cause, then run the same command again",
-            )
-
-
-def _refuse_held(
-    control: ControlView, goal: Mapping[Place, UpstreamOffset], names: Mapping[TopicId, str]
-) -> None:
-    """Refuse to wait for partitions that are paused or have failed over, because no process mirrors them.
-
-    Raises:
-        RefusedError: a partition of the goal is held.
-    """
-    for topic_id, _ in goal:
-        hold = control.holds.of(topic_id, names[topic_id])
-        if hold is not None:
-            raise RefusedError(
-                f"the remaining records of {hold.what} cannot be mirrored: {hold.reason}",
-                remedy=hold.remedy,
-                code=hold.state,
-            )
+        Raises:
+            RefusedError: a partition of the goal is held.
+        """
+        for topic_id, _ in self.goal:
+            hold = control.holds.of(topic_id, self.names[topic_id])
+            if hold is not None:
+                raise RefusedError(
+                    f"the remaining records of {hold.what} cannot be mirrored: {hold.reason}",
+                    remedy=hold.remedy,
+                    code=hold.state,
+                )

@@ -29,7 +29,6 @@ from mmtool.runtime.threads import left_behind
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mmtool.replication.driver.context import Place
     from mmtool.replication.driver.flow_run import FlowRun
     from mmtool.replication.spark.assignment import TaskAssignment
     from mmtool.replication.spark.rounds import Rounds
@@ -189,7 +188,10 @@ class SlotWatch:
             )
         )
         if decision.change is Change.KEEP:
-            self._tell_none(slots)
+            if self.held == 0 and slots == 0:
+                self._tell_nothing_runs()
+            elif self.held == len(self._tasks):
+                self._tell_tasks(self.held)
             return False
         self._capacity = decision.tasks
         if decision.change is Change.PACK:
@@ -230,7 +232,12 @@ class SlotWatch:
     def _waiting(self, runs: Sequence[FlowRun], slots: int | None, now: float) -> list[TaskAssignment]:
         """The tasks without a slot: where Spark gives only their number, those that have been silent for longest."""
         heard = {run.flow.identity.flow: run.watch.heard for run in runs}
-        last = {task.index: max(self._began_at, _last_word(task, heard)) for task in self._tasks}
+        last = dict.fromkeys((task.index for task in self._tasks), self._began_at)
+        for task in self._tasks:
+            for flow in task.flows:
+                of_flow = heard.get(flow.identity.flow, {})
+                words = (of_flow.get((p.topic_id, p.partition), 0.0) for p in flow.partitions)
+                last[task.index] = max(last[task.index], *words, 0.0)
         longest = sorted(self._tasks, key=lambda task: last[task.index])
         silent = [task for task in longest if now - last[task.index] > _TASK_SILENT_SECONDS]
         answer = self._spark.slots()
@@ -254,13 +261,6 @@ class SlotWatch:
             self._sayings.is_well(_ABOUT)
             enough = f"{said}; partitions are spread over {tasks} tasks"
             self._say(Notice(enough, Event.SLOTS_ENOUGH, slots=tasks, wanted=self.wanted))
-
-    def _tell_none(self, slots: int | None) -> None:
-        """Report that no task has a slot, or that all have; called when the number of tasks stays as it is."""
-        if self.held == 0 and slots == 0:
-            self._tell_nothing_runs()
-        elif self.held == len(self._tasks):
-            self._tell_tasks(self.held)
 
     def _tell_nothing_runs(self) -> None:
         said = slots_sentence(0, self.wanted)
@@ -306,15 +306,3 @@ class FreeSlot:
                 self._since = self._since or now
             self._task, self._again_at = None, now + _AGAIN_SECONDS
         return None if self._since is None else now - self._since
-
-
-def _last_word(task: TaskAssignment, heard: Mapping[str, Mapping[Place, float]]) -> float:
-    """When a position of one of the task's partitions last arrived, by the monotonic clock; 0 before the first."""
-    return max(
-        (
-            heard.get(flow.identity.flow, {}).get((p.topic_id, p.partition), 0.0)
-            for flow in task.flows
-            for p in flow.partitions
-        ),
-        default=0.0,
-    )

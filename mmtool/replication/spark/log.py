@@ -10,14 +10,10 @@ import time
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.runtime.files import state_root
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 _CALLED = "An error occurred while calling "
 """The start of Py4J's first line, which names what Python called; the cause is in the next line."""
@@ -27,7 +23,9 @@ def reason_of(error: Exception) -> str:
     """The last error line of a Python traceback inside Spark's message, or else the message's first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if len(lines) > 1 and lines[0].startswith(_CALLED):
-        lines = [_without_class(lines[1]), *lines[2:]]
+        named_cause = lines[1].removeprefix(": ")  # as ``: org.apache.spark.SparkException: message``
+        exception, colon, message = named_cause.partition(": ")
+        lines = [message if colon and " " not in exception else named_cause, *lines[2:]]
     named = [line for line in lines if "Error: " in line and not line.startswith(("File", "at ", "py4j"))]
     return (named or lines or [type(error).__name__])[-1 if named else 0]
 
@@ -54,22 +52,13 @@ def ended_by(error: Exception, *, stopped: bool, log: Path) -> MmtoolError:
             f"stopped, but not cleanly: {error}",
             remedy="no record is lost or repeated: the next start recovers the batches in flight",
         )
-    again = f"run the same command again: it recovers the batches in flight; if it fails again, read Spark's log {log}"
-    return MmtoolError(f"Spark job failed: {reason_of(error)}", remedy=f"{_what_first(error)}{again}")
-
-
-def _what_first(error: Exception) -> str:
-    """What to do before the command is run again; empty where only Spark's log may tell."""
+    first = ""  # only Spark's log may tell
     if isinstance(error, GivenUpError) and not isinstance(error, HungError):
-        return "check that both clusters answer, then "
-    return "check the free memory of this host, then " if spark_is_gone(error) else ""
-
-
-def _without_class(line: str) -> str:
-    """The message of a line ``: org.apache.spark.SparkException: message``."""
-    named = line.removeprefix(": ")
-    exception, colon, said = named.partition(": ")
-    return said if colon and " " not in exception else named
+        first = "check that both clusters answer, then "
+    elif spark_is_gone(error):
+        first = "check the free memory of this host, then "
+    again = f"run the same command again: it recovers the batches in flight; if it fails again, read Spark's log {log}"
+    return MmtoolError(f"Spark job failed: {reason_of(error)}", remedy=f"{first}{again}")
 
 
 def spark_is_gone(error: Exception) -> bool:
@@ -149,13 +138,10 @@ def drop_spark_log() -> None:
 def drop_old_logs() -> None:
     """Delete logs of runs that did not end cleanly, a week after their last line."""
     with suppress(OSError):
-        _drop(_folder().glob("*.log"), time.time() - _KEPT_SECONDS)
-
-
-def _drop(logs: Iterable[Path], before: float) -> None:
-    for log in logs:
-        if log.stat().st_mtime < before and not Path(f"/proc/{log.stem}").exists():
-            log.unlink(missing_ok=True)
+        for log in _folder().glob("*.log"):
+            is_old = log.stat().st_mtime < time.time() - _KEPT_SECONDS
+            if is_old and not Path(f"/proc/{log.stem}").exists():
+                log.unlink(missing_ok=True)
 
 
 class _SparkLogHandler(logging.FileHandler):

@@ -25,12 +25,8 @@ from mmtool.replication.pump.report import AWAY, FENCED, nothing_known
 from mmtool.runtime.threads import in_thread, run_loop
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mmtool.plan.records.documents import PositionRecord
-    from mmtool.replication.driver.context import OwnedState
     from mmtool.replication.pump.report import ReportRow
-    from mmtool.replication.spark.assignment import FlowAssignment, PartitionAssignment, TaskAssignment
+    from mmtool.replication.spark.assignment import FlowAssignment, TaskAssignment
 
 _LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 2.0
@@ -151,34 +147,22 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
             raise UnreachableError("; ".join(sorted(standing.halted[place] for place in standing.later)))
     finally:
         await context.close()
-    positions = control.positions
+    positions, generation = control.positions, control.end + 1
     positions.update(standing.others.items())
-    return replace(
-        flow,
-        shards=tuple(standing.shards.values()),
-        partitions=tuple(
-            _standing_now(p, standing, positions, flow, control.end + 1) for p in flow.partitions
-        ),
-    )
-
-
-def _standing_now(
-    partition: PartitionAssignment,
-    standing: OwnedState,
-    positions: Mapping[tuple[str, int], PositionRecord],
-    flow: FlowAssignment,
-    generation: int,
-) -> PartitionAssignment:
-    """The partition's assignment after recovery, with all counters, so that no skipped gap is counted again."""
-    place = (partition.topic_id, partition.partition)
-    block = standing.blocks.get(place)
-    return replace(
-        partition,
-        block=block or partition.block,
-        next_sequence=0,
-        stored=block is not None,
-        tally=tally_of_all(partition.tally, positions.get(place), flow.owner),
-        halted=standing.halted.get(place, partition.halted),
-        for_good=partition.for_good or place in standing.halted,
-        same=standing.writers_of(flow.settings, partition.topic, generation),
-    )
+    partitions = []
+    for partition in flow.partitions:
+        place = (partition.topic_id, partition.partition)
+        block = standing.blocks.get(place)
+        now = replace(
+            partition,
+            block=block or partition.block,
+            next_sequence=0,
+            stored=block is not None,
+            # all counters, so that no skipped gap is counted again
+            tally=tally_of_all(partition.tally, positions.get(place), flow.owner),
+            halted=standing.halted.get(place, partition.halted),
+            for_good=partition.for_good or place in standing.halted,
+            same=standing.writers_of(flow.settings, partition.topic, generation),
+        )
+        partitions.append(now)
+    return replace(flow, shards=tuple(standing.shards.values()), partitions=tuple(partitions))

@@ -17,6 +17,7 @@ from mmtool.plan.records.documents import OwnerRecord, RefusedRecord, State
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.topics.facts import source_deleted, source_made_again
 from mmtool.replication.driver import drain as draining
+from mmtool.replication.driver.drain import Drain
 from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.driver.progress import FlowsShown
 from mmtool.translation.types import TopicPartition
@@ -38,28 +39,22 @@ def drained(tmp_path, monkeypatch):
             async def run(self):
                 raise OwnedElsewhereError("somebody has the flow", code=owner)
 
-        async def places(*_):
-            return IDENTITY, {("id-1", 0): 5}
+        async def locate(drain):
+            drain.identity, drain.goal, drain.names = IDENTITY, {("id-1", 0): 5}, {"id-1": "orders"}
 
         async def no(*_):
             return False
 
-        for name, value in {
-            "Engine": Engine,
-            "_places": places,
-            "_reached": no,
-            "holder_now": lambda *_: None,
-        }.items():
-            monkeypatch.setattr(draining, name, value)
-        monkeypatch.setattr(draining, "_refuse_held", lambda *_: None)
-        monkeypatch.setattr(draining, "read_control", lambda *_: None)
+        monkeypatch.setattr(Drain, "_locate", locate)
+        monkeypatch.setattr(Drain, "_is_reached", no)
+        monkeypatch.setattr(draining, "Engine", Engine)
+        monkeypatch.setattr(draining, "holder_now", lambda *_: None)
+        monkeypatch.setattr(draining, "read_control", lambda *_: ControlView())
         monkeypatch.setattr(draining, "_POLL_SECONDS", 0.01)
         (tmp_path / "mm2.properties").write_text(PROPERTIES)
         flow = load_settings(tmp_path / "mm2.properties", {}).flows[0]
         with suppress(GateError):
-            asyncio.run(
-                draining._drain(draining._Drain(flow, FlowsShown(print), NoticeDeduplicator(print)), {}, 0.5)
-            )
+            asyncio.run(Drain(flow, {}, FlowsShown(print), NoticeDeduplicator(print)).run(0.5))
         return tried
 
     return run
@@ -88,19 +83,18 @@ def watched(tmp_path, monkeypatch):
         async def no(*_):
             return False
 
-        monkeypatch.setattr(draining, "_reached", no)
+        monkeypatch.setattr(Drain, "_is_reached", no)
         monkeypatch.setattr(draining, "holder_now", lambda *_: "somebody")
         monkeypatch.setattr(draining, "read_control", lambda *_: control)
         monkeypatch.setattr(draining, "_POLL_SECONDS", 0.01)
         (tmp_path / "mm2.properties").write_text(PROPERTIES + extra)
         flow = load_settings(tmp_path / "mm2.properties", {}).flows[0]
-        drain = draining._Drain(
-            flow, FlowsShown(lambda _: None), NoticeDeduplicator(print), {"new-id": "orders"}
-        )
+        drain = Drain(flow, {}, FlowsShown(lambda _: None), NoticeDeduplicator(print))
+        drain.identity, drain.goal, drain.names = IDENTITY, {("new-id", 0): 5}, {"new-id": "orders"}
 
         async def until():
             async with asyncio.timeout(0.5):
-                await drain.until(IDENTITY, {("new-id", 0): 5})
+                await drain.reach()
 
         asyncio.run(until())
 
