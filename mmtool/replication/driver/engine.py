@@ -22,7 +22,7 @@ from mmtool.runtime.process import usable_cores
 from mmtool.runtime.threads import StopAskedError, came_within, left_behind, unless_stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from mmtool.replication.driver.flow_run import FlowRun
     from mmtool.replication.driver.supervisor import FlowSupervisor
@@ -68,12 +68,16 @@ class Engine:
                 otherwise the flow is deferred.
         """
         starting: asyncio.Future[Rounds] | None = None
-        clean = False
+        clean, options = False, self.flows.options
         try:
             await self.flows.meet()
             starting = left_behind(self._open_spark, "spark")
             await self.flows.take()
-            await self._set_goals()
+            for run in self.flows.runs:
+                if options.until is not None:
+                    run.goal = dict(options.until.get(run.name, {}))
+                elif options.until_caught_up:
+                    await unless_stopped(run.set_goal(), self.stop)
             if not self._is_done():
                 await self._wait_for_spark(starting)
                 await self._rounds(starting)
@@ -120,13 +124,6 @@ class Engine:
                 for run in self.flows.runs:
                     with suppress(MmtoolError, ConnectionLostError):
                         await run.write_slots()
-
-    async def _set_goals(self) -> None:
-        for run in self.flows.runs:
-            if self.flows.options.until is not None:
-                run.goal = dict(self.flows.options.until.get(run.name, {}))
-            elif self.flows.options.until_caught_up:
-                await unless_stopped(run.set_goal(), self.stop)
 
     # --- rounds -------------------------------------------------------------------------------------------
 
@@ -175,37 +172,23 @@ class Engine:
         runs, started = self.flows.present(), time.monotonic()
         for run in runs:
             run.retry_halted()
-            await self._renew(run)
+            try:
+                await unless_stopped(run.renew_claims(), self.stop)
+            except StopAskedError:
+                # some claims are newer than we know of: its shards stay open on record
+                run.life.happen(FlowEvent.DOUBT)
+                raise
         assert self._spark is not None
         assert self._slots is not None
         slots = self._slots.plan(sum(len(run.loads()) for run in runs))
         tasks = plan_round(runs, self._round, slots, self._round_seconds())
-        this = Round(
-            self._round,
-            runs,
-            self._spark,
-            self.flows.topics,
-            self.flows.replan,
-            self._must_stop,
-            self._show,
-            self.say,
-            self._again,
-            self._slots,
-        )
+        must_stop, show = self._must_stop, self._show
+        this = Round(self._round, runs, self._spark, self.flows, must_stop, show, self._again, self._slots)
         self.say(round_started(self._round, tasks))
         rows, seconds = await this.run(tasks), time.monotonic() - started
         for notice in round_ended(self._round, rows, seconds):
             self.say(notice)
         self._fold(runs, rows, seconds)
-
-    async def _renew(self, run: FlowRun) -> None:
-        try:
-            await unless_stopped(run.renew_claims(), self.stop)
-        except StopAskedError:
-            run.life.happen(
-                FlowEvent.DOUBT
-            )  # some claims are newer than we know of: its shards stay open on record
-            raise
 
     def _must_stop(self) -> bool:
         given_up = any(run.life.phase is FlowPhase.GIVEN_UP for run in self.flows.present())
@@ -223,7 +206,10 @@ class Engine:
     def _fold(self, runs: Sequence[FlowRun], rows: Sequence[ReportRow], seconds: float) -> None:
         for run in runs:
             mine = [row for row in rows if row.flow == run.flow.identity.flow]
-            self._note_syncs(run, mine)
+            for why in sorted({row.syncs_failure for row in mine if row.syncs_failure}):  # no end is reported
+                said = f"offset syncs: {why}; mmtool mirrors without them and keeps trying"
+                notice = flow_notice(run.name, said, Event.DUTY_FAILED, duty="offset syncs")
+                self._sayings.once(f"{run.name} {why}", notice)
             told = {row.told for row in mine}
             if not told & {FENCED, AWAY} and run.life.phase is not FlowPhase.GIVEN_UP:
                 run.fold(mine, seconds)
@@ -231,14 +217,6 @@ class Engine:
                 run.life.happen(FlowEvent.DOUBT)
             else:
                 self.flows.lose(run)
-
-    def _note_syncs(self, run: FlowRun, rows: Iterable[ReportRow]) -> None:
-        """Report why the workers could not write offset syncs, each cause once; an end of it is not reported."""
-        for why in sorted({row.syncs_failure for row in rows if row.syncs_failure}):
-            said = f"offset syncs: {why}; mmtool mirrors without them and keeps trying"
-            self._sayings.once(
-                f"{run.name} {why}", flow_notice(run.name, said, Event.DUTY_FAILED, duty="offset syncs")
-            )
 
     def _recover(self, error: Exception, failures: int) -> None:
         """Reacquire the claimed flows after a failed round: fence, recover from the log of the target, continue.

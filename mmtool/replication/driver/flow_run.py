@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.flow.phases import FlowTransition
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.replication.driver.context import FlowContext
@@ -181,10 +180,23 @@ class FlowRun:
         control = await in_thread(read_control, self.flow.settings.target, self.flow.identity)
         if to_mirror:
             await self._own.check(self.flow, control)
-        self._adopt(control)
+        if control.flow is not None:  # a partition must never change its shard
+            self.shard_count, wanted = control.flow.shards, self.flow.settings.shards
+            if self.shard_count != wanted:
+                kept = counted(self.shard_count, "shard")
+                said = (
+                    f"mmtool.shards = {wanted} is ignored: the flow keeps the {kept} of its first start; nothing has to"
+                    " be done"
+                )
+                adjusted = Event.CONFIG_VALUE_ADJUSTED
+                self.warnings.append(flow_notice(self.name, said, adjusted, key="mmtool.shards"))
         self._positions = control.positions
         self._refusals.start(control)
-        await self._announce(control)
+        # before the first claim: a worker of an older owner that starts again sees its new owner, and stops
+        mine = owner_record(self.owner)
+        documents = [mine] if control.flow is not None else [flow_record(self.flow), mine]
+        topic = self.flow.identity.control_topic
+        await write_documents(self.flow, topic, documents, tombstones=control.controls)
         shards = range(self.shard_count)
         doubt = set(shards) if in_doubt else doubtful(control)
         self.standing = await claim_and_recover(self.flow, shards, doubt, self.shard_count, self.owner)
@@ -193,8 +205,8 @@ class FlowRun:
         self._sequences, self._fresh, self._sizes = {}, {}, FirstSizes()
         await self.prefills.start(control.prefills.values())
         if self.flow.settings.begins_again:
-            kept = control.failed_over
-            for topic in await forget_deleted(self.flow, self.standing, self.shard_count, kept):
+            spared = control.failed_over
+            for topic in await forget_deleted(self.flow, self.standing, self.shard_count, spared):
                 start = self.flow.settings.start_setting
                 said = f"target topic {topic} was deleted or recreated: mmtool mirrors it again from {start}"
                 self.warnings.append(flow_notice(self.name, said, Event.TOPIC_DELETED, topic=topic))
@@ -222,29 +234,6 @@ class FlowRun:
         self.standing.shards = await claim_blindly(self.flow, {}, self.shard_count, self.owner)
         self._sequences.clear()
         self._claimed_at = time.monotonic()
-
-    def _adopt(self, control: ControlView) -> None:
-        """Use the shard count of the flow's first start: a partition must never change its shard."""
-        if control.flow is None:
-            return
-        self.shard_count = control.flow.shards
-        if control.flow.shards != self.flow.settings.shards:
-            wanted = self.flow.settings.shards
-            said = (
-                f"mmtool.shards = {wanted} is ignored: the flow keeps the"
-                f" {counted(self.shard_count, 'shard')} of its first start; nothing has to be done"
-            )
-            self.warnings.append(
-                flow_notice(self.name, said, Event.CONFIG_VALUE_ADJUSTED, key="mmtool.shards")
-            )
-
-    async def _announce(self, control: ControlView) -> None:
-        """Record the owner before the first claim: a worker of an older owner that starts again sees it and stops."""
-        mine = owner_record(self.owner)
-        documents = [mine] if control.flow is not None else [flow_record(self.flow), mine]
-        await write_documents(
-            self.flow, self.flow.identity.control_topic, documents, tombstones=control.controls
-        )
 
     async def close(self, *, clean: bool) -> None:
         """Record the shards as closed if nothing is in flight, leave the ownership group and disconnect."""
@@ -285,7 +274,10 @@ class FlowRun:
         before, self._spared = self.view, self.watch.holds.failed_over
         blocks = {place: fresh.block for place, fresh in self._fresh.items()} | self.standing.blocks
         on_record = {block.about.topic_id: block.about for block in blocks.values()}
-        self.view = await self._topics.refresh(on_record, self._spared, self._names_of_others())
+        # target topics into which other flows of this process mirror
+        others = (r for r in self.beside if r is not self and may_meet(r.flow.settings, self.flow.settings))
+        taken = {topic.target_name: run.name for run in others for topic in run.view.topics.values()}
+        self.view = await self._topics.refresh(on_record, self._spared, taken)
         refuse_recreated(self.view, on_record, self.flow.settings)
         refuse_unfinished(self.view, blocks, self._last_position, self.goal)
         self.view.set_aside(self._spared)
@@ -298,13 +290,6 @@ class FlowRun:
         begun = await self._begin([(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks])
         await self._refusals.tell({**self.view.refused, **self.view.deleted}, self.view.gone)
         return begun or self.view.shape != before.shape
-
-    def _names_of_others(self) -> dict[str, str]:
-        """Target topics into which other flows of this process mirror, each with the flow's name."""
-        others = (
-            run for run in self.beside if run is not self and may_meet(run.flow.settings, self.flow.settings)
-        )
-        return {topic.target_name: run.name for run in others for topic in run.view.topics.values()}
 
     @property
     def wants_look(self) -> bool:
@@ -448,9 +433,9 @@ class FlowRun:
         Raises:
             UnreachableError, MmtoolError: as `write_documents`.
         """
-        word = self.slots
-        await write_documents(self.flow, self.flow.identity.control_topic, [word])
-        self._slots_written = word
+        written = self.slots
+        await write_documents(self.flow, self.flow.identity.control_topic, [written])
+        self._slots_written = written
 
     def fold(self, rows: Iterable[ReportRow], seconds: float) -> None:
         """Take over what the tasks reported at a round's end; ``seconds`` is how long the round took."""

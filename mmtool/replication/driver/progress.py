@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,14 +29,6 @@ class _Sample(NamedTuple):
     records: int
     bytes: int
     lag: int
-
-
-class _Rates(NamedTuple):
-    """Per second; ``shrinking`` is of the lag of partitions that move."""
-
-    records: float
-    bytes: float
-    shrinking: float
 
 
 class RateMeter:
@@ -70,35 +63,27 @@ class RateMeter:
             sum(count for _, count in self._mirrored.values()),
             sum(p.lag_records for p in moving),
         )
-        rates = self._rates(now)
+        self._samples.append(now)
+        while now.at - self._samples[0].at > _WINDOW_SECONDS:
+            self._samples.popleft()
+        first = self._samples[0]
+        seconds = now.at - first.at or math.inf
+        shrinking = (first.lag - now.lag) / seconds  # of partitions that move
         states: Counter[str] = Counter(_state_of(p, now_ms) for p in known)
         states[State.HALTED] += refused
         return ProgressSnapshot(
             flow=flow,
             records=now.records,
             bytes=now.bytes,
-            records_per_second=rates.records,
-            bytes_per_second=rates.bytes,
+            records_per_second=max(now.records - first.records, 0)
+            / seconds,  # a new owner's workers count anew
+            bytes_per_second=max(now.bytes - first.bytes, 0) / seconds,
             lag_records=sum(p.lag_records for p in followed) if all(p.observed_ms for p in moving) else None,
             lag_seconds=None if None in lags else max((lag for lag in lags if lag is not None), default=None),
-            eta_seconds=now.lag / rates.shrinking if now.lag and rates.shrinking > 0 else None,
+            eta_seconds=now.lag / shrinking if now.lag and shrinking > 0 else None,
             partitions=len(known),
             states=states,
             silent_seconds=_silence(moving, now_ms),
-        )
-
-    def _rates(self, now: _Sample) -> _Rates:
-        self._samples.append(now)
-        while now.at - self._samples[0].at > _WINDOW_SECONDS:
-            self._samples.popleft()
-        first = self._samples[0]
-        seconds = now.at - first.at
-        if seconds <= 0:
-            return _Rates(0.0, 0.0, 0.0)
-        return _Rates(
-            max(now.records - first.records, 0) / seconds,  # a new owner's pumps count anew
-            max(now.bytes - first.bytes, 0) / seconds,
-            (first.lag - now.lag) / seconds,
         )
 
 

@@ -13,7 +13,7 @@ from mmtool.events import Event, Notice
 from mmtool.runtime.threads import came_within, in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.config.live import Chosen, LiveFile
@@ -64,7 +64,9 @@ class Reloader:
         if chosen is None:
             return
         refused, self._complaint = self._complaint, ""
-        changes = _changes(self.flows.settings, chosen)
+        # a flow that the file no longer enables keeps its settings
+        new = {flow.name: flow for flow in chosen.flows}
+        changes = {flow.name: compare(flow, new.get(flow.name, flow)) for flow in self.flows.settings}
         try:
             await self.flows.adopt(changes, self._beating(chosen))
         except Exception as error:  # noqa: BLE001  who ends here hears of no later change and of no SIGHUP
@@ -113,12 +115,15 @@ class Reloader:
 
     def _tell_waiting(self, chosen: Chosen, changes: Mapping[str, Changes]) -> None:
         """Report, once per set of differences, what the file says and the running process does not do."""
-        sentences = [*_of_flows(self.flows.settings, chosen)]
+        before, now = ({flow.name for flow in flows} for flows in (self.flows.settings, chosen.flows))
+        start = "the next start of `mmtool replicate`"
+        sentences = [f"flow {name} is new: it starts at {start}" for name in sorted(now - before)]
+        sentences += [
+            f"flow {name} is no longer enabled: it runs until {start}" for name in sorted(before - now)
+        ]
         for flow, c in changes.items():
             if c.waiting:
-                sentences.append(
-                    f"{flow}: the next start of `mmtool replicate` applies the changes of {', '.join(c.waiting)}"
-                )
+                sentences.append(f"{flow}: {start} applies the changes of {', '.join(c.waiting)}")
             if c.fixed:
                 sentences.append(
                     f"{flow}: {', '.join(c.fixed)} cannot change after the flow's first start: the old value stays in"
@@ -128,19 +133,3 @@ class Reloader:
         if waits and waits != self._waits:
             self.warn(Notice(f"{self.file.path}: {waits}", Event.CONFIG_REFUSED))
         self._waits = waits
-
-
-def _changes(running: Iterable[FlowSettings], chosen: Chosen) -> dict[str, Changes]:
-    """The changed settings by flow; a flow that the file no longer enables keeps its settings."""
-    new = {flow.name: flow for flow in chosen.flows}
-    return {flow.name: compare(flow, new.get(flow.name, flow)) for flow in running}
-
-
-def _of_flows(running: Iterable[FlowSettings], chosen: Chosen) -> Iterator[str]:
-    before, now = ({flow.name for flow in flows} for flows in (running, chosen.flows))
-    for names, what in (
-        (now - before, "is new: it starts at"),
-        (before - now, "is no longer enabled: it runs until"),
-    ):
-        for name in sorted(names):
-            yield f"flow {name} {what} the next start of `mmtool replicate`"

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from mmtool.plan.topics.facts import HaltReason
     from mmtool.replication.driver.flow_run import FlowRun
     from mmtool.replication.driver.slot_watch import SlotWatch
-    from mmtool.replication.driver.topic_refresh import TopicRefresher
+    from mmtool.replication.driver.supervisor import FlowSupervisor
     from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.assignment import FlowAssignment
     from mmtool.replication.spark.rounds import Rounds
@@ -144,11 +144,9 @@ class Round:
         number: Counted from the start of this process.
         runs: The flows.
         spark: The Spark session that runs it.
-        topics: Refreshes the topics while the round runs.
-        replan: Set when the round is to end because the next one differs.
+        flows: Has the topics, which are refreshed while the round runs; its `replan` ends the round.
         must_stop: Called a few times a second; true ends the round.
         show: Called as often, for progress.
-        say: Called with sentences for the operator.
         again: Decides when halted partitions are worth another round.
         slots: Watches the Spark slots.
     """
@@ -156,11 +154,9 @@ class Round:
     number: int
     runs: Sequence[FlowRun]
     spark: Rounds
-    topics: TopicRefresher
-    replan: asyncio.Event
+    flows: FlowSupervisor
     must_stop: Callable[[], bool]
     show: Callable[[], None]
-    say: Callable[[str], None]
     again: HaltRetry
     slots: SlotWatch
     _command: Command = field(default=Command.RUN, init=False)
@@ -169,7 +165,7 @@ class Round:
     _sayings: NoticeDeduplicator = field(init=False)
 
     def __post_init__(self) -> None:
-        self._sayings = NoticeDeduplicator(self.say)
+        self._sayings = NoticeDeduplicator(self.flows.say)
 
     async def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
         """Run the tasks as one Spark job, and return what they reported when they ended or were told to end.
@@ -195,14 +191,14 @@ class Round:
                     self._end(Command.STOP, _STOP_SECONDS, job)
                 reasons = {reason for run in self.runs for reason in run.may_go_on().values()}
                 if self.again.due(reasons, asyncio.get_running_loop().time()):
-                    self.replan.set()
+                    self.flows.replan.set()
                 if self._command is Command.RUN and self.slots.ends_round(self.runs):
-                    self.replan.set()
+                    self.flows.replan.set()
                     if (
                         self.slots.may_hang
                     ):  # such a task reads no command, and all other partitions would wait
                         self._ends_within(_STOP_SECONDS, job)
-                differs = self.replan.is_set() or any(run.differs for run in self.runs)
+                differs = self.flows.replan.is_set() or any(run.differs for run in self.runs)
                 if differs and self._command is Command.RUN:
                     self._end(Command.REPLAN, self._replan_seconds(tasks), job)
         finally:
@@ -244,7 +240,7 @@ class Round:
         """Cancel the Spark job if its workers did not stop in time; its shards stay open and are recovered."""
         if not job.done():
             said = "the workers did not stop in time; cancelling the Spark job"
-            self.say(Notice(said, Event.SPARK_JOB_CANCELLED, round=self.number))
+            self.flows.say(Notice(said, Event.SPARK_JOB_CANCELLED, round=self.number))
             self._cancelling = left_behind(self._cancel, "cancel")
             asyncio.get_running_loop().call_later(_CANCEL_SECONDS, job.cancel)
 
@@ -256,8 +252,8 @@ class Round:
 
     async def _refresh_topics(self) -> None:
         while True:
-            if self.topics.is_due and await self.topics.look():
-                self.replan.set()
+            if self.flows.topics.is_due and await self.flows.topics.look():
+                self.flows.replan.set()
             await asyncio.sleep(_TICK_SECONDS)
 
     async def _send_commands(self) -> None:

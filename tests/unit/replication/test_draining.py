@@ -13,8 +13,9 @@ from kit.scene import PROPERTIES
 from mmtool.config import load_settings
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError
 from mmtool.kafka.state.control_view import ControlView
-from mmtool.plan.records.documents import OwnerRecord, RefusedRecord, State
+from mmtool.plan.records.documents import OwnerRecord, PauseRecord, RefusedRecord, State
 from mmtool.plan.records.identity import FlowIdentity
+from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.topics.facts import source_deleted, source_made_again
 from mmtool.replication.driver import drain as draining
 from mmtool.replication.driver.drain import Drain
@@ -123,6 +124,22 @@ def test_a_drain_does_not_wait_for_a_topic_that_was_deleted_meanwhile(watched):
     mirrored = position_of(TopicPartition("orders", 0), "new-id", 4, 4, State.CAUGHT_UP)
     with pytest.raises(RefusedError, match="orders cannot be mirrored: source topic orders was deleted"):
         watched(mirrored, DELETED, extra=BEGINS_AGAIN)
+
+
+@pytest.mark.parametrize(
+    ("word", "code"),
+    [
+        (
+            FailedOverRecord("orders", failed_over=True, operation_id="fo-1", by="ann@east", since_ms=1),
+            "failed_over",
+        ),
+        (PauseRecord("new-id", "orders", paused=True, by="bob@west", since_ms=1, reason=""), "paused"),
+    ],
+)
+def test_a_drain_does_not_wait_for_what_nobody_mirrors(watched, word, code):
+    with pytest.raises(RefusedError, match="the remaining records of orders cannot be mirrored: ") as raised:
+        watched(word)
+    assert raised.value.code == code
 
 
 @pytest.mark.long

@@ -7,15 +7,12 @@ import asyncio
 import pytest
 
 from kit.mirror import fetched, mirror_of
-from mmtool.errors import RefusedError
-from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import DescribedProducers, ProducerState
-from mmtool.plan.records.documents import PauseRecord, State
+from mmtool.plan.records.documents import State
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.replication.driver.drain import _refuse_held
 from mmtool.replication.driver.service import Outcome
 from mmtool.replication.ownership.checks import all_failed_over
 from mmtool.replication.pump.open_transactions import LONG_MS, OpenTransactionWatch
@@ -200,19 +197,3 @@ def test_a_topic_that_cannot_be_mirrored_is_not_called_halted_once_it_has_failed
     view = TopicsView(refused={"orders": "its target topic was deleted", "bills": "likewise"})
     view.set_aside(marks("orders"))
     assert (view.refused, view.set_apart) == ({"bills": "likewise"}, ["orders"])
-
-
-@pytest.mark.parametrize(
-    ("word", "code"),
-    [
-        (mark("orders"), "failed_over"),
-        (PauseRecord("id-1", "orders", paused=True, by="bob@west", since_ms=1, reason=""), "paused"),
-    ],
-)
-def test_a_drain_does_not_wait_for_what_nobody_mirrors(word, code):
-    control = ControlView()
-    control.apply(word.key, word.encode(), 0)
-    _refuse_held(control, {("id-2", 0): 5}, {"id-2": "bills"})
-    with pytest.raises(RefusedError, match="the remaining records of orders cannot be mirrored: ") as raised:
-        _refuse_held(control, {("id-1", 0): 5}, {"id-1": "orders"})
-    assert raised.value.code == code

@@ -88,11 +88,9 @@ def ran(job, *, lasts=600.0, replan=False, stop=False, silent=False, runs=()):
             number=1,
             runs=list(runs),
             spark=job,
-            topics=SimpleNamespace(is_due=False),
-            replan=wanted,
+            flows=SimpleNamespace(topics=SimpleNamespace(is_due=False), replan=wanted, say=said.append),
             must_stop=lambda: stop,
             show=lambda: None,
-            say=said.append,
             again=SimpleNamespace(due=lambda *_: False),
             slots=SimpleNamespace(
                 begin=lambda *_: None, end=lambda *_: None, ends_round=lambda _: silent, may_hang=silent
