@@ -44,7 +44,7 @@ def test_a_round_over_data_frames_mirrors_and_reports_every_partition(fleet, tmp
         return rows
 
     rows = asyncio.run(scene())
-    assert sorted((row.topic, row.partition, row.records > 0) for row in rows) == [
+    assert sorted((row.topic, row.partition, row.tally.records > 0) for row in rows) == [
         (topic, p, True) for p in (0, 1)
     ]
     assert sum(end_offsets(fleet["target"].bootstrap, f"source.{topic}").values()) == _RECORDS

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import ClusterPort
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.groups.facts import SelectedGroups
     from mmtool.translation.types import TopicPartition
 
     Commits = Mapping[str, Mapping[TopicPartition, Commit]]
@@ -68,7 +67,7 @@ class GroupList:
     problem: MmtoolError | None = None
     _names: tuple[str, ...] | None = None
     _due_at: float = 0.0
-    _asked: Future[SelectedGroups] | None = None
+    _asked: Future[tuple[str, ...]] | None = None
 
     def names(self, flow: FlowNow) -> tuple[str, ...]:
         """The source's groups that the flow follows, by the newest list.
@@ -77,33 +76,24 @@ class GroupList:
             UnreachableError, NotAuthorisedError: there is no list yet, and listing failed.
         """
         settings = flow.clusters.settings
+
+        def listed() -> tuple[str, ...]:
+            return selected_groups(flow, GroupSelection(everything=True), Direction.FORWARD).known
+
         if self._names is None:
-            self._take(_list(flow), float(settings.refresh_groups_interval_seconds))
-        elif self._asked is not None or (settings.refresh_groups and time.monotonic() >= self._due_at):
-            self._ask_apart(flow)
-        return self._names or ()
-
-    def _ask_apart(self, flow: FlowNow) -> None:
-        """List the groups in another thread; a list that comes within 2 s counts now, a later one next time."""
-        asked = self._asked
-        if asked is None:
-            asked = self._asked = LookUps().submit(_list, flow)
-            wait([asked], _PATIENCE_SECONDS)
-        if not asked.done():
-            return
-        self._asked = None
-        try:
-            self._take(asked.result(), float(flow.clusters.settings.refresh_groups_interval_seconds))
-        except MmtoolError as error:
-            self.problem, self._due_at = error, time.monotonic() + _AGAIN_SECONDS
-
-    def _take(self, listed: SelectedGroups, seconds: float) -> None:
-        self._names, self.problem = listed.known, None
-        self._due_at = time.monotonic() + seconds
-
-
-def _list(flow: FlowNow) -> SelectedGroups:
-    return selected_groups(flow, GroupSelection(everything=True), Direction.FORWARD)
+            self._names = listed()
+            self._due_at = time.monotonic() + settings.refresh_groups_interval_seconds
+        elif self._asked is None and settings.refresh_groups and time.monotonic() >= self._due_at:
+            self._asked = LookUps().submit(listed)
+            wait([self._asked], _PATIENCE_SECONDS)  # a later list counts the next time
+        if self._asked is not None and self._asked.done():
+            asked, self._asked = self._asked, None
+            try:
+                self._names, self.problem = asked.result(), None
+                self._due_at = time.monotonic() + settings.refresh_groups_interval_seconds
+            except MmtoolError as error:
+                self.problem, self._due_at = error, time.monotonic() + _AGAIN_SECONDS
+        return self._names
 
 
 @dataclass(slots=True)
@@ -268,22 +258,22 @@ class Checkpoints:
             untold = dict(self._shown.denied)
             excluded = {group for group, _ in self._written if not _accepts(flow, group)}
             await self._write(topic)
-            await self._write_removals(flow.identity.control_topic)
-            await self._write_rates(flow.identity.control_topic)
-            await self._write_look(flow.identity.control_topic, looked_ms, untold.keys() | excluded)
+            control = flow.identity.control_topic
+            # which commits the source no longer has; the record of a group that has them all again is empty
+            await append_records(self.target, control, [(r.key, r.encode()) for r in self._removals.values()])
+            self._removed |= self._removals
+            await self._write_rates(control)
+            await self._write_look(control, looked_ms, untold.keys() | excluded)
         except BaseException:
             self._is_there = False  # deleted, perhaps: the next turn makes it again
             raise
         self._is_there = True
-        problem = self._problem(list(untold.values()))
-        if problem is not None:
-            raise problem
-
-    def _problem(self, untold: list[MmtoolError]) -> MmtoolError | None:
-        if self._groups.problem is not None or not untold:
-            return self._groups.problem
-        more = f" (and {counted(len(untold) - 1, 'more group')})" if len(untold) > 1 else ""
-        return MmtoolError(f"{untold[0].message}{more}", remedy=untold[0].remedy)
+        if self._groups.problem is not None:
+            raise self._groups.problem
+        if untold:
+            first, others = next(iter(untold.values())), len(untold) - 1
+            more = f" (and {counted(others, 'more group')})" if others else ""
+            raise MmtoolError(f"{first.message}{more}", remedy=first.remedy)
 
     def _prepare(self, flow: FlowNow, topic: str) -> None:
         """Create the topic as MM2 does, and read its checkpoints, so that none is written twice (KAFKA-15905)."""
@@ -362,11 +352,6 @@ class Checkpoints:
         news = {key: c for key, c in self.current.items() if is_news(c, self._written.get(key))}
         await append_records(self.target, topic, [(c.key(), c.value()) for c in news.values()], MARK)
         self._written |= news
-
-    async def _write_removals(self, topic: str) -> None:
-        """Record which commits the source no longer has; the record of a group that has them all again is empty."""
-        await append_records(self.target, topic, [(of.key, of.encode()) for of in self._removals.values()])
-        self._removed |= self._removals
 
     async def _write_look(self, topic: str, looked_ms: int, untold: Iterable[str]) -> None:
         """Record when the groups were read; a group that could not be read keeps its older time."""

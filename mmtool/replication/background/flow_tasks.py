@@ -161,7 +161,9 @@ class TopicConfigs:
             for step in plan_topic_configs(here[topic], there[remote], config_rules(self.flow)):
                 if isinstance(step, KeptConfig):
                     kept = f"topic {remote}: {step.name} is not copied from the source: {step.reason}"
-                    self._say_once(f"{kept}; nothing has to be done")
+                    if kept not in self._said:
+                        self._said.add(kept)
+                        self.say(flow_notice(self.flow.name, f"{kept}; nothing has to be done"))
                 else:
                     steps.setdefault(remote, []).append(step)
         result = target.alter_adjusted(steps)
@@ -177,11 +179,6 @@ class TopicConfigs:
             )
         if hidden := [configs_hidden(names, alias) for names, alias in unseen if names]:
             raise MmtoolError("; ".join(hidden))
-
-    def _say_once(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
-            self.say(flow_notice(self.flow.name, sentence))
 
 
 _SECONDS = 30.0  # for one request

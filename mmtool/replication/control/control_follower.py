@@ -34,7 +34,7 @@ from mmtool.plan.records.holds import Holds, news
 from mmtool.plan.records.identity import decode_control
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord, note_move
 from mmtool.plan.topics.facts import HaltReason
-from mmtool.replication.driver.notices import retried
+from mmtool.replication.driver.notices import NoticeDeduplicator, retried
 from mmtool.replication.spark.assignment import Tally
 from mmtool.runtime.latency import Latency
 from mmtool.translation.types import UNKNOWN, TopicId
@@ -171,13 +171,13 @@ class ControlFollower:
         self._rounds: dict[str, int] = {}
         self._stopped_at: dict[Place, int] = {}
         self._task: asyncio.Task[None] | None = None
-        self._trouble = ""
         self.positions: dict[Place, PositionRecord] = {}
         self.heard: dict[Place, float] = {}
         self.holds = Holds()
         self.moved: dict[str, MovedGroupRecord] = {}
         self.uses: dict[int, UseRecord] = {}
         self.news: list[str] = []
+        self._sayings = NoticeDeduplicator(self.news.append)
         self._feed: ControlFeed | None = None
 
     @property
@@ -226,19 +226,22 @@ class ControlFollower:
         Pauses and a failover's marks arrive on this topic.
         """
         try:
-            documents, trouble = await feed.next(), ""
+            documents = await feed.next()
         except Exception as error:  # noqa: BLE001  who stops following hears of no pause and no mark any more
-            documents = []
             trouble = f"topic {feed.topic} of the target {_NO_CONTROL}: {retried(error)}; mmtool keeps trying"
+            self._sayings.once(feed.topic, Notice(trouble, Event.CLUSTER_AWAY))
             await asyncio.sleep(_AGAIN_SECONDS)
-        if trouble and trouble != self._trouble:
-            self.news.append(Notice(trouble, Event.CLUSTER_AWAY))
-        self._trouble = trouble
+            return []
+        self._sayings.is_well(feed.topic)
         return documents
 
     def _note(self, place: Place, position: PositionRecord) -> None:
         """Report what halts or delays a partition once, however many rounds repeat it, until it moves."""
-        self._note_worker(position)
+        if position.executor and position.round > self._rounds.get(position.executor, 0):  # once per round
+            self._rounds[position.executor] = position.round
+            fields = {"executor": position.executor, "round": position.round}
+            said = f"worker {position.executor} has started its part of Spark job {position.round}"
+            self.news.append(Notice(said, Event.WORKER_STARTED, **fields))
         halted = position.state == State.HALTED
         if halted:
             self._halted[place] = HaltReason.stored(position.reason)
@@ -268,14 +271,6 @@ class ControlFollower:
         elif position.upstream_position > self._stopped_at.get(place, position.upstream_position):
             del self._stopped_at[place]
             self.news.append(_notice(position, f"{_name(position)} is copied again", Event.PARTITION_RESUMED))
-
-    def _note_worker(self, position: PositionRecord) -> None:
-        """Report each worker once per round, when its first position arrives."""
-        if position.executor and position.round > self._rounds.get(position.executor, 0):
-            self._rounds[position.executor] = position.round
-            fields = {"executor": position.executor, "round": position.round}
-            said = f"worker {position.executor} has started its part of Spark job {position.round}"
-            self.news.append(Notice(said, Event.WORKER_STARTED, **fields))
 
     def _note_counts(self, place: Place, position: PositionRecord) -> None:
         for one in _COUNTED:

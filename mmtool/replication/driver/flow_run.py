@@ -457,7 +457,7 @@ class FlowRun:
             if row.for_good:
                 self.standing.halt(place, reason)
             before = self._tallies.get(place, NOTHING_YET).bytes
-            carried[row.shard] = carried.get(row.shard, 0.0) + (row.bytes - before) / max(seconds, 1.0)
+            carried[row.shard] = carried.get(row.shard, 0.0) + (row.tally.bytes - before) / max(seconds, 1.0)
             self._tallies[place] = row.tally
         self._weights.update(carried)
 
@@ -502,19 +502,15 @@ class FlowRun:
         """
         topics, held = self.view.topics.values(), self.watch.holds.of
         goes_on = {topic.topic_id for topic in topics if held(topic.topic_id, topic.name) is None}
-        return all(
-            place in self.halted
-            or place[0] not in goes_on
-            or (self.frontier(place) >= end and not self._is_prefilled(place))
-            for place, end in self.goal.items()
-        )
-
-    def _is_prefilled(self, place: Place) -> bool:
-        """Whether a partition is being prefilled, or was and no worker has reported it."""
-        position = self.watch.positions.get(place)
-        is_told = position is not None and position.state == State.STARTING and not position.executor
-        return self.prefills.waits_for(place) or is_told
-
-    def frontier(self, place: Place) -> int:
-        """The last frontier known of a partition, 0 before its first."""
-        return StoredPartition(self.standing.blocks.get(place), self.watch.positions.get(place)).frontier
+        for place, end in self.goal.items():
+            if place in self.halted or place[0] not in goes_on:
+                continue
+            position = self.watch.positions.get(place)
+            # being prefilled, or it was, and no worker has reported it
+            is_prefilled = self.prefills.waits_for(place) or (
+                position is not None and position.state == State.STARTING and not position.executor
+            )
+            last = StoredPartition(self.standing.blocks.get(place), position)
+            if is_prefilled or last.frontier < end:
+                return False
+        return True

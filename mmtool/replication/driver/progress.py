@@ -69,8 +69,17 @@ class RateMeter:
         first = self._samples[0]
         seconds = now.at - first.at or math.inf
         shrinking = (first.lag - now.lag) / seconds  # of partitions that move
-        states: Counter[str] = Counter(_state_of(p, now_ms) for p in known)
+        states: Counter[str] = Counter()
+        for p in known:
+            state = p.state
+            if state not in STILL and not p.observed_ms:
+                state = State.STARTING
+            elif state not in STILL and now_ms - p.observed_ms > _SILENT_SECONDS * 1000:
+                state = State.WAITING
+            states[state] += 1
         states[State.HALTED] += refused
+        newest = max((p.observed_ms for p in moving), default=0)
+        silent = (now_ms - newest) / 1000
         return ProgressSnapshot(
             flow=flow,
             records=now.records,
@@ -83,24 +92,8 @@ class RateMeter:
             eta_seconds=now.lag / shrinking if now.lag and shrinking > 0 else None,
             partitions=len(known),
             states=states,
-            silent_seconds=_silence(moving, now_ms),
+            silent_seconds=silent if newest and silent > _SILENT_SECONDS else None,
         )
-
-
-def _state_of(position: PositionRecord, now_ms: int) -> State:
-    """The state to show: STARTING before a worker has reported, WAITING when its worker has been silent for long."""
-    if position.state in STILL:
-        return position.state
-    if not position.observed_ms:
-        return State.STARTING
-    return State.WAITING if now_ms - position.observed_ms > _SILENT_SECONDS * 1000 else position.state
-
-
-def _silence(moving: Sequence[PositionRecord], now_ms: int) -> float | None:
-    """Seconds since any worker wrote a position; None before the first one, and up to `_SILENT_SECONDS`."""
-    newest = max((p.observed_ms for p in moving), default=0)
-    silent = (now_ms - newest) / 1000
-    return silent if newest and silent > _SILENT_SECONDS else None
 
 
 def rows_of_run(run: FlowRun, now_ms: int) -> list[dict[str, object]]:

@@ -18,10 +18,10 @@ from mmtool.kafka.state.flow_state import unbooked_of
 from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_producers
 from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import active_producers_of_all, list_offsets
-from mmtool.plan.records.documents import ShardRecord
+from mmtool.plan.records.documents import ProducerRecord, ShardRecord
 from mmtool.plan.records.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.replication.driver.context import OwnedState
-from mmtool.replication.ownership.internal_topics import producer_record, write_documents
+from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.recover_shards import ask_unbooked, resume_all
 from mmtool.replication.same_offsets.log_fill import offset_writers
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.state.claims import Claim
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.records.documents import OffsetWritersRecord, ProducerRecord
+    from mmtool.plan.records.documents import OffsetWritersRecord
     from mmtool.plan.topics.facts import HaltReason
     from mmtool.replication.driver.context import FlowContext, Place
     from mmtool.translation.blocks import Block
@@ -130,7 +130,7 @@ async def _cut(flow: FlowContext, closed: Mapping[Place, Block]) -> dict[Place, 
         list_offsets(flow.target, dict.fromkeys(tps, LATEST), read_committed=False),
         active_producers_of_all(flow.target, tps, purpose="scan"),
     )
-    cut: dict[Place, str] = {}
+    cut: dict[Place, HaltReason] = {}
     for (place, block), tp in zip(led.items(), tps, strict=True):
         tail = block.tail
         end = min(tail.target_verified_end, ends.get(tp, tail.target_verified_end))
@@ -196,7 +196,8 @@ async def _register(
     missing = shards.keys() - known.keys()
     if not missing:
         return _of_flow(flow, known)
-    records = [producer_record(flow, shards[number], number) for number in sorted(missing)]
+    whose = flow.identity.flow, flow.identity.source_id, flow.identity.target_id
+    records = [ProducerRecord(number, *whose, shards[number]) for number in sorted(missing)]
     await write_documents(flow, PRODUCERS_TOPIC, records)
     known = await in_thread(read_producers, flow.settings.target)
     if not missing <= known.keys():

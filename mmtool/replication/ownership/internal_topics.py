@@ -19,7 +19,7 @@ from mmtool.kafka.state.own_log import (
     known_everywhere,
 )
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.records.documents import FlowRecord, OwnerRecord, ProducerRecord, RefusedRecord, ShardRecord
+from mmtool.plan.records.documents import FlowRecord, OwnerRecord, RefusedRecord, ShardRecord
 from mmtool.plan.topics.facts import CreateTopic
 from mmtool.replication.topics.target_limits import short_of_replicas
 from mmtool.runtime.threads import in_thread
@@ -77,13 +77,10 @@ def _make_internal_topics(flow: FlowContext) -> set[str]:
     with suppress(NotAuthorisedError):  # DESCRIBE_CONFIGS is no right that is asked for
         check_kept(settings.target.alias, admin.configs([topic.name for topic in own]))
     if settings.emit_offset_syncs:
-        TopicAdmin(syncs_place(settings)[0]).create_internal([syncs_topic(settings)])
+        where, topic = syncs_place(settings)
+        wanted = mm2_topic(topic, settings.offset_syncs_replication_factor)
+        TopicAdmin(where).create_internal([wanted])
     return missing
-
-
-def syncs_topic(settings: FlowSettings) -> CreateTopic:
-    """The definition of MM2's offset-syncs topic for the flow."""
-    return mm2_topic(syncs_place(settings)[1], settings.offset_syncs_replication_factor)
 
 
 def mm2_topic(name: str, replication_factor: int) -> CreateTopic:
@@ -126,11 +123,6 @@ def owner_record(owner: str) -> OwnerRecord:
 def closed_records(shards: Iterable[ShardAssignment], owner: str) -> list[ShardRecord]:
     """The records that close the shards, which their owner leaves with nothing in flight."""
     return [ShardRecord(s.shard, s.producer_id, s.epoch, open=False, owner=owner) for s in shards]
-
-
-def producer_record(flow: FlowContext, shard: int, producer_id: int) -> ProducerRecord:
-    identity = flow.identity
-    return ProducerRecord(producer_id, identity.flow, identity.source_id, identity.target_id, shard)
 
 
 class Refusals:

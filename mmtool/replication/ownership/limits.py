@@ -64,8 +64,18 @@ def refuse_repetition(flows: Iterable[FlowSettings]) -> None:
             for flow in keeping
             if _may_carry(flow, topic)
         )
-        if routes is not None:
-            raise _repeats(*routes)
+        if routes is None:
+            continue
+        first, second = routes
+        ways = f"a second time through {'->'.join(second)}"
+        if len(first) > 1:
+            ways = f"twice, through {'->'.join(first)} and through {'->'.join(second)}"
+        raise UsageError(
+            f"identical topic names: a record of {second[0]} would reach {second[-1]} {ways}",
+            remedy="set mmtool.origins = local for a full mesh, or disable a flow, or use DefaultReplicationPolicy"
+            f" ({_NAMES_KEPT})",
+            code="loop",
+        )
 
 
 def refuse_growth(flows: Sequence[FlowSettings]) -> None:
@@ -218,18 +228,15 @@ def _endless(topic: str, cycle: tuple[FlowSettings, ...]) -> list[str] | None:
     """The first names of a topic that gets longer with each pass around the cycle; None if it stops."""
     names = [topic]
     for hop in cycle * _WAYS_AROUND:
-        if not _carries(hop, names[-1], topic):
+        if topic == "topic":  # the probe name stands for any topic that the patterns accept
+            is_carried = not hop.policy.is_cycle(hop.topic_aliases.target, names[-1])
+        else:
+            is_carried = hop.mirrors_topic(names[-1])
+        if not is_carried:
             return None
         names.append(hop.remote_topic(names[-1]))
     around = len(cycle)
     return names[: around + 3] if len(names[-1]) > len(names[around]) else None
-
-
-def _carries(flow: FlowSettings, name: str, born: str) -> bool:
-    """Whether a flow mirrors a topic; the probe name stands for any topic that the patterns accept."""
-    if born == "topic":
-        return not flow.policy.is_cycle(flow.topic_aliases.target, name)
-    return flow.mirrors_topic(name)
 
 
 def refuse_meeting(flows: Iterable[FlowSettings]) -> None:
@@ -322,16 +329,3 @@ def _may_carry(flow: FlowSettings, topic: str | None) -> bool:
     if topic is not None:
         return flow.names_topic(topic)
     return flow.topics.literals() is None
-
-
-def _repeats(first: tuple[str, ...], second: tuple[str, ...]) -> UsageError:
-    where = second[-1]
-    ways = f"a second time through {'->'.join(second)}"
-    if len(first) > 1:
-        ways = f"twice, through {'->'.join(first)} and through {'->'.join(second)}"
-    return UsageError(
-        f"identical topic names: a record of {second[0]} would reach {where} {ways}",
-        remedy="set mmtool.origins = local for a full mesh, or disable a flow, or use DefaultReplicationPolicy"
-        f" ({_NAMES_KEPT})",
-        code="loop",
-    )

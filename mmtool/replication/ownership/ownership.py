@@ -112,7 +112,8 @@ class Ownership:
             flow.settings.target,
             identity.ownership_group,
             identity.control_topic,
-            _client_id(),
+            # another process reports the owner by it
+            f"{CLIENT_ID}{owner_client(socket.gethostname(), getpid())}",
             self._changed,
         )
         self._keeping: asyncio.Task[None] | None = None
@@ -143,16 +144,13 @@ class Ownership:
             await self._wait(None)
         elif not await self._held_by(waiting, self._holder):
             await self.release()
-            raise self._refusal(waiting.holder)
-
-    def _refusal(self, owner: FlowMember | None) -> MmtoolError:
-        if owner is None:
-            return not_let_in(self._target.alias, self._identity.ownership_group)
-        return OwnedElsewhereError(
-            f"flow {self._identity.name} is run by {owner}",
-            remedy="stop that process; or start `mmtool replicate -c FILE --standby`, which takes over when that"
-            " process ends",
-        )
+            if waiting.holder is None:
+                raise not_let_in(self._target.alias, self._identity.ownership_group)
+            raise OwnedElsewhereError(
+                f"flow {name} is run by {waiting.holder}",
+                remedy="stop that process; or start `mmtool replicate -c FILE --standby`, which takes over when that"
+                " process ends",
+            )
 
     async def again(self) -> None:
         """Wait until this process holds the lease again, also while no member holds it after an outage.
@@ -244,8 +242,3 @@ class Ownership:
         if held != self._life.is_leased:  # a consumer may say twice that it was revoked
             self._life.happen(FlowEvent.LEASE_HELD if held else FlowEvent.LEASE_LOST)
         self._keep_asking()
-
-
-def _client_id() -> str:
-    """A client id with this host and process id, by which another process reports the owner."""
-    return f"{CLIENT_ID}{owner_client(socket.gethostname(), getpid())}"

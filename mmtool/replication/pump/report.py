@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class ReportRow(NamedTuple):
     """One partition at the end of a round.
 
-    ``block`` is its open block, encoded; ``told`` the command that ended the round, empty when time did; ``executor``
-    the worker; ``syncs_failure`` why the flow's offset syncs are not written, empty when they are.
+    ``block`` is its open block, encoded; ``tally`` its counters, kept from round to round; ``told`` the command that
+    ended the round, empty when time did; ``executor`` the worker; ``syncs_failure`` why the flow's offset syncs are not
+    written, empty when they are.
     """
 
     flow: str
@@ -34,23 +35,10 @@ class ReportRow(NamedTuple):
     next_sequence: int
     runs_sequence: int
     block: bytes
-    records: int
-    bytes: int
-    dead_letters: int
-    foreign: int
-    foreign_end: int
-    gaps: int
-    gaps_end: int
-    latency: tuple[int, ...]
-    latency_ms: int
+    tally: Tally
     told: str
     executor: str = ""
     syncs_failure: str = ""
-
-    @property
-    def tally(self) -> Tally:
-        """The partition's counters, which are carried from round to round."""
-        return Tally(*(getattr(self, name) for name in Tally._fields))
 
 
 def tally_of(mirror: PartitionMirror) -> Tally:
@@ -86,7 +74,7 @@ def rows_of(
             next_sequence=m.writer.next_sequence,
             runs_sequence=runs_sequences[m.shard.shard],
             block=encode_block(m.open_block),
-            **tally_of(m)._asdict(),
+            tally=tally_of(m),
             told=told,
             executor=executor_name(),
             syncs_failure=syncs_failure,
@@ -107,4 +95,4 @@ def nothing_known(flow: FlowAssignment, told: str) -> list[ReportRow]:
     ``told`` is the cause: `FENCED` or `AWAY`.
     """
     nothing = ("", "", -1, "", "", False, -1, -1, 0, 0, b"")
-    return [ReportRow(flow.identity.flow, -1, *nothing, *NOTHING_YET, told, executor_name())]
+    return [ReportRow(flow.identity.flow, -1, *nothing, NOTHING_YET, told, executor_name())]

@@ -18,7 +18,7 @@ from importlib.metadata import distribution
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
 
 from mmtool.errors import MmtoolError, UsageError, install_extra
 from mmtool.java import ClassArchive
@@ -74,10 +74,11 @@ def local_master(tasks: int) -> str:
 
 
 def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
-    """Start Spark, or connect to its server (``sc://``), or join the context that this process has.
+    """Start Spark, or connect to its server (``sc://host:port``), or join the context that this process has.
 
     Raises:
-        UsageError: ``spark.speculation`` is on: two attempts of one task would fence each other without end.
+        UsageError: ``spark.speculation`` is on: two attempts of one task would fence each other without end; or a
+            package that Spark Connect needs beside pyspark is not installed.
     """
     if conf.get("spark.speculation", "false").lower() == "true":
         raise UsageError(
@@ -86,7 +87,17 @@ def open_rounds(master: str, conf: Mapping[str, str]) -> Rounds:
         )
     os.environ["PYSPARK_PYTHON"] = sys.executable
     if master.startswith("sc://"):
-        return ConnectRounds.open(master, conf)
+        missing = [name for name in ("grpc", "pandas", "pyarrow") if find_spec(name) is None]
+        if missing:
+            raise UsageError(
+                f"mmtool.spark.master = {master}: Spark Connect needs {', '.join(missing)}, which this host lacks",
+                remedy=install_extra("connect"),
+            )
+        from pyspark.sql import SparkSession
+
+        session = SparkSession.builder.appName("mmtool").remote(master).getOrCreate()
+        asked = conf.get(_PARALLELISM) or session.conf.get(_PARALLELISM, _SLOTS)
+        return ConnectRounds(session, int(asked))
     return ContextRounds(_context({"spark.master": master, "spark.app.name": "mmtool", **_SETTINGS, **conf}))
 
 
@@ -224,24 +235,6 @@ class ConnectRounds:
 
     session: Any
     asked: int = int(_SLOTS)
-
-    @classmethod
-    def open(cls, master: str, conf: Mapping[str, str]) -> Self:
-        """Connect to the Spark Connect server at ``master``, a URL ``sc://host:port``.
-
-        Raises:
-            UsageError: A package that Spark Connect needs beside pyspark is not installed.
-        """
-        missing = [name for name in ("grpc", "pandas", "pyarrow") if find_spec(name) is None]
-        if missing:
-            raise UsageError(
-                f"mmtool.spark.master = {master}: Spark Connect needs {', '.join(missing)}, which this host lacks",
-                remedy=install_extra("connect"),
-            )
-        from pyspark.sql import SparkSession
-
-        session = SparkSession.builder.appName("mmtool").remote(master).getOrCreate()
-        return cls(session, int(conf.get(_PARALLELISM) or session.conf.get(_PARALLELISM, _SLOTS)))
 
     def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
         return [row for rows in self.each(tasks, _mirror) for row in rows]

@@ -68,7 +68,7 @@ def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_lease(monkeyp
 
     async def scene():
         mine = owner(FlowPhase.JOINING)
-        holders.append(SimpleNamespace(client_id=ownership._client_id()))
+        holders.append(SimpleNamespace(client_id=mine._lease._client_id))
         monkeypatch.setattr(ownership.socket, "gethostname", lambda: "another")
         asyncio.get_running_loop().call_later(0.2, mine._now, True)
         await asyncio.wait_for(mine.again(), 5)

@@ -180,7 +180,7 @@ def test_a_position_that_an_older_mmtool_wrote_has_no_executor():
 
 def row(executor_, state=State.RUNNING, partition=0, told=""):
     return ReportRow(
-        "f", 0, "id", "t", partition, state, "", False, 1, 1, 0, 0, b"", *NOTHING_YET, told, executor_
+        "f", 0, "id", "t", partition, state, "", False, 1, 1, 0, 0, b"", NOTHING_YET, told, executor_
     )
 
 
