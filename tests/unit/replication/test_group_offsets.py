@@ -64,19 +64,14 @@ def test_groups_are_committed_for_and_followed(target):
     }
 
 
-def test_a_group_that_works_on_the_target_is_left_alone(target):
-    target.groups.members["app"] = (Member("app", "10.0.0.7"),)
-    turn(duty_for(target, ("app", 0, 5), ("other", 0, 7)))
-    assert target.groups.committed.keys() == {"other"}
-
-
-def test_a_group_is_committed_for_in_the_turn_after_it_has_left_the_target(target):
-    duty = duty_for(target, ("app", 0, 5))
+def test_a_group_that_works_on_the_target_is_left_alone_until_it_has_left(target):
+    duty = duty_for(target, ("app", 0, 5), ("other", 0, 7))
     target.groups.members["app"] = (Member("app", "10.0.0.7"),)
     turn(duty)
+    assert target.groups.committed.keys() == {"other"}
     target.groups.members.clear()
     turn(duty)
-    assert target.groups.committed == {"app": {REMOTE[0]: Commit(5, "m")}}
+    assert target.groups.committed["app"] == {REMOTE[0]: Commit(5, "m")}
 
 
 def test_a_group_that_is_further_on_the_target_is_not_moved_back(target):
@@ -212,32 +207,6 @@ def test_a_partition_that_stands_still_is_committed_again_in_time_although_other
 
 def moved(group):
     return MovedGroupRecord(group, moved=True, operation_id="fo-7", by="ann@east", since_ms=1)
-
-
-def test_a_group_that_a_failover_has_moved_is_not_committed_for_until_it_comes_home(target):
-    marks = {"app": moved("app")}
-    duty = duty_for(target, ("app", 0, 5), ("other", 0, 7))
-    duty.follower.moved = lambda: marks
-    turn(duty)
-    assert target.groups.committed.keys() == {"other"}
-    marks.clear()
-    turn(duty)
-    assert target.groups.committed["app"] == {REMOTE[0]: Commit(5, "m")}
-
-
-def test_a_mark_that_comes_in_the_middle_of_a_turn_counts(target):
-    marks = {}
-    duty = duty_for(target, ("app", 0, 5))
-    duty.follower.moved = lambda: marks
-    listed = target.groups.commits_each
-
-    def commits(groups, **options):
-        marks["app"] = moved("app")
-        return listed(groups, **options)
-
-    target.groups.commits_each = commits
-    turn(duty)
-    assert target.groups.committed == {}
 
 
 def test_a_group_that_came_home_is_followed_as_if_it_had_never_been_away(target):

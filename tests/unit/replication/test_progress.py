@@ -36,33 +36,30 @@ def clock(monkeypatch):
     return hand
 
 
-def test_the_first_sample_knows_no_rate(clock):
-    shown = RateMeter().snapshot("A->B", [position(records=50)], now_ms=1)
-    assert (shown.records, shown.records_per_second, shown.eta_seconds) == (50, 0.0, None)
-
-
-def test_rates_are_over_the_last_ten_seconds(clock):
+def shown(clock, *samples):
+    """The progress of one partition after each sample: its second, records, frontier and end."""
     meter = RateMeter()
-    for second, records in [(0, 0), (5, 1000), (12, 2400)]:
+    for second, records, at, end in samples:
         clock[0] = 100.0 + second
-        shown = meter.snapshot("A->B", [position(records=records)], now_ms=1)
-    assert (shown.records_per_second, shown.bytes_per_second) == (200.0, 20_000.0)
+        found = meter.snapshot("A->B", [position(records=records, at=at, end=end)], now_ms=1)
+    return found
 
 
-def test_the_time_to_go_is_what_the_shrinking_lag_promises(clock):
-    meter = RateMeter()
-    for second, at in [(0, 0), (2, 500)]:
-        clock[0] = 100.0 + second
-        shown = meter.snapshot("A->B", [position(at=at, end=1000)], now_ms=1)
-    assert (shown.lag_records, shown.eta_seconds) == (500, 2.0)
+@pytest.mark.parametrize(
+    ("records", "rate"),
+    [({0: 50}, 0.0), ({0: 0, 5: 1000, 12: 2400}, 200.0), ({0: 1000, 2: 0}, 0.0)],
+    ids=["a first sample", "over the last ten seconds", "a successor that counts anew"],
+)
+def test_rates_are_over_the_last_ten_seconds_and_never_negative(clock, records, rate):
+    found = shown(clock, *((second, count, 5, 9) for second, count in records.items()))
+    assert (found.records_per_second, found.bytes_per_second) == (rate, rate * 100)
+    assert (found.records, found.eta_seconds) == (list(records.values())[-1], None)
 
 
-def test_a_growing_lag_promises_no_time(clock):
-    meter = RateMeter()
-    for second, end in [(0, 1000), (2, 2000)]:
-        clock[0] = 100.0 + second
-        shown = meter.snapshot("A->B", [position(at=0, end=end)], now_ms=1)
-    assert shown.eta_seconds is None
+@pytest.mark.parametrize(("at", "end", "lag", "eta"), [(500, 1000, 500, 2.0), (0, 2000, 2000, None)])
+def test_the_time_to_go_is_what_the_shrinking_lag_promises(clock, at, end, lag, eta):
+    found = shown(clock, (0, 0, 0, 1000), (2, 0, at, end))
+    assert (found.lag_records, found.eta_seconds) == (lag, eta)
 
 
 def test_halted_partitions_lag_and_promise_no_time(clock):
@@ -88,14 +85,6 @@ def test_pumps_that_fell_silent_are_said_to_be(clock):
     assert (late.silent_seconds, set(late.states)) == (30.0, {State.WAITING, State.HALTED})
 
 
-def test_a_successor_that_counts_anew_gives_no_negative_rate(clock):
-    meter = RateMeter()
-    for second, records in [(0, 1000), (2, 0)]:
-        clock[0] = 100.0 + second
-        shown = meter.snapshot("A->B", [position(records=records)], now_ms=1)
-    assert (shown.records_per_second, shown.bytes_per_second) == (0.0, 0.0)
-
-
 def test_what_is_left_out_from_now_on_has_been_mirrored_all_the_same(clock):
     meter = RateMeter()
     meter.snapshot("A->B", [position(0, records=5), position(1, records=700)], now_ms=1)
@@ -103,53 +92,41 @@ def test_what_is_left_out_from_now_on_has_been_mirrored_all_the_same(clock):
     assert (shown.records, shown.partitions) == (706, 1)
 
 
-def test_the_lag_in_seconds_is_that_of_the_worst_partition(clock):
-    seen = [position(0, since=1000), position(1, since=3000)]
-    assert RateMeter().snapshot("A->B", seen, now_ms=4000).lag_seconds == 3.0
+@pytest.mark.parametrize(("since", "lag"), [([1000, 3000], 3.0), ([1000, 9000], None), ([], None)])
+def test_the_lag_in_seconds_is_that_of_the_worst_partition_where_each_is_known(clock, since, lag):
+    seen = [position(number, since=ms) for number, ms in enumerate(since)]
+    assert RateMeter().snapshot("A->B", seen, now_ms=4000).lag_seconds == lag
 
 
-def test_a_lag_of_an_unknown_time_is_not_shown_as_none(clock):
-    seen = [position(0, since=1000), position(1, since=9000)]
-    assert RateMeter().snapshot("A->B", seen, now_ms=4000).lag_seconds is None
+FLOW = FlowRecord("east-id", "west-id", "east", "west", 2)
+FIRST, SECOND = OwnerRecord("first", "host", 1, 0), OwnerRecord("second", "host", 2, 0)
 
 
-def test_a_flow_without_partitions_has_no_lag_in_seconds(clock):
-    assert RateMeter().snapshot("A->B", [], now_ms=1).lag_seconds is None
+def shards(owner, epoch=0, *, is_open, numbers=(0, 1)):
+    return [ShardRecord(number, 17, epoch, open=is_open, owner=owner) for number in numbers]
 
 
-def test_shards_that_were_not_closed_are_in_doubt():
+SECOND_HAS_IT = [FLOW, FIRST, *shards("first", is_open=True), SECOND, *shards("second", 1, is_open=True)]
+
+
+@pytest.mark.parametrize(
+    ("records", "doubt"),
+    [
+        ([], set()),
+        ([*shards("me", is_open=True, numbers=(0, 2)), *shards("me", is_open=False, numbers=(1,))], {0, 2}),
+        ([FLOW, FIRST, *shards("first", is_open=False), SECOND], {0, 1}),
+        (SECOND_HAS_IT, {0, 1}),
+        ([*SECOND_HAS_IT, *shards("first", is_open=False, numbers=(0,))], {0, 1}),
+        ([*SECOND_HAS_IT, *shards("first", is_open=False)], {0, 1}),
+    ],
+    ids=["never ran", "not closed", "not claimed yet", "open", "closed late in part", "closed late"],
+)
+def test_shards_that_their_last_owner_has_not_closed_are_in_doubt(records, doubt):
+    """A replaced owner may close some late: it was frozen, say, and told to stop when it woke up."""
     view = ControlView()
-    for shard, is_open in [(0, True), (1, False), (2, True)]:
-        record = ShardRecord(shard, 17, 0, open=is_open, owner="me")
-        view.apply(record.key, record.encode(), shard)
-    assert doubtful(view) == {0, 2}
-
-
-@pytest.mark.parametrize("late", [[], [0], [0, 1]])
-def test_what_a_replaced_owner_closes_late_is_not_closed(late):
-    """It was frozen, say, and told to stop when it woke up."""
-    view = ControlView()
-    said = [FlowRecord("east-id", "west-id", "east", "west", 2), OwnerRecord("first", "host", 1, 0)]
-    said += [ShardRecord(shard, 17, 0, open=True, owner="first") for shard in range(2)]
-    said += [OwnerRecord("second", "host", 2, 0)]
-    said += [ShardRecord(shard, 17, 1, open=True, owner="second") for shard in range(2)]
-    said += [ShardRecord(shard, 17, 0, open=False, owner="first") for shard in late]
-    for offset, record in enumerate(said):
+    for offset, record in enumerate(records):
         view.apply(record.key, record.encode(), offset)
-    assert doubtful(view) == {0, 1}
-
-
-def test_what_the_last_owner_had_not_claimed_yet_is_in_doubt():
-    view = ControlView()
-    said = [FlowRecord("east-id", "west-id", "east", "west", 1), OwnerRecord("first", "host", 1, 0)]
-    said += [ShardRecord(0, 17, 0, open=False, owner="first"), OwnerRecord("second", "host", 2, 0)]
-    for offset, record in enumerate(said):
-        view.apply(record.key, record.encode(), offset)
-    assert doubtful(view) == {0}
-
-
-def test_a_flow_that_never_ran_has_nothing_in_doubt():
-    assert doubtful(ControlView()) == set()
+    assert doubtful(view) == doubt
 
 
 def test_what_is_paused_is_neither_waited_for_nor_taken_for_silent(clock):

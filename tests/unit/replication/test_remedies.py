@@ -158,26 +158,19 @@ DENIED = missing_right("WRITE on target topic a")
 REFUSED = HaltReason("the target refuses the batch at source offset 7")
 
 
-def tries(reasons, seconds):
-    """When it was tried in that time, by a clock that ticks each second."""
+@pytest.mark.parametrize(
+    ("reasons", "seconds", "when"),
+    [
+        ([DENIED], 100, [15, 30, 45, 60, 75, 90]),
+        ([REFUSED], 300, [15, 45, 105, 225]),
+        ([DENIED, REFUSED], 70, [15, 30, 45, 60]),
+        ([], 1000, []),
+    ],
+    ids=["a missing right", "anything else, less and less often", "both", "nothing"],
+)
+def test_a_missing_right_is_tried_every_fifteen_seconds_and_kept_waiting_by_nothing(reasons, seconds, when):
     again = HaltRetry()
-    return [now for now in range(seconds) if again.due(frozenset(reasons), float(now))]
-
-
-def test_a_missing_right_is_tried_every_fifteen_seconds_for_as_long_as_it_takes():
-    assert tries([DENIED], 100) == [15, 30, 45, 60, 75, 90]
-
-
-def test_anything_else_is_tried_less_and_less_often():
-    assert tries([REFUSED], 300) == [15, 45, 105, 225]
-
-
-def test_a_missing_right_is_not_kept_waiting_by_anything_else():
-    assert tries([DENIED, REFUSED], 70) == [15, 30, 45, 60]
-
-
-def test_nothing_is_tried_where_nothing_is_halted():
-    assert tries([], 1000) == []
+    assert [now for now in range(seconds) if again.due(frozenset(reasons), float(now))] == when
 
 
 def test_what_is_new_is_tried_soon_and_what_is_halted_again_is_not_new():
