@@ -11,8 +11,6 @@ from mmtool.errors import UsageError
 from mmtool.replication.ownership.limits import (
     refuse_conflicts,
     refuse_growth,
-    refuse_meeting,
-    refuse_repetition,
     way_apart,
 )
 from mmtool.replication.same_offsets.refusals import refuse_take_over
@@ -26,6 +24,57 @@ a->b.enabled = true
 _IDENTITY = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
 _BOTH_WAYS = "b->a.enabled = true\n"
 _RING = "clusters = a, b, c\nc.bootstrap.servers = localhost:3\nb->c.enabled = true\nc->a.enabled = true\n"
+
+
+_FAN_IN = "clusters = a, b, c\nc.bootstrap.servers = localhost:3\nc->b.enabled = true\n"
+_SAME = "mmtool.offsets = same\n"
+_SEPARATED = """
+clusters = dc-us, dc-eu
+dc-us.bootstrap.servers = localhost:1
+dc-eu.bootstrap.servers = localhost:2
+dc-us->dc-eu.enabled = true
+"""
+_BACK = "dc-eu->dc-us.enabled = true\n"
+_NAMES_REFUSED = [
+    (_RING + _IDENTITY, "a record of a would reach a a second time through a->b->c->a"),
+    (
+        "clusters = a, b, c\nc.bootstrap.servers = localhost:3\nb->c.enabled = true\na->c.enabled = true\n"
+        + _IDENTITY,
+        r"would reach c twice, through a->\S+ and through a->\S+$",
+    ),
+    (_FAN_IN + "mmtool.topic.rename.format = dr-${topic}\n", "a->b and c->b would both write to topic"),
+    (_FAN_IN + "mmtool.topic.rename.format = ${topic}.copy\n", "a->b and c->b would both write to topic"),
+]
+_FINE = {
+    "a pair keeps names both ways": _BASE + _BOTH_WAYS + _IDENTITY,
+    "a ring with prefixed names": _BASE + _RING,
+    "local origins": _BASE + _RING + _IDENTITY + "mmtool.origins = local\n",
+    "topics without a way around": _BASE + _RING + _IDENTITY
+    + "a->b.topics = one\nb->c.topics = two, one\nc->a.topics = two\n",
+    "the canary": _BASE + _RING + _IDENTITY
+    + "a->b.topics = one, mmtool-canary\nb->c.topics = mmtool-canary\nc->a.topics = mmtool-canary\n",
+    "another target": _BASE + _RING + "c->a.target.cluster.alias = Z\n",
+    "each its own alias": _BASE + _RING + "source.cluster.alias = site\na.alias = a\nb.alias = b\nc.alias = c\n",
+    "an alias of two parts": _BASE + _RING + "a.alias = one.a\n",
+    "sources with names": _BASE + _FAN_IN + "mmtool.topic.rename.format = ${source}-${topic}\n",
+    "sources of other topics": _BASE + _FAN_IN
+    + "mmtool.topic.rename.format = dr-${topic}\na->b.topics = one\nc->b.topics = two\n",
+    "sources that are meant to meet": _BASE + _FAN_IN + _IDENTITY,
+    "same offsets, prefixed names": _BASE + _FAN_IN + _SAME,
+    "same offsets, other topics": _BASE + _FAN_IN + _IDENTITY + _SAME + "a->b.topics = one\nc->b.topics = two\n",
+    "same offsets, other patterns": _BASE + _FAN_IN + _IDENTITY + _SAME + "a->b.topics = a-.*\nc->b.topics = c-.*\n",
+    "same offsets, a chain": _BASE + _FAN_IN + _IDENTITY + _SAME
+    + "b->c.enabled = true\nc->b.enabled = false\na->b.topics = one\nb->c.topics = one\n",
+    "one way": _SEPARATED,
+    "one way with the separator": _SEPARATED + "replication.policy.separator = -\n",
+    "other aliases": _SEPARATED + _BACK + "dc-us.alias = dcus\ndc-eu.alias = dceu\nreplication.policy.separator = -\n",
+    "another separator": _SEPARATED + _BACK,
+    "identical names": _SEPARATED + _BACK + "replication.policy.separator = -\n" + _IDENTITY,
+    "blank names": _SEPARATED + _BACK + "replication.policy.separator =\nsource.cluster.alias =\n",
+    "renamed": _SEPARATED + _BACK + "mmtool.topic.rename.format = ${source}-${topic}\n",
+    "topics that do not come back": _SEPARATED + _BACK
+    + "topics = x\nsource.cluster.alias = site\nheartbeats.replication.enabled = false\n",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -43,59 +92,15 @@ def flows(load_text):
     return lambda more="": load_text(_BASE + more).flows
 
 
-def test_a_pair_may_keep_names_both_ways(flows):
-    refuse_repetition(flows(_BOTH_WAYS + _IDENTITY))
+@pytest.mark.parametrize(("more", "says"), _NAMES_REFUSED)
+def test_a_record_that_comes_twice_and_two_topics_of_one_name_are_refused(flows, more, says):
+    with pytest.raises(UsageError, match=says):
+        refuse_conflicts(flows(more))
 
 
-def test_a_ring_that_keeps_names_is_refused_by_its_way_around(flows):
-    with pytest.raises(UsageError, match="a record of a would reach a a second time through a->b->c->a"):
-        refuse_repetition(flows(_RING + _IDENTITY))
-
-
-def test_two_ways_to_one_cluster_are_both_named(flows):
-    more = "clusters = a, b, c\nc.bootstrap.servers = localhost:3\nb->c.enabled = true\na->c.enabled = true\n"
-    with pytest.raises(UsageError, match=r"would reach c twice, through a->\S+ and through a->\S+$"):
-        refuse_repetition(flows(more + _IDENTITY))
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        "",
-        _IDENTITY + "mmtool.origins = local\n",
-        _IDENTITY + "a->b.topics = one\nb->c.topics = two, one\nc->a.topics = two\n",
-        _IDENTITY
-        + "a->b.topics = one, mmtool-canary\nb->c.topics = mmtool-canary\nc->a.topics = mmtool-canary\n",
-    ],
-    ids=["prefixed names", "local origins", "topics without a way around", "the canary"],
-)
-def test_a_ring_in_which_nothing_comes_around_is_fine(flows, more):
-    refuse_repetition(flows(_RING + more))
-
-
-_FAN_IN = "clusters = a, b, c\nc.bootstrap.servers = localhost:3\nc->b.enabled = true\n"
-
-
-@pytest.mark.parametrize("text", ["dr-${topic}", "${topic}.copy"])
-def test_a_rename_format_that_leads_two_sources_into_one_topic_is_refused(flows, text):
-    with pytest.raises(UsageError, match=r"a->b and c->b would both write to topic"):
-        refuse_meeting(flows(f"{_FAN_IN}mmtool.topic.rename.format = {text}\n"))
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        "mmtool.topic.rename.format = ${source}-${topic}\n",
-        "mmtool.topic.rename.format = dr-${topic}\na->b.topics = one\nc->b.topics = two\n",
-        _IDENTITY,
-    ],
-    ids=["named sources", "other topics", "identical names"],
-)
-def test_sources_that_keep_apart_or_are_meant_to_meet_are_fine(flows, more):
-    refuse_meeting(flows(_FAN_IN + more))
-
-
-_SAME = "mmtool.offsets = same\n"
+@pytest.mark.parametrize("text", _FINE.values(), ids=_FINE)
+def test_flows_whose_topics_come_to_a_rest_apart_from_each_other_are_fine(load_text, text):
+    refuse_conflicts(load_text(text).flows)
 
 
 @pytest.mark.parametrize(
@@ -114,23 +119,6 @@ def test_two_sources_of_one_topic_are_refused_where_a_flow_keeps_the_sources_off
     assert "set mmtool.offsets = translated in both flows" in caught.value.remedy
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        _IDENTITY,
-        _SAME,
-        _IDENTITY + _SAME + "a->b.topics = one\nc->b.topics = two\n",
-        _IDENTITY + _SAME + "a->b.topics = a-.*\nc->b.topics = c-.*\n",
-        _IDENTITY
-        + _SAME
-        + "b->c.enabled = true\nc->b.enabled = false\na->b.topics = one\nb->c.topics = one\n",
-    ],
-    ids=["translated offsets", "prefixed names", "other topics", "other patterns", "a chain"],
-)
-def test_sources_of_different_topics_are_fine_with_the_sources_offsets(flows, more):
-    refuse_conflicts(flows(_FAN_IN + more))
-
-
 def test_heartbeats_under_identical_names_are_refused_where_a_flow_keeps_the_sources_offsets(flows):
     more = _SAME + "replication.policy.separator =\nsource.cluster.alias =\ntarget.cluster.alias = other\n"
     with pytest.raises(UsageError, match="to topic heartbeats of b, where other heartbeats") as caught:
@@ -144,14 +132,6 @@ def test_a_take_over_of_a_flow_with_the_sources_offsets_is_refused(flows, scope)
     with pytest.raises(UsageError, match=r"--take-over: a->b has mmtool\.offsets = same"):
         refuse_take_over(flows(scope + _SAME))
     refuse_take_over(flows(f"{scope}{_SAME}a->b.mmtool.offsets = translated\n"))
-
-
-_SEPARATED = """
-clusters = dc-us, dc-eu
-dc-us.bootstrap.servers = localhost:1
-dc-eu.bootstrap.servers = localhost:2
-dc-us->dc-eu.enabled = true
-"""
 
 
 @pytest.mark.parametrize(
@@ -171,31 +151,11 @@ dc-us->dc-eu.enabled = true
     ],
 )
 def test_two_ways_that_do_not_recognise_each_others_topics_are_refused(more, says, remedy, load_text):
-    text = _SEPARATED + "dc-eu->dc-us.enabled = true\n" + more
+    text = _SEPARATED + _BACK + more
     with pytest.raises(UsageError) as caught:
         refuse_conflicts(load_text(text).flows)
     assert says in str(caught.value)
     assert remedy in caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        "",
-        "dc-eu->dc-us.enabled = true\ndc-us.alias = dcus\ndc-eu.alias = dceu\nreplication.policy.separator = -\n",
-        "replication.policy.separator = -\n",
-        "dc-eu->dc-us.enabled = true\n",
-        "dc-eu->dc-us.enabled = true\nreplication.policy.separator = -\n" + _IDENTITY,
-        "dc-eu->dc-us.enabled = true\nreplication.policy.separator =\nsource.cluster.alias =\n",
-        "dc-eu->dc-us.enabled = true\nmmtool.topic.rename.format = ${source}~${topic}".replace("~", "-") + "\n",
-        "dc-eu->dc-us.enabled = true\ntopics = x\nsource.cluster.alias = site\nheartbeats.replication.enabled = no\n"
-        .replace("= no", "= false"),
-    ],
-    ids=["one way", "other aliases", "one way with the separator", "another separator", "identical names",
-         "blank names", "renamed", "topics that do not come back"],
-)  # fmt: skip
-def test_flows_whose_topics_come_to_a_rest_are_fine(more, load_text):
-    refuse_growth(load_text(_SEPARATED + more).flows)
 
 
 @pytest.mark.parametrize(
@@ -216,21 +176,6 @@ def test_a_ring_that_does_not_recognise_its_own_topics_is_refused(more, says, re
         refuse_growth(flows(_RING + more))
     assert (caught.value.code, says in str(caught.value)) == ("endless_names", True), str(caught.value)
     assert remedy in caught.value.remedy
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        "",
-        "c->a.target.cluster.alias = Z\n",
-        "source.cluster.alias = site\na.alias = a\nb.alias = b\nc.alias = c\n",
-        "a.alias = one.a\n",
-        _IDENTITY + "mmtool.origins = local\n",
-    ],
-    ids=["aliases of the file", "another target", "each its own", "an alias of two parts", "identical"],
-)
-def test_a_ring_whose_topics_come_to_a_rest_is_fine(more, flows):
-    refuse_growth(flows(_RING + more))
 
 
 @pytest.mark.parametrize(
