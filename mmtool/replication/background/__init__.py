@@ -90,9 +90,7 @@ class Scheduler:
         self._tasks, self._is_started = [], False
         for task in tasks:
             task.cancel()
-        for task in tasks:
-            with suppress(asyncio.CancelledError):
-                await task
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def finish(self) -> None:
         """Stop every task, then perform those with a last turn, at the end of a run with a goal.

@@ -191,19 +191,15 @@ class CommitRates:
         """The rates by group; for a partition whose rate is not measured yet, the written one."""
         found: dict[str, Rates] = defaultdict(dict)
         for (group, place), pace in self._paces.items():
-            rate = self._written(group, place) if pace.rate is UNKNOWN else _whole(pace.rate)
+            if pace.rate is UNKNOWN:
+                record = self.written.get(group)
+                known = {} if record is None else record.rates.get(place.topic, {})
+                rate = known.get(str(place.partition))
+            else:  # in offsets per 1,000 seconds; at least 1 where the group commits at all
+                rate = max(round(pace.rate * 1000), 1 if pace.rate else 0)
             if rate is not None:
                 found[group].setdefault(place.topic, {})[str(place.partition)] = rate
         return found
-
-    def _written(self, group: str, place: TopicPartition) -> int | None:
-        record = self.written.get(group)
-        return None if record is None else record.rates.get(place.topic, {}).get(str(place.partition))
-
-
-def _whole(rate: float) -> int:
-    """A rate in offsets per 1,000 seconds; at least 1 where the group commits at all."""
-    return max(round(rate * 1000), 1 if rate else 0)
 
 
 def _is_news(rates: Rates, before: Rates) -> bool:

@@ -15,7 +15,6 @@ from mmtool.replication.spark.assignment import OffsetWriters
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
-    from mmtool.config.scopes import Role
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
     from mmtool.plan.topics.facts import HaltReason
@@ -24,9 +23,6 @@ if TYPE_CHECKING:
     from mmtool.translation.types import TopicId
 
 Place = tuple["TopicId", int]
-
-_SOURCE_ROLE: Role = "consumer"
-_TARGET_ROLE: Role = "producer"
 
 
 @dataclass(slots=True, eq=False)
@@ -59,8 +55,8 @@ class FlowContext:
         Raises:
             ConfigError: as `wire_options`.
         """
-        self.source.renew_credentials(wire_options(self.settings.source, role=_SOURCE_ROLE))
-        self.target.renew_credentials(wire_options(self.settings.target, role=_TARGET_ROLE))
+        self.source.renew_credentials(wire_options(self.settings.source, role="consumer"))
+        self.target.renew_credentials(wire_options(self.settings.target, role="producer"))
 
     async def close(self) -> None:
         await asyncio.gather(self.source.close(), self.target.close())
@@ -75,8 +71,8 @@ async def connect(settings: FlowSettings) -> FlowContext:
         ConfigError: both aliases are one cluster.
     """
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # lost connections are our own affair
-    source = wire_cluster(settings.source, "driver", role=_SOURCE_ROLE)
-    target = wire_cluster(settings.target, "driver", role=_TARGET_ROLE)
+    source = wire_cluster(settings.source, "driver", role="consumer")
+    target = wire_cluster(settings.target, "driver", role="producer")
     try:
         await asyncio.gather(source.start(), target.start())
         check_cluster_id(settings.source, source.cluster_id)

@@ -15,8 +15,6 @@ from mmtool.translation.types import TopicId
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from mmtool.config import FlowSettings
-    from mmtool.errors import MmtoolError
     from mmtool.replication.driver.flow_run import FlowRun
 
 _WINDOW_SECONDS = 10.0
@@ -135,14 +133,6 @@ def rows_of_run(run: FlowRun, now_ms: int) -> list[dict[str, object]]:
         else:
             rows.append(of_topic(topic, State.WAITING, "no longer failed over, and not mirrored yet"))
     return [row.told_offsets(settings.keeps_offsets)._asdict() for row in rows]
-
-
-def row_of_flow(flow: FlowSettings, why: MmtoolError) -> dict[str, object]:
-    """The one row of a flow that was left out because all of its topics have failed over."""
-    row = PartitionRow(
-        flow.source.alias, flow.target.alias, None, state=State.FAILED_OVER, reason=why.message
-    )
-    return row._asdict()
 
 
 class FlowsShown:

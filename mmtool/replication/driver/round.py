@@ -162,10 +162,6 @@ class Round:
     _command: Command = field(default=Command.RUN, init=False)
     _asked: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _cancelling: asyncio.Future[None] | None = field(default=None, init=False)
-    _sayings: NoticeDeduplicator = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._sayings = NoticeDeduplicator(self.flows.say)
 
     async def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
         """Run the tasks as one Spark job, and return what they reported when they ended or were told to end.
@@ -258,13 +254,14 @@ class Round:
 
     async def _send_commands(self) -> None:
         """Send each new command to the workers, until the target takes it."""
+        sayings = NoticeDeduplicator(self.flows.say)
         while True:
             await self._asked.wait()
             self._asked.clear()
             try:
                 await asyncio.gather(*(run.tell(self._command, self.number) for run in self.runs))
             except MmtoolError as error:
-                self._sayings.once(
+                sayings.once(
                     "command",
                     f"the command to end the Spark job cannot be sent to its workers: {retried(error)};"
                     " mmtool keeps trying",

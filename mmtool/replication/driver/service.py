@@ -20,11 +20,12 @@ from mmtool.errors import (
 from mmtool.events import FLOW_ARROW, Event, Notice
 from mmtool.java import java_binary
 from mmtool.output.console import leave_terminal
+from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY
 from mmtool.plan.words import are, flow_options
 from mmtool.replication.driver.engine import Engine
-from mmtool.replication.driver.progress import FlowsShown, row_of_flow, rows_of_run
+from mmtool.replication.driver.progress import FlowsShown, rows_of_run
 from mmtool.replication.driver.reload import Reloader
 from mmtool.replication.driver.supervisor import FlowSupervisor
 from mmtool.replication.same_offsets.refusals import refuse_take_over
@@ -88,18 +89,14 @@ class Outcome:
         first = min(rows, key=lambda row: row["topic"] is None)
         if first["topic"] is None:  # all are rows of flows, which their reasons name
             return "; ".join(str(row["reason"]) for row in rows)
-        place, reason = _place(first), first["reason"]
+        number = "" if first["partition"] is None else f"-{first['partition']}"
+        place = f"{first['topic']}{number} of {first['source']}{FLOW_ARROW}{first['target']}"
+        reason = first["reason"]
         if len(rows) == 1:
             return f"{place} {one}: {reason}"
         is_whole = all(row["partition"] is not None for row in self.rows)
         things = "partitions" if is_whole else "partitions or topics"
         return f"{len(rows)} of {len(self.rows)} {things} {several}, for example {place}: {reason}"
-
-
-def _place(row: Mapping[str, object]) -> str:
-    """The name of a row's partition, or of its topic if that is not mirrored at all."""
-    number = "" if row["partition"] is None else f"-{row['partition']}"
-    return f"{row['topic']}{number} of {row['source']}{FLOW_ARROW}{row['target']}"
 
 
 def replicate(
@@ -166,7 +163,10 @@ async def _run(flows: FlowSupervisor, engine: Engine, reloader: Reloader) -> Out
             loop.remove_signal_handler(signum)
     now_ms = int(time.time() * 1000)
     outcome.rows = [row for run in flows.runs for row in rows_of_run(run, now_ms)]
-    outcome.rows += [row_of_flow(flow, why) for flow, why in flows.failed_over.values()]
+    for flow, why in flows.failed_over.values():
+        names = flow.source.alias, flow.target.alias, None
+        row = PartitionRow(*names, state=State.FAILED_OVER, reason=why.message)
+        outcome.rows.append(row._asdict())
     if flows.options.until_caught_up and outcome.stopped_by is None:
         _tell_paused(outcome.rows, flows.say)
     return outcome

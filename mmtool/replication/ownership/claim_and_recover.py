@@ -193,24 +193,17 @@ async def _register(
     shards = {claim.producer_id: shard for shard, claim in claims.items()}
     if writers is not None:
         shards |= dict.fromkeys((writers.data_producer, writers.fill_producer), 0)
-    missing = shards.keys() - known.keys()
-    if not missing:
-        return _of_flow(flow, known)
     whose = flow.identity.flow, flow.identity.source_id, flow.identity.target_id
-    records = [ProducerRecord(number, *whose, shards[number]) for number in sorted(missing)]
-    await write_documents(flow, PRODUCERS_TOPIC, records)
-    known = await in_thread(read_producers, flow.settings.target)
+    if missing := shards.keys() - known.keys():
+        records = [ProducerRecord(number, *whose, shards[number]) for number in sorted(missing)]
+        await write_documents(flow, PRODUCERS_TOPIC, records)
+        known = await in_thread(read_producers, flow.settings.target)
     if not missing <= known.keys():
         raise MmtoolError(
             f"topic {PRODUCERS_TOPIC} on {flow.target.alias} lacks the producer ids that mmtool has just written to it;"
             " no record was mirrored",
             remedy=f"check that {PRODUCERS_TOPIC} has cleanup.policy=compact, then run the same command again",
         )
-    return _of_flow(flow, known)
-
-
-def _of_flow(flow: FlowContext, known: Mapping[int, ProducerRecord]) -> frozenset[int]:
-    whose = flow.identity.flow, flow.identity.source_id, flow.identity.target_id
     return frozenset(
         number
         for number, one in known.items()

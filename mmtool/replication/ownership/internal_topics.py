@@ -6,6 +6,7 @@ import os
 import socket
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError
@@ -125,18 +126,18 @@ def closed_records(shards: Iterable[ShardAssignment], owner: str) -> list[ShardR
     return [ShardRecord(s.shard, s.producer_id, s.epoch, open=False, owner=owner) for s in shards]
 
 
+@dataclass(slots=True)
 class Refusals:
     """The recorded refusals of a flow, kept up to date.
 
-    Args:
+    Attributes:
         flow: Whose topics.
         owner: The owner that records them.
     """
 
-    def __init__(self, flow: FlowContext, owner: str) -> None:
-        self._flow = flow
-        self._owner = owner
-        self._told: dict[bytes, RefusedRecord] = {}
+    flow: FlowContext
+    owner: str
+    _told: dict[bytes, RefusedRecord] = field(default_factory=dict)
 
     def start(self, control: ControlView) -> None:
         """Take over the refusals that earlier owners recorded; the next `tell` removes those that have ended."""
@@ -153,14 +154,14 @@ class Refusals:
         """
         words = {
             word.key: word
-            for topic, why in reasons.items()
-            for word in [RefusedRecord(self._owner, topic, why, topic in gone)]
+            for word in (
+                RefusedRecord(self.owner, topic, why, topic in gone) for topic, why in reasons.items()
+            )
         }
         news = [word for key, word in words.items() if self._told.get(key) != word]
         over = self._told.keys() - words.keys()
         if news or over:
             with suppress(MmtoolError, ConnectionLostError):
-                await write_documents(
-                    self._flow, self._flow.identity.control_topic, news, tombstones=sorted(over)
-                )
+                topic = self.flow.identity.control_topic
+                await write_documents(self.flow, topic, news, tombstones=sorted(over))
                 self._told = words

@@ -31,10 +31,19 @@ def make_archive() -> Path:
         UsageError: Java is missing or too old.
         MmtoolError: The JVM did not write it.
     """
+    from pyspark import SparkContext
+
     classes = spark_classes()
     with one_at_a_time(classes.file.parent):
         if not classes.file.exists():
-            _record(classes.options(write=True))
+            # start Spark as a flow does, and end it; on exit the JVM writes the classes that it has loaded
+            java = " ".join((java_options(), *classes.options(write=True)))
+            rounds = open_rounds(local_master(1), {"spark.driver.extraJavaOptions": java})
+            rounds.probe()
+            rounds.stop()
+            jvm = SparkContext._gateway.proc  # noqa: SLF001  there is no public way to wait for the JVM
+            jvm.stdin.close()
+            jvm.wait(_DUMP_SECONDS)
             classes.adopt()
     if not classes.file.exists():
         raise MmtoolError(
@@ -42,19 +51,6 @@ def make_archive() -> Path:
             remedy="check the free space of that disk",
         )
     return classes.file
-
-
-def _record(options: tuple[str, ...]) -> None:
-    """Start Spark as a flow does, and end it; on exit the JVM writes the classes that it has loaded."""
-    from pyspark import SparkContext
-
-    java = " ".join((java_options(), *options))
-    rounds = open_rounds(local_master(1), {"spark.driver.extraJavaOptions": java})
-    rounds.probe()
-    rounds.stop()
-    jvm = SparkContext._gateway.proc  # noqa: SLF001  there is no public way to wait for the JVM
-    jvm.stdin.close()
-    jvm.wait(_DUMP_SECONDS)
 
 
 if __name__ == "__main__":
