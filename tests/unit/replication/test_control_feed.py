@@ -15,6 +15,7 @@ from mmtool.events import Event
 from mmtool.kafka.state.own_log import own_batches
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
+from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.records.documents import WHOLE_FLOW, Command, ControlRecord, PauseRecord, State
 from mmtool.replication.control import control_follower as watching
 from mmtool.replication.control.control_follower import ControlFeed, ControlFollower, booked_position
@@ -145,3 +146,43 @@ def test_a_halted_partition_is_resumed_once_it_has_moved():
     )
     events = [told.event for told in news[1:]]
     assert events == [Event.PARTITION_HALTED, Event.PARTITION_RESUMED]
+
+
+BROKER, OTHER = "broker 2 of west", "broker 1 of east"
+SILENT = "{} does not answer: the partitions that it leads wait; mmtool keeps trying"
+QUOTA = "throttled by a quota of east"
+LARGER = f"{QUOTA}; raise the quota of mmtool's principal if the lag grows"
+DELAYS = [
+    ({"slowed_by": "east"}, LARGER, "no longer throttled by a quota", QUOTA),
+    (
+        {"waits_for": BROKER},
+        SILENT.format(BROKER),
+        f"no partition waits for {BROKER} any more",
+        f"waits for {BROKER}, which does not answer",
+    ),
+]
+
+
+def noted(watch, *positions):
+    """What is said of these partitions that was not said before."""
+    before = len(watch.news)
+    for partition, fields in positions:
+        position = replace(booked_position(assigned(), "me"), partition=partition, **fields)
+        watch._note((SOURCE_ID, partition), position)
+    return watch.news[before:]
+
+
+@pytest.mark.parametrize(("fields", "begins", "ends", "reason"), DELAYS, ids=["a quota", "a silent broker"])
+def test_what_delays_many_partitions_is_said_once_and_by_status_of_each(fields, begins, ends, reason):
+    watch = ControlFollower(None, "me", {})
+    assert noted(watch, (0, fields), (1, fields), (0, {}), (0, fields)) == [begins]
+    assert noted(watch, (0, {}), (1, {})) == [ends]
+    position = replace(booked_position(assigned(), "me"), state=State.RUNNING, **fields)
+    assert (PartitionRow.of("east", "west", position, 5).reason, position.notes) == (reason, "")
+
+
+def test_a_partition_that_waits_for_another_broker_now_is_no_longer_waiting_for_the_first():
+    watch = ControlFollower(None, "me", {})
+    noted(watch, (0, {"waits_for": BROKER}))
+    ended = f"no partition waits for {BROKER} any more"
+    assert noted(watch, (0, {"waits_for": OTHER})) == [ended, SILENT.format(OTHER)]

@@ -1,20 +1,11 @@
-"""A broker that keeps partitions waiting is named once; and the longer the way to it, the larger the batches."""
+"""Who owes an answer, and for how long; and the longer the way to a broker, the larger the batches."""
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.maps import position_of
-from mmtool.plan.flow.partition_rows import PartitionRow
-from mmtool.plan.records.documents import State
-from mmtool.replication.control.control_follower import ControlFollower
 from mmtool.replication.pump.round_trips import PendingReplies, RoundTrips
-from mmtool.translation.types import TopicPartition
-
-BROKER, OTHER = "broker 2 of west", "broker 1 of east"
 
 
 def test_who_is_asked_again_and_again_owes_an_answer_since_the_first_question():
@@ -40,43 +31,6 @@ def test_the_longest_silence_counts():
     assert unanswered.seconds(unanswered.whom, 20.0) == 10.0
     unanswered.let_go(1)
     assert unanswered.seconds(unanswered.whom, 20.0) == 8.0
-
-
-def waiting(partition, broker):
-    position = position_of(TopicPartition("orders", partition), "id-orders", 5, 9, State.RUNNING)
-    return ("id-orders", partition), replace(position, reason="", waits_for=broker)
-
-
-def noted(watch, *positions):
-    """What is said of these that was not said before."""
-    before = len(watch.news)
-    for place, position in positions:
-        watch._note(place, position)
-    return watch.news[before:]
-
-
-def test_it_is_said_of_the_broker_and_not_of_each_partition():
-    watch = ControlFollower(None, "pump-1", {})
-    said = noted(watch, waiting(0, BROKER), waiting(1, BROKER), waiting(0, BROKER))
-    assert said == [f"{BROKER} does not answer: the partitions that it leads wait; mmtool keeps trying"]
-    assert noted(watch, waiting(0, "")) == []
-    assert noted(watch, waiting(1, "")) == [f"no partition waits for {BROKER} any more"]
-
-
-def test_a_partition_that_waits_for_another_broker_now_is_no_longer_waiting_for_the_first():
-    watch = ControlFollower(None, "pump-1", {})
-    noted(watch, waiting(0, BROKER))
-    said = noted(watch, waiting(0, OTHER))
-    assert said == [
-        f"no partition waits for {BROKER} any more",
-        f"{OTHER} does not answer: the partitions that it leads wait; mmtool keeps trying",
-    ]
-
-
-def test_status_says_it_of_each_partition_while_its_pump_runs():
-    _, position = waiting(0, BROKER)
-    assert PartitionRow.of("east", "west", position, 5).reason == f"waits for {BROKER}, which does not answer"
-    assert position.notes == ""
 
 
 def told(*answers, partitions=8):

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.maps import position_of
 from mmtool.errors import UnreachableError
-from mmtool.plan.flow.partition_rows import PartitionRow
-from mmtool.plan.records.documents import State, UseRecord
-from mmtool.replication.control.control_follower import ControlFollower
+from mmtool.plan.records.documents import UseRecord
 from mmtool.replication.driver import slot_watch as throttling
 from mmtool.replication.driver.slot_watch import Throttling
 from mmtool.replication.pump import budget
 from mmtool.replication.pump.budget import BURST_SECONDS, STEP_SECONDS, Budget, Quotas, TokenBucket
-from mmtool.translation.types import TopicPartition
 
 FLOW = "src-tgt"
 ROUND = 3
@@ -292,26 +287,3 @@ def test_both_clusters_may_hold_a_flow_back(clock):
     held.note("west", 900)
     held.note("east", 900)
     assert held.of == "east and west"
-
-
-def slowed(partition, by):
-    position = position_of(TopicPartition("orders", partition), "id-orders", 5, 9, State.RUNNING)
-    return ("id-orders", partition), replace(position, reason="", slowed_by=by)
-
-
-def test_it_is_said_of_the_flow_and_not_of_each_partition():
-    watch = ControlFollower(None, "pump-1", {})
-    for place, position in (slowed(0, "east"), slowed(1, "east"), slowed(0, ""), slowed(0, "east")):
-        watch._note(place, position)
-    said = "throttled by a quota of east; raise the quota of mmtool's principal if the lag grows"
-    assert watch.news == [said]
-    for place, position in (slowed(0, ""), slowed(1, "")):
-        watch._note(place, position)
-    assert watch.news[1:] == ["no longer throttled by a quota"]
-
-
-def test_status_says_it_of_each_partition_that_waits_while_its_pump_runs():
-    _, position = slowed(0, "east")
-    row = PartitionRow.of("east", "west", position, 5)
-    assert row.reason == "throttled by a quota of east"
-    assert position.notes == ""
