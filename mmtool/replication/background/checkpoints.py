@@ -120,19 +120,16 @@ class GroupOffsets:
         Raises:
             MmtoolError: the target refused the offsets of some groups; the others were committed.
         """
-        turn = await in_thread(self.follower.turn, self._wanted())
+        wanted: dict[str, Offsets] = defaultdict(dict)
+        for checkpoint in list(self.checkpoints.current.values()):  # a look may be under way in its thread
+            offset = Commit(checkpoint.downstream, checkpoint.metadata)
+            wanted[checkpoint.group][checkpoint.topic_partition] = offset
+        turn = await in_thread(self.follower.turn, dict(wanted))
         failed = [group.problem for group in turn.values() if group.problem]
         if failed:
             more = f" (and {counted(len(failed) - 1, 'more group')})" if len(failed) > 1 else ""
             causes = sorted({cause for group in turn.values() for cause in group.causes})
             raise MmtoolError(failed[0] + more, remedy=remedy_of(causes, self.target.alias))
-
-    def _wanted(self) -> dict[str, Offsets]:
-        wanted: dict[str, Offsets] = defaultdict(dict)
-        for checkpoint in list(self.checkpoints.current.values()):  # a look may be under way in its thread
-            offset = Commit(checkpoint.downstream, checkpoint.metadata)
-            wanted[checkpoint.group][checkpoint.topic_partition] = offset
-        return dict(wanted)
 
 
 @dataclass(slots=True)

@@ -91,33 +91,32 @@ def await_mirror_maker(
         GateError: time ran out; nothing was changed.
         UnreachableError, NotAuthorisedError: a cluster does not answer, or denies access.
     """
+    return run_loop(_await(flow, missing, timeout_seconds, NoticeDeduplicator(say)))
 
-    async def wait() -> int:
-        sayings = NoticeDeduplicator(say)
-        context, left = await connect(flow), 0
-        guard = MirrorMakerGuard(context, [])
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                while left := await in_thread(missing):
-                    if await guard.look() is None:
-                        break
-                    said = (
-                        f"waiting for MirrorMaker 2, which has up to {counted(left, 'record')} still to copy"
-                    )
-                    sayings.once("left", flow_notice(flow.name, said, Event.PROGRESS, lag_records=left))
-                    await asyncio.sleep(_POLL_SECONDS)
-                return left
-        except TimeoutError:
-            raise GateError(
-                f"MirrorMaker 2 did not copy all records of flow {flow.name} within {timeout_seconds:g} s:"
-                f" up to {counted(left, 'record')} {are(left)} missing",
-                remedy="no offset was written; check MirrorMaker 2's connectors, then run the same command again with a"
-                " longer --timeout",
-            ) from None
-        finally:
-            await context.close()
 
-    return run_loop(wait())
+async def _await(
+    flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None, sayings: NoticeDeduplicator
+) -> int:
+    context, left = await connect(flow), 0
+    guard = MirrorMakerGuard(context, [])
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            while left := await in_thread(missing):
+                if await guard.look() is None:
+                    break
+                said = f"waiting for MirrorMaker 2, which has up to {counted(left, 'record')} still to copy"
+                sayings.once("left", flow_notice(flow.name, said, Event.PROGRESS, lag_records=left))
+                await asyncio.sleep(_POLL_SECONDS)
+            return left
+    except TimeoutError:
+        raise GateError(
+            f"MirrorMaker 2 did not copy all records of flow {flow.name} within {timeout_seconds:g} s:"
+            f" up to {counted(left, 'record')} {are(left)} missing",
+            remedy="no offset was written; check MirrorMaker 2's connectors, then run the same command again with a"
+            " longer --timeout",
+        ) from None
+    finally:
+        await context.close()
 
 
 @dataclass(slots=True)

@@ -40,13 +40,12 @@ class NoticeDeduplicator:
             self._said[about] = sentence
             self.say(sentence)
 
-    def is_said(self, about: str) -> bool:
-        """Whether a problem with the subject was reported and is not cleared yet."""
-        return about in self._said
+    def is_well(self, about: str) -> bool:
+        """Clear the report about the subject, so that the same problem is reported again when it returns.
 
-    def is_well(self, about: str) -> None:
-        """Clear the report about the subject, so that the same problem is reported again when it returns."""
-        self._said.pop(about, None)
+        Returns whether there was such a report.
+        """
+        return self._said.pop(about, None) is not None
 
 
 @dataclass(slots=True)

@@ -257,8 +257,7 @@ class SlotWatch:
             shared = f"all partitions share {tasks} tasks" if tasks > 1 else "all partitions share one task"
             short = f"{said}; {shared} until it has more. Check the executors of {self._place}"
             self._sayings.once(_ABOUT, Notice(short, Event.SLOTS_SHORT, slots=tasks, wanted=self.wanted))
-        elif self._sayings.is_said(_ABOUT):
-            self._sayings.is_well(_ABOUT)
+        elif self._sayings.is_well(_ABOUT):
             enough = f"{said}; partitions are spread over {tasks} tasks"
             self._say(Notice(enough, Event.SLOTS_ENOUGH, slots=tasks, wanted=self.wanted))
 
