@@ -25,7 +25,6 @@ from mmtool.java import ClassArchive
 from mmtool.plain_text import marks_secret
 from mmtool.plan.flow.slots import asked_slots
 from mmtool.replication.spark.log import (
-    attempt_number,
     drop_old_logs,
     drop_spark_log,
     keep_talk_aside,
@@ -33,7 +32,7 @@ from mmtool.replication.spark.log import (
     reason_of,
     spark_log,
 )
-from mmtool.replication.spark.task import run_task
+from mmtool.replication.spark.task import run_attempt
 from mmtool.runtime.files import cache_root
 from mmtool.runtime.threads import StopAskedError, in_thread, or_stop, within
 
@@ -171,7 +170,7 @@ class ContextRounds:
         group = f"mmtool-round-{uuid.uuid4().hex}"
         self._context.setJobGroup(group, "mmtool replicate")  # of this thread alone
         self._group = group
-        return [row for rows in self.each(tasks, _mirror) for row in rows]
+        return [row for rows in self.each(tasks, run_attempt) for row in rows]
 
     def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
         every, count = tuple(items), len(items)
@@ -237,7 +236,7 @@ class ConnectRounds:
     asked: int = int(_SLOTS)
 
     def run(self, tasks: Sequence[TaskAssignment]) -> list[ReportRow]:
-        return [row for rows in self.each(tasks, _mirror) for row in rows]
+        return [row for rows in self.each(tasks, run_attempt) for row in rows]
 
     def each(self, items: Sequence[T], work: Callable[[T], R]) -> list[R]:
         every, count = tuple(items), len(items)
@@ -266,11 +265,6 @@ class ConnectRounds:
 
     def stop(self) -> None:
         self.session.stop()
-
-
-def _mirror(task: TaskAssignment) -> list[ReportRow]:
-    """Mirror one task in a worker. The closure carries the assignments: they are never in Spark's conf or in rows."""
-    return run_task(task, attempt_number())
 
 
 def _load_pump(_: int) -> None:

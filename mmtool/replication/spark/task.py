@@ -22,6 +22,7 @@ from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.pump.pump import FlowPump, RoundEnd
 from mmtool.replication.pump.report import AWAY, FENCED, nothing_known
+from mmtool.replication.spark.log import attempt_number
 from mmtool.runtime.threads import in_thread, run_loop
 
 if TYPE_CHECKING:
@@ -50,6 +51,14 @@ def run_task(task: TaskAssignment, attempt: int) -> list[ReportRow]:
             decides.
     """
     return run_loop(Flows(task).run(in_doubt=attempt > 0))
+
+
+def run_attempt(task: TaskAssignment) -> list[ReportRow]:
+    """Run a task in Spark's Python worker; as `run_task`.
+
+    Spark gets it in the closure of a job, secrets included: they are never in Spark's conf, and never in rows.
+    """
+    return run_task(task, attempt_number())
 
 
 class Flows:
