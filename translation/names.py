@@ -6,9 +6,9 @@ to Java's ``String.split`` dropping trailing empty components. A policy knows na
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
 
 HEARTBEATS_TOPIC = "heartbeats"
 
@@ -43,48 +43,86 @@ class InternalRules(Enum):
     KAFKA_4_0 = "4.0"
 
 
-class ReplicationPolicy(Protocol):
-    """Names in both directions. ``None`` as a source or upstream name means that the topic is no mirror."""
+class ReplicationPolicy(ABC):
+    """Names in both directions. ``None`` as a source or upstream name means that the topic is no mirror.
 
+    Attributes:
+        base: The policy of internal names and heartbeats, which MM2's own clients have to find.
+    """
+
+    __slots__ = ()
+    base: DefaultPolicy
+
+    @abstractmethod
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
         """The name on the target of the source's ``topic``."""
 
+    @abstractmethod
     def topic_source(self, topic: str) -> str | None:
         """The alias of the cluster from which a topic was mirrored; None for a local one."""
 
+    @abstractmethod
     def upstream_topic(self, topic: str) -> str | None:
         """The name of a topic one hop upstream; None for a local one."""
 
+    @abstractmethod
     def source_topic(self, source_alias: str, remote: str) -> str | None:
         """The source's name of a topic of the target; None where no source topic is mirrored under that name."""
 
     def original_topic(self, topic: str) -> str:
         """The name of a topic on the cluster from which it was first mirrored."""
+        upstream = self.upstream_topic(topic)
+        while upstream is not None and upstream != topic:
+            topic, upstream = upstream, self.upstream_topic(upstream)
+        return topic
+
+    def is_cycle(self, target_alias: str, topic: str) -> bool:
+        """Whether a topic has come through ``target_alias`` at any hop that its name shows, as MM2 decides it.
+
+        Mirroring it there would return records to a cluster that had them.
+        """
+        source = self.topic_source(topic)
+        while source is not None:
+            if source == target_alias:
+                return True
+            upstream = self.upstream_topic(topic)
+            if upstream is None or upstream == topic:
+                return False
+            topic, source = upstream, self.topic_source(upstream)
+        return False
 
     def offset_syncs_topic(self, other_alias: str) -> str:
         """The name of MM2's offset-syncs topic; ``other_alias`` is the cluster that does *not* hold it."""
+        return self.base.isep.join(("mm2-offset-syncs", other_alias, "internal"))
 
     def checkpoints_topic(self, source_alias: str) -> str:
         """The name of MM2's checkpoints topic on the target of flows from ``source_alias``."""
+        return self.base.isep.join((source_alias, "checkpoints", "internal"))
 
     def heartbeats_topic(self) -> str:
         """The name of MM2's heartbeats topic; no separator ever changes it."""
+        return HEARTBEATS_TOPIC
 
     def is_internal_topic(self, topic: str) -> bool:
         """Whether a topic belongs to Kafka or MM2 and is never mirrored."""
+        internal = f"{self.base.isep}internal"
+        if topic.startswith(("__", ".")):
+            return True
+        if self.base.rules is InternalRules.KAFKA_3_9:
+            return topic.endswith(("-internal", ".internal", internal))
+        return (topic.startswith("mm2") and topic.endswith(internal)) or self.is_checkpoints_topic(topic)
 
     def is_checkpoints_topic(self, topic: str) -> bool:
         """Whether a topic is the checkpoints topic of some flow."""
+        return topic.endswith(f"{self.base.isep}checkpoints{self.base.isep}internal")
 
     def is_heartbeats_topic(self, topic: str) -> bool:
         """Whether a topic is ``heartbeats``, of this cluster or mirrored over any number of hops."""
-
-    def is_cycle(self, target_alias: str, topic: str) -> bool:
-        """Whether mirroring ``topic`` to ``target_alias`` would return records to a cluster that had them."""
+        return self.base.original_topic(topic) == HEARTBEATS_TOPIC
 
 
 @dataclass(frozen=True, slots=True)
-class DefaultPolicy:
+class DefaultPolicy(ReplicationPolicy):
     """``alias + separator + topic``.
 
     A local name that contains the separator looks remote ("orders.v1" comes from "orders"), as in MM2. MM2 splits an
@@ -132,44 +170,18 @@ class DefaultPolicy:
         prefix = source_alias + self.separator
         return remote.removeprefix(prefix) if remote.startswith(prefix) and remote != prefix else None
 
-    def original_topic(self, topic: str) -> str:
-        return _original(self, topic)
-
-    def offset_syncs_topic(self, other_alias: str) -> str:
-        return self._isep.join(("mm2-offset-syncs", other_alias, "internal"))
-
-    def checkpoints_topic(self, source_alias: str) -> str:
-        return self._isep.join((source_alias, "checkpoints", "internal"))
-
-    def heartbeats_topic(self) -> str:
-        return HEARTBEATS_TOPIC
-
-    def is_internal_topic(self, topic: str) -> bool:
-        if topic.startswith(("__", ".")):
-            return True
-        if self.rules is InternalRules.KAFKA_3_9:
-            return topic.endswith(("-internal", ".internal", f"{self._isep}internal"))
-        return self._is_mm2_topic(topic) or self.is_checkpoints_topic(topic)
-
-    def is_checkpoints_topic(self, topic: str) -> bool:
-        return topic.endswith(f"{self._isep}checkpoints{self._isep}internal")
-
-    def is_heartbeats_topic(self, topic: str) -> bool:
-        return self.original_topic(topic) == HEARTBEATS_TOPIC
-
-    def is_cycle(self, target_alias: str, topic: str) -> bool:
-        return _is_cycle(self, target_alias, topic)
+    @property
+    def base(self) -> DefaultPolicy:  # type: ignore[override]  # its own
+        return self
 
     @property
-    def _isep(self) -> str:
+    def isep(self) -> str:
+        """The separator of internal names."""
         return self.separator if self.internal_separator is None else self.internal_separator
-
-    def _is_mm2_topic(self, topic: str) -> bool:
-        return topic.startswith("mm2") and topic.endswith(f"{self._isep}internal")
 
 
 @dataclass(frozen=True, slots=True)
-class IdentityPolicy:
+class IdentityPolicy(ReplicationPolicy):
     """Names stay as they are (KIP-382, released in 3.0).
 
     Cannot see a cycle except in heartbeats. Any name that *ends with* "heartbeats" is prefixed like one,
@@ -196,33 +208,9 @@ class IdentityPolicy:
     def source_topic(self, source_alias: str, remote: str) -> str | None:
         return self.base.source_topic(source_alias, remote) if _like_heartbeats(remote) else remote
 
-    def original_topic(self, topic: str) -> str:
-        return _original(self, topic)
-
-    def offset_syncs_topic(self, other_alias: str) -> str:
-        return self.base.offset_syncs_topic(other_alias)
-
-    def checkpoints_topic(self, source_alias: str) -> str:
-        return self.base.checkpoints_topic(source_alias)
-
-    def heartbeats_topic(self) -> str:
-        return HEARTBEATS_TOPIC
-
-    def is_internal_topic(self, topic: str) -> bool:
-        return self.base.is_internal_topic(topic)
-
-    def is_checkpoints_topic(self, topic: str) -> bool:
-        return self.base.is_checkpoints_topic(topic)
-
-    def is_heartbeats_topic(self, topic: str) -> bool:
-        return self.original_topic(topic) == HEARTBEATS_TOPIC
-
-    def is_cycle(self, target_alias: str, topic: str) -> bool:
-        return _is_cycle(self, target_alias, topic)
-
 
 @dataclass(frozen=True, slots=True)
-class RenamePolicy:
+class RenamePolicy(ReplicationPolicy):
     """``mmtool.topic.rename.format``: text around the name, as "dr-${topic}" or "${topic}.${source}".
 
     Heartbeats and internal names keep MM2's form, so that MM2's own clients find them. Without
@@ -283,31 +271,9 @@ class RenamePolicy:
             return self.base.source_topic(source_alias, remote)
         return self._without_affixes(source_alias, remote) if self._is_from(source_alias, remote) else None
 
-    def original_topic(self, topic: str) -> str:
-        return _original(self, topic)
-
-    def offset_syncs_topic(self, other_alias: str) -> str:
-        return self.base.offset_syncs_topic(other_alias)
-
-    def checkpoints_topic(self, source_alias: str) -> str:
-        return self.base.checkpoints_topic(source_alias)
-
-    def heartbeats_topic(self) -> str:
-        return HEARTBEATS_TOPIC
-
-    def is_internal_topic(self, topic: str) -> bool:
-        return self.base.is_internal_topic(topic)
-
-    def is_checkpoints_topic(self, topic: str) -> bool:
-        return self.base.is_checkpoints_topic(topic)
-
-    def is_heartbeats_topic(self, topic: str) -> bool:
-        return self.base.is_heartbeats_topic(topic)
-
     def is_cycle(self, target_alias: str, topic: str) -> bool:
-        if self.base.is_heartbeats_topic(topic):
-            return self.base.is_cycle(target_alias, topic)
-        return self._is_from(target_alias, topic) or _is_cycle(self, target_alias, topic)
+        comes_back = not self.base.is_heartbeats_topic(topic) and self._is_from(target_alias, topic)
+        return comes_back or ReplicationPolicy.is_cycle(self, target_alias, topic)
 
     def _affixes(self, alias: str) -> tuple[str, str]:
         return self.before.replace("${source}", alias), self.after.replace("${source}", alias)
@@ -320,26 +286,6 @@ class RenamePolicy:
         before, after = self._affixes(alias)
         longer = len(topic) > len(before) + len(after)
         return longer and topic.startswith(before) and topic.endswith(after)
-
-
-def _original(policy: ReplicationPolicy, topic: str) -> str:
-    upstream = policy.upstream_topic(topic)
-    while upstream is not None and upstream != topic:
-        topic, upstream = upstream, policy.upstream_topic(upstream)
-    return topic
-
-
-def _is_cycle(policy: ReplicationPolicy, target_alias: str, topic: str) -> bool:
-    """Whether a topic has come through ``target_alias`` at any hop that its name shows, as MM2 decides it."""
-    source = policy.topic_source(topic)
-    while source is not None:
-        if source == target_alias:
-            return True
-        upstream = policy.upstream_topic(topic)
-        if upstream is None or upstream == topic:
-            return False
-        topic, source = upstream, policy.topic_source(upstream)
-    return False
 
 
 def _like_heartbeats(topic: str) -> bool:
