@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +13,8 @@ from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from mmtool.translation.blocks import Gap
     from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.runs import Flags, Offsets
+    from mmtool.translation.runs import Offsets
     from mmtool.translation.types import DownstreamOffset
 
 
@@ -40,32 +39,14 @@ def translate(
     """
     if partition is None:
         return Refused(Reason.NEVER_RAN)
-    refusal = _refusal(partition, commit, target, source)
-    if refusal is not None:
-        return refusal
-    if _is_same(partition, commit, target.log_start):
-        return _within(commit, target)
     record = partition.runs.find_forward(commit)
-    if record is None:
-        return _at_end(partition.tail.downstream_end.position, target)
-    return _at_record(record, target)
-
-
-def _refusal(
-    partition: PartitionMap, commit: UpstreamOffset, target: TargetLog, source: SourceLog | Unknown
-) -> Refused | None:
-    if source is not UNKNOWN and commit > source.log_end:
-        return Refused(Reason.BEYOND_SOURCE_END)
-    if commit > partition.upstream_frontier:
-        return Refused(Reason.BEYOND_MIRROR)
-    gap = partition.gap_at(commit)
-    if gap is not None and not deleted_below(gap.end, partition, source):
-        return Refused(Reason.NOT_MIRRORED)
-    if commit >= partition.known_from or _is_same(partition, commit, target.log_start):
-        return None
-    if not partition.complete:  # blocks are dropped only after the target's log start has passed them
-        return Refused(Reason.TARGET_LOG_START_PASSED)
-    return None if _nothing_before(partition, target, source) else Refused(Reason.NOT_MIRRORED)
+    # behind the last record a log start further on has deleted nothing that the group needs
+    offset = max(partition.tail.downstream_end.position, target.log_start) if record is None else int(record)
+    if _is_same(partition, commit, target.log_start):
+        offset = commit
+    refusals = _refusals(partition, commit, offset, target, source)
+    reason = next((reason for reason, hit in refusals if hit), None)
+    return Exact(offset) if reason is None else Refused(reason)
 
 
 def _is_same(partition: PartitionMap, commit: int, log_start: int) -> bool:
@@ -94,21 +75,6 @@ def deleted_below(offset: int, partition: PartitionMap, source: SourceLog | Unkn
     seen = partition.tail.source_log_start
     starts = [0 if seen is UNKNOWN else seen.offset, 0 if source is UNKNOWN else source.log_start]
     return max(starts) >= offset
-
-
-def _at_record(record: DownstreamOffset, target: TargetLog) -> Answer:
-    if record < target.log_start:
-        return Refused(Reason.TARGET_LOG_START_PASSED)
-    return _within(record, target)
-
-
-def _at_end(end: DownstreamOffset, target: TargetLog) -> Answer:
-    # All mirrored records are below: a log start further on has deleted nothing that the group needs.
-    return _within(max(end, target.log_start), target)
-
-
-def _within(offset: int, target: TargetLog) -> Answer:
-    return Exact(offset) if offset <= target.log_end else Refused(Reason.BEYOND_MIRROR)
 
 
 def translate_back(
@@ -140,9 +106,11 @@ def translate_back(
     if record is None:
         return _at_frontier(partition, commit, source)
     gap = partition.gap_at(record) if is_same else partition.gap_around(commit)
-    if gap is not None and not deleted_below(gap.end, partition, source):
-        return _back_at_gap(gap, source)
-    return _back_at_record(record, source)
+    if gap is None or deleted_below(gap.end, partition, source):
+        return _back_at_record(record, source)
+    # which of its records the group has read is not known: all may be read again, and none is skipped
+    answer = _back_at_record(gap.start, source)
+    return Bounded(gap.start, gap.end - gap.start) if isinstance(answer, Exact) else answer
 
 
 def _refusal_back(
@@ -175,15 +143,6 @@ def _at_frontier(partition: PartitionMap, commit: DownstreamOffset, source: Sour
     return Exact(frontier) if beyond <= 0 else Bounded(frontier, beyond)
 
 
-def _back_at_gap(gap: Gap, source: SourceLog | Unknown) -> Answer:
-    """The start of the gap: which of its records the group has read is not known.
-
-    All of them may be read again, and none is skipped.
-    """
-    answer = _back_at_record(gap.start, source)
-    return Bounded(gap.start, gap.end - gap.start) if isinstance(answer, Exact) else answer
-
-
 def _back_at_record(record: UpstreamOffset, source: SourceLog | Unknown) -> Answer:
     if source is not UNKNOWN:
         if record < source.log_start:
@@ -208,17 +167,17 @@ def translate_many(
     offsets = np.where(found, records, end)
     if partition.same_offsets:
         offsets = np.where(commits >= _same_from(partition, target.log_start), commits, offsets)
-    return Columns.of(offsets, _hits(partition, commits, offsets, target, source))
+    return Columns.of(offsets, _refusals(partition, commits, offsets, target, source))
 
 
-def _hits(
+def _refusals(
     partition: PartitionMap,
-    commits: Offsets,
-    offsets: Offsets,
+    commits: Offsets | int,
+    offsets: Offsets | int,
     target: TargetLog,
     source: SourceLog | Unknown,
-) -> Iterator[tuple[Reason, Flags]]:
-    """The elements that each reason refuses, in the order in which `translate` checks."""
+) -> Iterator[tuple[Reason, Any]]:
+    """Each reason to refuse answers, and whether it refuses the one, or each element of a column; the first counts."""
     if source is not UNKNOWN:
         yield Reason.BEYOND_SOURCE_END, commits > source.log_end
     yield Reason.BEYOND_MIRROR, commits > partition.upstream_frontier
@@ -304,22 +263,9 @@ def clamp_checkpoint(
     offset = min(max(checkpoint, target.log_start), target.log_end)
     skipped = max(0, target.log_start - checkpoint)
     if partition is not None:
-        skipped += _passed_over(partition, commit) - _read(partition, commit, checkpoint, target.log_start)
+        runs, gap = partition.runs, partition.gap_at(commit)
+        below = min(runs.records_below(commit), runs.records_below_downstream(target.log_start))
+        skipped -= max(0, below - runs.records_below_downstream(checkpoint))
+        if gap is not None and not deleted_below(gap.end, partition, UNKNOWN):
+            skipped += gap.end - commit  # never mirrored, by choice, although the source held their records
     return Skipping(offset, skipped) if skipped else Bounded(offset, target.log_end - offset)
-
-
-def _read(
-    partition: PartitionMap, commit: UpstreamOffset, start: DownstreamOffset, end: DownstreamOffset
-) -> int:
-    """How many mirrored records between two offsets of the target are below the commit."""
-    runs = partition.runs
-    below = min(runs.records_below(commit), runs.records_below_downstream(end))
-    return max(0, below - runs.records_below_downstream(start))
-
-
-def _passed_over(partition: PartitionMap, commit: UpstreamOffset) -> int:
-    """How many offsets from the commit on were skipped by choice, although the source held their records."""
-    gap = partition.gap_at(commit)
-    if gap is None or deleted_below(gap.end, partition, UNKNOWN):
-        return 0
-    return gap.end - commit
