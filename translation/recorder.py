@@ -1,8 +1,8 @@
-"""Record the offset map of one partition while it is mirrored, and decide when MM2 offset syncs are due."""
+"""Record the offset map of one partition while it is mirrored."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.translation.blocks import (
@@ -20,77 +20,12 @@ from mmtool.translation.blocks import (
     WriterState,
 )
 from mmtool.translation.errors import InvariantError, not_above
-from mmtool.translation.mm2_records import OffsetSync
 from mmtool.translation.runs import RunBuilder
-from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
     from mmtool.translation.blocks import DownstreamEnd
     from mmtool.translation.types import Unknown
-
-
-@dataclass(slots=True)
-class _Sent:
-    """Where the last acked batch ended, and the downstream offset of the last sync that was due."""
-
-    next_upstream: int
-    last_downstream: int
-    synced_downstream: int
-
-
-class SyncEmitter:
-    """Mutable, one per source partition, not thread-safe.
-
-    Args:
-        topic_partition: By its name on the source.
-        offset_lag_max: MM2's ``offset.lag.max``: how many records may lie between two syncs.
-    """
-
-    __slots__ = ("_delayed", "_pending", "_sent", "_step", "_topic_partition")
-
-    def __init__(self, topic_partition: TopicPartition, *, offset_lag_max: int = 100) -> None:
-        self._topic_partition = topic_partition
-        self._step = offset_lag_max + 1
-        self._sent: _Sent | None = None
-        self._pending: OffsetSync | None = None
-        self._delayed: OffsetSync | None = None
-
-    def acked(self, upstream_start: UpstreamOffset, downstream_start: DownstreamOffset, count: int) -> None:
-        """Note that the target acknowledged ``count`` records, contiguous on both sides."""
-        last = downstream_start + count - 1
-        synced = self._last_due(upstream_start, downstream_start, last)
-        shift = upstream_start - downstream_start
-        if synced >= downstream_start:
-            self._pending = self._sync(synced + shift, synced)
-        self._delayed = None if synced == last else self._sync(last + shift, last)
-        self._sent = _Sent(upstream_start + count, last, synced)
-
-    def _last_due(self, upstream_start: int, downstream_start: int, last: int) -> int:
-        """Downstream offset of the newest record so far for which a sync was due."""
-        synced = downstream_start
-        if self._sent is not None and not self._first_is_due(self._sent, upstream_start, downstream_start):
-            synced = self._sent.synced_downstream
-        return synced + (last - synced) // self._step * self._step
-
-    def _first_is_due(self, sent: _Sent, upstream_start: int, downstream_start: int) -> bool:
-        return (
-            downstream_start - sent.synced_downstream >= self._step
-            or upstream_start != sent.next_upstream
-            or downstream_start < sent.last_downstream
-        )
-
-    def _sync(self, upstream: int, downstream: int) -> OffsetSync:
-        return OffsetSync(self._topic_partition, UpstreamOffset(upstream), DownstreamOffset(downstream))
-
-    def on_tick(self) -> None:
-        """Make the newest delayed sync due, as MM2's commit() does once per offset flush."""
-        if self._delayed is not None:
-            self._pending, self._delayed = self._delayed, None
-
-    def due(self) -> OffsetSync | None:
-        """The sync to send now, handed over once; None when none is due."""
-        pending, self._pending = self._pending, None
-        return pending
 
 
 OPEN_RUNS = 1024

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.batches import BatchHeader
     from mmtool.replication.pump.gaps import Foreign
-    from mmtool.translation.recorder import SyncEmitter
 
 _REMEMBERED = 5
 _NOTHING_YET = -1
@@ -191,7 +190,6 @@ def mirror_of(
     assignment: PartitionAssignment | None = None,
     *,
     read_committed: bool = True,
-    syncs: SyncEmitter | None = None,
     left_out: Container[int] = (),
     with_letters: bool = False,
     foreign: Foreign | None = None,
@@ -202,7 +200,6 @@ def mirror_of(
         assignment or assigned(),
         SHARD,
         read_committed=read_committed,
-        syncs=syncs,
         left_out=left_out,
         with_letters=with_letters,
         foreign=foreign,

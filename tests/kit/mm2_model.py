@@ -6,20 +6,45 @@ Written from the rules in its source (MirrorSourceTask, OffsetSyncStore of 4.3),
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from mmtool.translation.recorder import SyncEmitter
+from mmtool.translation.mm2_records import OffsetSync
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
-
-if TYPE_CHECKING:
-    from mmtool.translation.mm2_records import OffsetSync
 
 _SLOTS = 64
 MARKER = -1
 """What stands in the target's log where a transaction of MM2 ends."""
+
+
+class _Emission:
+    """When MM2 sends a sync of a record (MirrorSourceTask): four rules, and what is delayed until the next flush."""
+
+    def __init__(self, lag_max: int) -> None:
+        self._lag_max = lag_max
+        self._previous: tuple[int, int] | None = None
+        self._synced = 0
+        self.pending: OffsetSync | None = None
+        self._delayed: OffsetSync | None = None
+
+    def acked(self, up: int, down: int) -> None:
+        sync = OffsetSync(TopicPartition("t", 0), UpstreamOffset(up), DownstreamOffset(down))
+        if (
+            self._previous is None
+            or down - (self._synced + 1) >= self._lag_max
+            or up != self._previous[0] + 1
+            or down < self._previous[1]
+            or down
+            == self._synced  # of a target made anew at that offset: MM2 itself does not notice this one
+        ):
+            self._synced, self.pending, self._delayed = down, sync, None
+        else:
+            self._delayed = sync
+        self._previous = up, down
+
+    def flush(self) -> None:
+        self.pending, self._delayed = self._delayed or self.pending, None
 
 
 @dataclass
@@ -54,7 +79,7 @@ class Copying:
         self.release()
         if not self.exactly_once:
             self.next_record = max(0, self.next_record - back)
-        self._emitter = SyncEmitter(TopicPartition("t", 0), offset_lag_max=self.offset_lag_max)
+        self._emission = _Emission(self.offset_lag_max)
         self._is_new, self._told_from = True, 0
 
     def copy(self, count: int, *, busy: bool) -> None:
@@ -62,7 +87,7 @@ class Copying:
         copied = self.source[self.next_record : self.next_record + count]
         tells = self.tells_of_restarts or not self._shows_repetition(copied)
         for upstream in copied:
-            self._emitter.acked(UpstreamOffset(upstream), DownstreamOffset(len(self.target)), 1)
+            self._emission.acked(upstream, len(self.target))
             self.target.append(upstream)
             self.next_record += 1
             if not busy or (self._is_new and tells):
@@ -79,7 +104,7 @@ class Copying:
 
     def commit(self) -> None:
         """The periodic flush."""
-        self._emitter.on_tick()
+        self._emission.flush()
         self._send()
 
     def mark(self) -> None:
@@ -113,7 +138,7 @@ class Copying:
             )
 
     def _send(self) -> None:
-        due = self._emitter.due()
+        due, self._emission.pending = self._emission.pending, None
         if due is None:
             return
         if self._takes and self._told_from is None:

@@ -26,6 +26,7 @@ from mmtool.runtime.latency import Latency, LatencyCounter
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.recorder import OPEN_RUNS, MapRecorder
+from mmtool.translation.runs import Mirrored
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from mmtool.replication.pump.round_trips import RoundTrips
     from mmtool.replication.spark.assignment import PartitionAssignment, ShardAssignment
     from mmtool.translation.blocks import Block
-    from mmtool.translation.recorder import SyncEmitter
 
 IN_FLIGHT = 5
 """Brokers remember five batches of a producer per partition; up to five may be retried without harm (KIP-98)."""
@@ -73,7 +73,6 @@ class PartitionMirror:
         shard: ShardAssignment,
         *,
         read_committed: bool,
-        syncs: SyncEmitter | None = None,
         left_out: Container[int] = (),
         round_trips: RoundTrips | None = None,
         with_letters: bool = False,
@@ -84,7 +83,8 @@ class PartitionMirror:
         self._with_letters = with_letters
         self.foreign = foreign
         self._round_trips = round_trips
-        self.syncs, self.shard = syncs, shard
+        self.shard = shard
+        self.unsynced: Mirrored | None = None  # the last record, unless an offset sync of it was taken
         same = assignment.same
         self._writes_as = (
             (shard.producer_id, shard.epoch) if same is None else (same.data_producer, same.epoch)
@@ -452,8 +452,6 @@ class PartitionMirror:
         try:
             for segment in batch.segments:
                 self._recorder.appended(segment.upstream_start, downstream, segment.count, writer=writer)
-                if self.syncs is not None:
-                    self.syncs.acked(segment.upstream_start, downstream, segment.count)
                 downstream = DownstreamOffset(downstream + segment.count)
         except InvariantError as broken:
             got = f"new records got offset {sent.base_offset} on the target"
@@ -464,6 +462,10 @@ class PartitionMirror:
             self.halt(why_not, for_good=True)  # nothing behind it is booked: the frontier stays before it
             return
         self._in_flight.popleft()
+        last = batch.segments[-1]
+        self.unsynced = Mirrored(
+            UpstreamOffset(last.upstream_start + last.count - 1), DownstreamOffset(downstream - 1)
+        )
         if self.foreign is not None:
             self.foreign.appended(sent.base_offset, downstream)
         # a broker with message.timestamp.type=LogAppendTime has its own time

@@ -26,8 +26,6 @@ from mmtool.replication.same_offsets.fills import Fills
 from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.threads import came_within, to_its_end
-from mmtool.translation.recorder import SyncEmitter
-from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine
@@ -35,7 +33,7 @@ if TYPE_CHECKING:
 
     from mmtool.replication.pump.budget import Account
     from mmtool.replication.pump.report import ReportRow
-    from mmtool.replication.spark.assignment import FlowAssignment, PartitionAssignment
+    from mmtool.replication.spark.assignment import FlowAssignment
 
 _STORE_SECONDS = 1.0
 _FOREIGN_SECONDS = 10.0
@@ -96,7 +94,6 @@ class FlowPump:
                 p,
                 shards[p.shard],
                 read_committed=committed,
-                syncs=_emitter(flow, p),
                 left_out=origins.left_out_of(p.topic) if origins is not None else (),
                 round_trips=self.round_trips,
                 with_letters=settings.on_oversize == "dead-letter",
@@ -294,13 +291,6 @@ class FlowPump:
         await self.writer.close()
         await self.fills.close()
         await asyncio.gather(self.source.close(), self.target.close())
-
-
-def _emitter(flow: FlowAssignment, partition: PartitionAssignment) -> SyncEmitter | None:
-    if not flow.settings.emit_offset_syncs:
-        return None
-    tp = TopicPartition(partition.topic, partition.partition)
-    return SyncEmitter(tp, offset_lag_max=flow.settings.offset_lag_max)
 
 
 async def _never(work: Coroutine[Any, Any, None]) -> None:

@@ -23,6 +23,7 @@ from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.pump.report import tally_of
 from mmtool.replication.spark.log import executor_name
 from mmtool.translation.block_codec import encode_block, encode_key
+from mmtool.translation.mm2_records import OffsetSync
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,11 +44,11 @@ _CLOSING_SECONDS = 3.0
 
 
 class SyncBook:
-    """Writes the syncs that are due, and each second the newest one of every partition that moved.
+    """Writes each second a sync of the last record of every partition that moved.
 
-    MM2 flushes its delayed syncs once a minute; a tick of a second only makes its translations better. As in
-    MM2, a sync that cannot be written is dropped: only other tools use syncs, and mmtool relies on the offset runs. Nor
-    does an unreachable cluster delay mirroring: the syncs are often written to the source.
+    MM2 writes more between its flushes, which are a minute apart. As in MM2, a sync that cannot be written is dropped:
+    only other tools use syncs, and mmtool relies on the offset runs. Nor does an unreachable cluster delay mirroring:
+    the syncs are often written to the source.
 
     Attributes:
         failure: Why the last write failed, with the remedy; empty after one that succeeded.
@@ -58,7 +59,7 @@ class SyncBook:
     ) -> None:
         self._topic = syncs_place(flow.settings)[1]
         self._cluster = cluster
-        self._mirrors = [mirror for mirror in mirrors if mirror.syncs is not None]
+        self._mirrors = list(mirrors) if flow.settings.emit_offset_syncs else []
         self._writing: asyncio.Task[None] | None = None
         self.failure = ""
 
@@ -68,7 +69,7 @@ class SyncBook:
         return {self._topic} if self._mirrors else set()
 
     def flush(self) -> None:
-        """Start to write the syncs that are due, unless the last write still waits for its answer."""
+        """Start to write the next syncs, unless the last write still waits for its answer."""
         if (self._writing is None or self._writing.done()) and (records := self._due()):
             self._writing = asyncio.create_task(self._write(records))
 
@@ -84,10 +85,10 @@ class SyncBook:
     def _due(self) -> list[tuple[bytes, bytes | None]]:
         records: list[tuple[bytes, bytes | None]] = []
         for mirror in self._mirrors:
-            if mirror.syncs is not None:
-                mirror.syncs.on_tick()
-                if (sync := mirror.syncs.due()) is not None:
-                    records.append((sync.key(), sync.value()))
+            last, mirror.unsynced = mirror.unsynced, None
+            if last is not None:
+                sync = OffsetSync(mirror.assignment.place, *last)
+                records.append((sync.key(), sync.value()))
         return records
 
     async def _write(self, records: list[tuple[bytes, bytes | None]]) -> None:

@@ -22,6 +22,8 @@ from mmtool.replication.pump.in_flight import InDoubtError
 from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter, SyncBook, store_owned
 from mmtool.replication.spark.log import executor_name
 from mmtool.runtime.threads import to_its_end
+from mmtool.translation.runs import Mirrored
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 REQUEST_SECONDS = 30.0
 
@@ -181,14 +183,14 @@ class Cluster:
 def test_a_cluster_that_refuses_a_session_is_told_and_ends_no_task(monkeypatch, error):
     monkeypatch.setattr(state_writer, "syncs_place", lambda _: ("east", "mm2-offset-syncs.west.internal"))
     mirror = mirror_of(assigned())
-    mirror.syncs = SimpleNamespace(
-        on_tick=lambda: None, due=lambda: SimpleNamespace(key=lambda: b"k", value=lambda: b"v")
-    )
+    mirror.unsynced = Mirrored(UpstreamOffset(2), DownstreamOffset(2))
 
     async def written():
         heard = []
         asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
-        book = SyncBook(Cluster(error), SimpleNamespace(settings=None), [mirror])
+        book = SyncBook(
+            Cluster(error), SimpleNamespace(settings=SimpleNamespace(emit_offset_syncs=True)), [mirror]
+        )
         await book.close()
         assert book._writing.exception() is None
         return book.failure, heard

@@ -22,9 +22,8 @@ from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced, s
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
-from mmtool.translation.recorder import SyncEmitter
 from mmtool.translation.runs import Run
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 
 def post(mirror):
@@ -394,12 +393,11 @@ def test_nothing_is_stored_again_while_nothing_changes():
     assert mirror.take_blocks() == []
 
 
-def test_offset_syncs_are_told_of_every_acknowledged_record():
-    syncs = SyncEmitter(TopicPartition("orders", 0), offset_lag_max=0)
-    mirror, log = mirror_of(syncs=syncs), FakeLog()
+def test_the_last_acknowledged_record_gets_an_offset_sync():
+    mirror, log = mirror_of(), FakeLog()
     mirror.offer(fetched(data(0, 3), end=3), now_ms=1)
     settle(mirror, log)
-    assert syncs.due().upstream == 2
+    assert mirror.unsynced == (2, 2)
 
 
 def test_dropping_what_was_never_sent_leaves_the_frontier_before_it():
