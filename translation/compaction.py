@@ -20,12 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mmtool.translation.derive import AmbiguousError, derive
-from mmtool.translation.runs import RunBuilder
-from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, UpstreamOffset
+from mmtool.translation.derive import AmbiguousError, derive, runs_of, within
+from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from mmtool.translation.derive import Logged
     from mmtool.translation.runs import Offsets, RunMap
@@ -48,21 +47,21 @@ class Remains:
 
     def unlike(self, start: int, stop: int) -> int:
         """How many of ``records`` are at offsets from ``start`` up to ``stop``."""
-        return len(_within(self.records.offsets, start, stop))
+        return len(self.records.within(start, stop))
 
     def gone(self, start: int, stop: int) -> int:
         """How many offsets from ``start`` up to ``stop`` hold no record of any producer."""
-        return stop - start - len(_within(self.present, start, stop))
+        return stop - start - len(within(self.present, start, stop))
 
     def candidates(self, start: int, stop: int) -> Offsets:
         """Offsets from ``start`` up to ``stop`` that hold one of ``records``, or may have held one."""
-        others = np.setdiff1d(_within(self.present, start, stop), self.records.offsets, assume_unique=True)
+        others = np.setdiff1d(within(self.present, start, stop), self.records.offsets, assume_unique=True)
         return np.setdiff1d(np.arange(start, stop, dtype=np.int64), others, assume_unique=True)
 
     def next_record(self, offset: int) -> int:
         """The offset of the first of ``records`` at or after ``offset``; ``end`` without any."""
-        index = int(np.searchsorted(self.records.offsets, offset))
-        return int(self.records.offsets[index]) if index < len(self.records.offsets) else self.end
+        found = self.records.first_at(offset)
+        return self.end if found is None else found
 
 
 class Appended(NamedTuple):
@@ -121,14 +120,15 @@ class _Match:
             pairs += ((run.upstream_start + i, run.downstream_start + i) for i in range(run.count))
             up, down, number = run.upstream_end, run.downstream_end, first + run.count
         behind, frontier = self._behind(up, down, number)
-        return FoundTail(_runs_of(pairs + behind), UpstreamOffset(frontier))
+        return FoundTail(runs_of(pairs + behind), UpstreamOffset(frontier))
 
     def _between(self, up: tuple[int, int], down: tuple[int, int], numbers: range) -> list[tuple[int, int]]:
         """Offset pairs of the unmatched records between two matched ones, where their numbers give both."""
         passed = self.source.unlike(*up)
         if self.target.unlike(*down) > self.source.gone(*up) or passed > self.target.gone(*down):
             raise _NoRemainsError
-        found = None if self._doubted(numbers) else self._by_number(self.source.candidates(*up), numbers)
+        doubted = any(numbers.start <= doubt <= numbers.stop for doubt in self.appended.doubts)
+        found = None if doubted else self._by_number(self.source.candidates(*up), numbers)
         if passed and found is None:
             raise _NoRemainsError
         return found or []
@@ -150,9 +150,6 @@ class _Match:
             raise _NoRemainsError
         return self._by_number(origins[number:], numbers) or [], end
 
-    def _doubted(self, numbers: range) -> bool:
-        return any(numbers.start <= doubt <= numbers.stop for doubt in self.appended.doubts)
-
     def _by_number(self, origins: Offsets, numbers: range) -> list[tuple[int, int]] | None:
         """Pairs of each source offset and its record's target offset, in order; None unless there are equally many.
 
@@ -162,15 +159,3 @@ class _Match:
             return None
         places = [self.appended.places[number] for number in numbers]
         return [(int(up), down) for up, down in zip(origins, places, strict=True) if down is not UNKNOWN]
-
-
-def _runs_of(pairs: Iterable[tuple[int, int]]) -> RunMap:
-    builder = RunBuilder()
-    for up, down in pairs:
-        builder.append(UpstreamOffset(up), DownstreamOffset(down), 1)
-    return builder.snapshot()
-
-
-def _within(offsets: Offsets, start: int, stop: int) -> Offsets:
-    low, high = np.searchsorted(offsets, (start, stop))
-    return offsets[low:high]

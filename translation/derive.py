@@ -28,6 +28,8 @@ from mmtool.translation.runs import RunBuilder, RunMap
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from mmtool.translation.runs import Offsets
 
 _NOWHERE, _MANY = -1, -2
@@ -44,6 +46,21 @@ class Logged:
 
     offsets: Offsets
     prints: Offsets
+
+    def within(self, start: int, stop: int) -> Offsets:
+        """The offsets of the records from ``start`` up to ``stop``."""
+        return within(self.offsets, start, stop)
+
+    def first_at(self, position: int) -> int | None:
+        """The offset of the first record at or after ``position``; None without one."""
+        index = int(np.searchsorted(self.offsets, position))
+        return int(self.offsets[index]) if index < len(self.offsets) else None
+
+
+def within(offsets: Offsets, start: int, stop: int) -> Offsets:
+    """Those of ascending offsets that lie from ``start`` up to ``stop``."""
+    low, high = np.searchsorted(offsets, (start, stop))
+    return offsets[low:high]
 
 
 class KnownOffsets(NamedTuple):
@@ -75,9 +92,14 @@ def derive(source: Logged, target: Logged, told: KnownOffsets = NOTHING_TOLD) ->
         AmbiguousError: the newest records of the target match in more than one place.
     """
     pairs = _ascending(source, target, told)
+    return runs_of((int(source.offsets[at]), int(target.offsets[to])) for at, to in pairs)
+
+
+def runs_of(pairs: Iterable[tuple[int, int]]) -> RunMap:
+    """The runs of records that are given by their offsets on both sides."""
     builder = RunBuilder()
-    for at, to in pairs:
-        builder.append(UpstreamOffset(int(source.offsets[at])), DownstreamOffset(int(target.offsets[to])), 1)
+    for up, down in pairs:
+        builder.append(UpstreamOffset(up), DownstreamOffset(down), 1)
     return builder.snapshot()
 
 
@@ -86,7 +108,7 @@ def gaps_between(source: Logged, runs: RunMap) -> list[UpstreamOffset]:
     return [
         after.upstream_start
         for before, after in pairwise(runs)
-        if _count_between(source, before.upstream_end, after.upstream_start)
+        if len(source.within(before.upstream_end, after.upstream_start))
     ]
 
 
@@ -95,13 +117,8 @@ def next_record(source: Logged, position: UpstreamOffset, end: UpstreamOffset) -
 
     Without one, ``end``, up to which the source was read, or ``position`` if that is higher.
     """
-    index = int(np.searchsorted(source.offsets, position))
-    return UpstreamOffset(int(source.offsets[index])) if index < len(source.offsets) else max(position, end)
-
-
-def _count_between(source: Logged, start: int, stop: int) -> int:
-    low, high = np.searchsorted(source.offsets, (start, stop))
-    return int(high - low)
+    found = source.first_at(position)
+    return max(position, end) if found is None else UpstreamOffset(found)
 
 
 def _ascending(source: Logged, target: Logged, told: KnownOffsets) -> list[tuple[int, int]]:

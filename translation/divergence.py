@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from mmtool.translation.answers import Bounded, Exact, Reason, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.pair import began_too_late, equal_offsets, read_again, unbooked
 from mmtool.translation.sync_map import translate_back_by_syncs
@@ -133,14 +133,8 @@ def go_home(
     if flow is None:
         return Refused(Reason.NEVER_RAN)
     answer = translate_back(flow, commit, target=away, source=home)
-    if isinstance(answer, Refused):
-        return answer
-    if tail.is_final and flow.runs.find_reverse(commit) is None:
-        end = max(tail.end, home.log_start)
-        if end > home.log_end:
-            return Refused(Reason.BEYOND_SOURCE_END)
-        answer = Exact(end)
-    return _accounted(answer, tail)
+    passes = tail.is_final and flow.runs.find_reverse(commit) is None
+    return _before_or_behind(answer, tail, home, passes=passes)
 
 
 def go_home_by_syncs(
@@ -169,9 +163,14 @@ def go_home_by_syncs(
         before the tail did.
     """
     answer = translate_back_by_syncs(known, commit, target=away, source=home)
+    return _before_or_behind(answer, tail, home, passes=commit == away.log_end)
+
+
+def _before_or_behind(answer: Answer, tail: DivergedTail, home: SourceLog, *, passes: bool) -> HomewardAnswer:
+    """The answer before the tail, or, for a group that ``passes`` it, the end behind it."""
     if isinstance(answer, Refused):
         return answer
-    if commit == away.log_end:
+    if passes:
         end = max(tail.end, home.log_start)
         if end > home.log_end:
             return Refused(Reason.BEYOND_SOURCE_END)
@@ -210,13 +209,14 @@ def go_home_in_pair(
     """
     if back is None:
         return Refused(Reason.NEVER_RAN)
-    there = _as_target(home)
-    answer = translate(back, UpstreamOffset(commit), target=there, source=_as_source(away))
+    there = TargetLog(DownstreamOffset(home.log_start), DownstreamOffset(home.log_end))
+    here = SourceLog(UpstreamOffset(away.log_start), UpstreamOffset(away.log_end))
+    answer = translate(back, UpstreamOffset(commit), target=there, source=here)
     if isinstance(answer, Refused):
         return answer
     if flow is None:
         return Refused(Reason.NEVER_RAN) if tail.records else _accounted(answer, tail)
-    if not tail.records and commit in equal_offsets(back, flow, there, _as_source(away)):
+    if not tail.records and commit in equal_offsets(back, flow, there, here):
         return _accounted(Exact(commit), tail)
     return _among_both(flow, back, tail, commit, home)
 
@@ -269,11 +269,3 @@ def _first_from_home(
 def _accounted(answer: Exact | Bounded, tail: DivergedTail) -> Homeward:
     passed = tail.records_below(answer.offset)
     return Homeward(answer, passed, tail.records - passed)
-
-
-def _as_target(log: SourceLog) -> TargetLog:
-    return TargetLog(DownstreamOffset(log.log_start), DownstreamOffset(log.log_end))
-
-
-def _as_source(log: TargetLog) -> SourceLog:
-    return SourceLog(UpstreamOffset(log.log_start), UpstreamOffset(log.log_end))

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-
-def not_above(side: str, offset: int, last: int) -> str:
-    """The sentence of a broken invariant B (``source``) or C (``target``): offsets of a map only ascend."""
-    return f"{side} offset {offset} is not above {last}, the last {side} offset of the map"
+from typing import Self
 
 
 class InvariantError(Exception):
@@ -20,6 +17,14 @@ class InvariantError(Exception):
         super().__init__(f"its offset runs contradict each other: {sentence} (invariant {letter})")
         self.letter = letter
         self.sentence = sentence
+
+    @classmethod
+    def below(cls, side: str, offset: int, end: int) -> Self:
+        """Invariant B (``source``) or C (``target``) is broken: an offset lies below the end of the map."""
+        letter = "B" if side == "source" else "C"
+        return cls(
+            letter, f"{side} offset {offset} is not above {end - 1}, the last {side} offset of the map"
+        )
 
 
 class UnreadableStateError(Exception):

@@ -171,7 +171,7 @@ class _Label:
 
 
 @dataclass(frozen=True)
-class Sides:
+class StretchRecords:
     """The records of a stretch, in order; one that is gone is left out.
 
     Attributes:

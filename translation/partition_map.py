@@ -99,16 +99,12 @@ def join_blocks(blocks: Iterable[Block]) -> PartitionMap:
         _check_link(before, after)
     first, last = chain[0], chain[-1]
     known_from = first.previous.upstream_end if isinstance(first.previous, Follows) else first.block_start
-    runs = _joined_runs(chain)
+    try:
+        runs = RunMap.joined(block.runs for block in chain)
+    except InvariantError as broken:
+        raise UnreadableStateError(describe(last.key), f"blocks overlap: {broken}") from broken
     gaps = tuple(gap for block in chain for gap in block.gaps)
     return PartitionMap(first.about, first.mirror_start, known_from, last.block_start, runs, last.tail, gaps)
-
-
-def _joined_runs(chain: list[Block]) -> RunMap:
-    try:
-        return RunMap.joined(block.runs for block in chain)
-    except InvariantError as broken:
-        raise UnreadableStateError(describe(chain[-1].key), f"blocks overlap: {broken}") from broken
 
 
 def _check_link(before: Block, after: Block) -> None:

@@ -19,12 +19,11 @@ from mmtool.translation.blocks import (
     Tail,
     WriterState,
 )
-from mmtool.translation.errors import InvariantError, not_above
+from mmtool.translation.errors import InvariantError
 from mmtool.translation.runs import RunBuilder
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
-    from mmtool.translation.blocks import DownstreamEnd
     from mmtool.translation.types import Unknown
 
 
@@ -201,7 +200,7 @@ class MapRecorder:
         """The mirror's position now."""
         return Tail(
             upstream_frontier=self._frontier,
-            downstream_end=self._end(),
+            downstream_end=(MirroredTo if len(self._builder) else NothingMirrored)(self._downstream_end),
             source_end=self._source_end,
             source_log_start=self._source_log_start,
             writer=self._writer,
@@ -225,9 +224,6 @@ class MapRecorder:
         self._sealed, self._changed = [], False
         return blocks
 
-    def _end(self) -> DownstreamEnd:
-        return (MirroredTo if len(self._builder) else NothingMirrored)(self._downstream_end)
-
     def _block(self, *, sealed: bool) -> Block:
         return Block(
             self.about,
@@ -244,7 +240,7 @@ class MapRecorder:
         block = self._block(sealed=True)
         before = block.runs.upstream_end
         if next_start < before:
-            raise InvariantError("B", not_above("source", next_start, before - 1))
+            raise InvariantError.below("source", next_start, before)
         self._sealed.append(block)
         self._previous = Follows(block.block_start, before)
         self._block_start = next_start

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from array import array
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mmtool.translation.errors import InvariantError, not_above
+from mmtool.translation.errors import InvariantError
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -58,11 +57,6 @@ class Mirrored(NamedTuple):
     downstream: DownstreamOffset
 
 
-def check_invariants(runs: Iterable[Run]) -> None:
-    """Raise `InvariantError` with the letter of the first invariant that ``runs`` do not obey."""
-    RunMap.from_runs(runs).check_invariants()
-
-
 class RunBuilder:
     """Collects the runs of one partition while it is mirrored; one cheap call per produce answer.
 
@@ -86,8 +80,12 @@ class RunBuilder:
             InvariantError: A for an empty batch; B or C when a side goes backwards. A target that answers
                 with a base offset at or below the last one was truncated or wrote twice: never a success.
         """
-        if count <= 0 or upstream_start < self._next_upstream or downstream_start < self._next_downstream:
-            self._refuse(upstream_start, downstream_start, count)
+        if count <= 0:
+            raise InvariantError("A", f"a run of {count} records")
+        if upstream_start < self._next_upstream:
+            raise InvariantError.below("source", upstream_start, self._next_upstream)
+        if downstream_start < self._next_downstream:
+            raise InvariantError.below("target", downstream_start, self._next_downstream)
         if self.extends(upstream_start, downstream_start):
             self._counts[-1] += count
         else:
@@ -109,19 +107,6 @@ class RunBuilder:
     def upstream_end(self) -> UpstreamOffset:
         """The source offset after the last record; 0 before the first."""
         return UpstreamOffset(self._next_upstream)
-
-    def _refuse(self, upstream_start: int, downstream_start: int, count: int) -> None:
-        if count <= 0:
-            raise InvariantError("A", f"a run of {count} records")
-        if upstream_start < self._next_upstream:
-            raise InvariantError(
-                "B",
-                not_above("source", upstream_start, self._next_upstream - 1),
-            )
-        raise InvariantError(
-            "C",
-            not_above("target", downstream_start, self._next_downstream - 1),
-        )
 
     def __len__(self) -> int:
         return len(self._counts)
@@ -164,10 +149,21 @@ class RunMap:
             InvariantError: B or C when a part does not follow the one before it.
         """
         maps = [part for part in parts if len(part)]
-        for before, after in pairwise(maps):
-            _check_follows(before, after)
-        fuse = any(_continues(before, after) for before, after in pairwise(maps))
-        return cls(*(_fused(maps) if fuse else _concatenated(maps)))
+        if not maps:
+            return cls.from_runs(())
+        upstream, downstream, counts = map(np.concatenate, zip(*(part.columns for part in maps), strict=True))
+        joints = np.cumsum([len(part) for part in maps[:-1]], dtype=np.int64)
+        is_one = np.ones(len(joints), dtype=np.bool_)
+        for side, starts in (("source", upstream), ("target", downstream)):
+            ends, nexts = starts[joints - 1] + counts[joints - 1], starts[joints]
+            for at in np.flatnonzero(nexts < ends):
+                raise InvariantError.below(side, nexts[at], ends[at])
+            is_one &= nexts == ends
+        if is_one.any():
+            firsts = np.delete(np.arange(len(counts)), joints[is_one])
+            upstream, downstream = upstream[firsts], downstream[firsts]
+            counts = np.add.reduceat(counts, firsts)
+        return cls(upstream, downstream, counts)
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -181,19 +177,17 @@ class RunMap:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, RunMap):
             return NotImplemented
-        return len(self) == len(other) and all(
-            np.array_equal(mine, theirs)
-            for mine, theirs in (
-                (self.upstream, other.upstream),
-                (self.downstream, other.downstream),
-                (self.counts, other.counts),
-            )
-        )
+        return all(map(np.array_equal, self.columns, other.columns))
 
     __hash__ = None  # type: ignore[assignment]  # columns are compared by value, so they have no hash
 
     def __repr__(self) -> str:
         return f"RunMap({len(self)} runs, {self.records} records)"
+
+    @property
+    def columns(self) -> tuple[Offsets, Offsets, Offsets]:
+        """`upstream`, `downstream` and `counts`."""
+        return self.upstream, self.downstream, self.counts
 
     @property
     def first(self) -> Run:
@@ -309,57 +303,15 @@ def _find_many(starts: Offsets, counts: Offsets, others: Offsets, offsets: Offse
     answers, found = np.zeros(len(offsets), dtype=np.int64), np.zeros(len(offsets), dtype=np.bool_)
     if len(starts):
         order = np.argsort(offsets)
-        answers[order], found[order] = _find_ascending(starts, counts, others, offsets[order])
+        ascending = offsets[order]
+        run = np.maximum(starts.searchsorted(ascending, side="right") - 1, 0)
+        into = np.maximum(ascending - starts[run], 0)  # before the first run: at its beginning
+        past = into >= counts[run]
+        run += past
+        found[order] = run < len(starts)
+        np.minimum(run, len(starts) - 1, out=run)
+        answers[order] = others[run] + np.where(past, 0, into)
     return answers, found
-
-
-def _find_ascending(
-    starts: Offsets, counts: Offsets, others: Offsets, offsets: Offsets
-) -> tuple[Offsets, Flags]:
-    run = np.maximum(starts.searchsorted(offsets, side="right") - 1, 0)
-    into = np.maximum(offsets - starts[run], 0)  # before the first run: at its beginning
-    past = into >= counts[run]
-    run += past
-    found = run < len(starts)
-    np.minimum(run, len(starts) - 1, out=run)
-    return others[run] + np.where(past, 0, into), found
-
-
-def _check_follows(before: RunMap, after: RunMap) -> None:
-    if after.upstream[0] < before.upstream_end:
-        raise InvariantError(
-            "B",
-            not_above("source", after.upstream[0], before.upstream_end - 1),
-        )
-    if after.downstream[0] < before.downstream_end:
-        raise InvariantError(
-            "C",
-            not_above("target", after.downstream[0], before.downstream_end - 1),
-        )
-
-
-def _continues(before: RunMap, after: RunMap) -> bool:
-    """Whether the last run of one and the first of the next could be one run."""
-    ends = (before.upstream_end, before.downstream_end)
-    return ends == (int(after.upstream[0]), int(after.downstream[0]))
-
-
-def _concatenated(maps: list[RunMap]) -> tuple[Offsets, Offsets, Offsets]:
-    nothing = np.zeros(0, np.int64)
-    return (
-        np.concatenate([nothing, *(part.upstream for part in maps)]),
-        np.concatenate([nothing, *(part.downstream for part in maps)]),
-        np.concatenate([nothing, *(part.counts for part in maps)]),
-    )
-
-
-def _fused(maps: list[RunMap]) -> tuple[Offsets, Offsets, Offsets]:
-    upstream, downstream, counts = _concatenated(maps)
-    contiguous = (upstream[1:] == upstream[:-1] + counts[:-1]) & (
-        downstream[1:] == downstream[:-1] + counts[:-1]
-    )
-    starts = np.flatnonzero(np.concatenate([[True], ~contiguous]))
-    return upstream[starts], downstream[starts], np.add.reduceat(counts, starts)
 
 
 def _refuse_any(letter: str, sentence: str, broken: Flags) -> None:

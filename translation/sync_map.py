@@ -119,10 +119,6 @@ class _Copy(NamedTuple):
             upstream = self.upstream + more
             yield upstream if self.settled else max(upstream, self.reach), self.downstream + more
 
-    def told_below(self, commit: int) -> int:
-        """How many records below ``commit`` an incomplete repetition may hold from this record on."""
-        return 0 if self.settled else max(0, commit - self.upstream)
-
 
 @dataclass(frozen=True, slots=True)
 class SyncMap:
@@ -194,11 +190,6 @@ class SyncMap:
     def knowledge(self) -> Knowledge:
         return Knowledge.OFFSET_SYNCS if self.copies else Knowledge.CHECKPOINTS
 
-    def next_copy(self, downstream: int) -> _Copy | None:
-        """The first synced record at or after a position of the target's log; None without one."""
-        step = bisect_left(self.copies, downstream, key=_place)
-        return self.copies[step] if step < len(self.copies) else None
-
     def around(self, downstream: int) -> tuple[_Copy | None, _Copy | None]:
         """The last synced record at or before a position of the target's log, and the one after that."""
         step = bisect_right(self.copies, downstream, key=_place)
@@ -210,7 +201,9 @@ class SyncMap:
     def repeated_below(self, commit: int, downstream: int) -> int:
         """How many records below ``commit`` may be copied again at or after ``downstream``, at most."""
         return sum(
-            self.hidden_below(commit, copy, downstream) + copy.told_below(commit)
+            # of an incomplete repetition also those from this record on
+            self.hidden_below(commit, copy, downstream)
+            + (0 if copy.settled else max(0, commit - copy.upstream))
             for copy in self.begun
             if copy.downstream >= downstream
         )
@@ -232,8 +225,8 @@ class SyncMap:
 
     def reach_at(self, downstream: int) -> int:
         """The exclusive end of the source offsets that may have been copied below ``downstream``."""
-        before = bisect_right(self.copies, downstream, key=_place)
-        return self.copies[before - 1].reach if before else 0
+        before, _ = self.around(downstream)
+        return 0 if before is None else before.reach
 
 
 _place = attrgetter("downstream")
@@ -335,7 +328,10 @@ class _Turn(NamedTuple):
             _is_before(self.sync, self.above) or self.sync[:2] == self.above[:2]
         )
         steps = (self.below, self.sync), (self.sync, self.above)
-        fits = all(exactly_once or _has_records_for(one, other) for one, other in steps)
+        # each target offset between two syncs can hold a record between them, each copied once
+        fits = exactly_once or all(
+            other.downstream - one.downstream <= other.upstream - one.upstream for one, other in steps
+        )
         goes_on = self.following is None or not (
             self.sync.downstream < self.following.downstream <= self.highest
         )
@@ -345,11 +341,6 @@ class _Turn(NamedTuple):
 
 def _is_before(one: OffsetPair, other: OffsetPair) -> bool:
     return one.upstream < other.upstream and one.downstream < other.downstream
-
-
-def _has_records_for(one: OffsetPair, other: OffsetPair) -> bool:
-    """Whether each target offset between two syncs can hold a record between them, each copied once."""
-    return other.downstream - one.downstream <= other.upstream - one.upstream
 
 
 def _of_this_log(syncs: Iterable[OffsetPair], *, exactly_once: bool) -> _Log:
@@ -427,7 +418,7 @@ def _read_again(
     known: SyncMap, commit: UpstreamOffset, answer: int, target: TargetLog, source: SourceLog | Unknown
 ) -> int:
     """How many records below the commit are at or after the answer, at most: the lowest known bound."""
-    below, following = known.back.last(answer), known.next_copy(answer)
+    below, following = known.back.last(answer), known.around(answer - 1)[1]
     once = commit - below if below is not None and below <= commit else commit
     repeated = known.repeated_below(commit, answer)
     again = once + repeated
@@ -465,11 +456,6 @@ def translate_back_by_syncs(
         return Refused(Reason.BEYOND_SOURCE_END)
     if source is not UNKNOWN and answer < source.log_start:
         return Refused(Reason.TARGET_LOG_START_PASSED)
-    reread = _read_again_on_source(known, commit, answer)
-    return Bounded(answer, reread) if reread else Exact(answer)
-
-
-def _read_again_on_source(known: SyncMap, commit: DownstreamOffset, answer: int) -> int:
-    """How many records below the commit on the target are at or after the answer on the source, at most."""
     since = known.back.first_at(answer)
-    return commit - since + max(0, known.reach_at(since) - answer)
+    reread = commit - since + max(0, known.reach_at(since) - answer)
+    return Bounded(answer, reread) if reread else Exact(answer)

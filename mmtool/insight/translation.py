@@ -43,7 +43,7 @@ from mmtool.plan.topics.facts import check_filters_and_rights
 from mmtool.plan.words import are, counted, few, named_topics
 from mmtool.runtime.threads import Unawaited
 from mmtool.translation.answers import Bounded, Knowledge, Reason
-from mmtool.translation.lockstep import NO_PROOF, Placed, Sides, Stretch, stretch_before, stretch_of
+from mmtool.translation.lockstep import NO_PROOF, Placed, Stretch, StretchRecords, stretch_before, stretch_of
 from mmtool.translation.types import UNKNOWN, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -480,6 +480,6 @@ def _placed(
     searches = [search for search in searches if search.here in here and search.there in there]
     found: dict[TopicPartition, dict[int, Placed]] = defaultdict(dict)
     for search in searches:
-        sides = Sides(search.stretch, here[search.here], there[search.there])
+        sides = StretchRecords(search.stretch, here[search.here], there[search.there])
         found[search.facts.source][search.commit] = sides.place(search.commit, search.told)
     return found

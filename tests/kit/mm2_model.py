@@ -35,8 +35,7 @@ class _Emission:
             or down - (self._synced + 1) >= self._lag_max
             or up != self._previous[0] + 1
             or down < self._previous[1]
-            or down
-            == self._synced  # of a target made anew at that offset: MM2 itself does not notice this one
+            or down == self._synced  # MM2 itself would not notice this target that was made anew
         ):
             self._synced, self.pending, self._delayed = down, sync, None
         else:

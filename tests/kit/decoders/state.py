@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import Block
 
 PLACE = TopicPartition("orders", 3)
-_CODEC = ("mmtool.translation.block_codec", "mmtool.translation.varints")
+_CODEC = ("mmtool.translation.block_codec",)
 _RECORDS = "mmtool.plan.records"
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kit.mm2_model import MARKER, Copying, copyings
 from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused, SourceLog, TargetLog
-from mmtool.translation.lockstep import Placed, Seen, Sides, Stretch, stretch_before, stretch_of
+from mmtool.translation.lockstep import Placed, Seen, Stretch, StretchRecords, stretch_before, stretch_of
 from mmtool.translation.sync_map import OffsetPair, SyncMap, translate_by_syncs
 from mmtool.translation.types import UNKNOWN, UpstreamOffset
 
@@ -70,7 +70,7 @@ class Mirror:
     def _placed(self, stretch: Stretch, commit: int, told: Bounded | None) -> Placed:
         source = [record for record in self.here if record.offset in stretch.upstream][: stretch.most]
         target = [record for record in self.there if record.offset in stretch.downstream]
-        return Sides(stretch, source, target).place(commit, told)
+        return StretchRecords(stretch, source, target).place(commit, told)
 
     def left(self, offset: int) -> list[int]:
         """What somebody reads who goes on at a position of the target: offsets on the source."""
@@ -173,7 +173,7 @@ def placed(commit: int, source: str, target: str, told: int = 1) -> Answer:
         for log in (source, target)
     ]
     stretch = Stretch(range(len(source)), range(len(target)), closed=False, repeats=False, repeated=0)
-    return Sides(stretch, *sides).place(UpstreamOffset(commit), Bounded(told, commit - told)).answer
+    return StretchRecords(stretch, *sides).place(UpstreamOffset(commit), Bounded(told, commit - told)).answer
 
 
 def test_what_the_mirror_has_not_come_to_yet_is_counted_because_it_arrives_behind_the_group():
@@ -189,7 +189,9 @@ def test_the_first_record_behind_the_answer_may_be_one_that_a_restart_copied_aga
     stretch = Stretch(range(23, 26), range(23, 25), closed=False, repeats=True, repeated=1)
     source = [Seen(at, content, UNKNOWN) for at, content in ((23, b"b"), (24, b"a"), (25, b"a"))]
     target = [Seen(23, b"b", UNKNOWN), Seen(24, b"a", UNKNOWN)]
-    assert Sides(stretch, source, target).place(UpstreamOffset(24), Bounded(24, 2)).answer == Bounded(24, 2)
+    assert StretchRecords(stretch, source, target).place(
+        UpstreamOffset(24), Bounded(24, 2)
+    ).answer == Bounded(24, 2)
 
 
 def test_records_that_look_alike_are_told_apart_until_one_of_them_may_be_gone():
@@ -214,7 +216,7 @@ def placed_before(commit: int, source: str, target: str) -> Answer:
         [Seen(at, content.encode(), UNKNOWN) for at, content in enumerate(log)] for log in (source, target)
     ]
     stretch = stretch_before(known, commit, source_start=0, target_start=0)
-    return Sides(stretch, *sides).place(UpstreamOffset(commit), None).answer
+    return StretchRecords(stretch, *sides).place(UpstreamOffset(commit), None).answer
 
 
 def test_below_the_first_sync_the_records_tell_where_the_mirror_begins():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from kit.runs import ModelMirror, mirrors
 from mmtool.translation.errors import InvariantError
-from mmtool.translation.runs import Run, RunBuilder, RunMap, check_invariants
+from mmtool.translation.runs import Run, RunBuilder, RunMap
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 
@@ -52,7 +52,7 @@ def test_a_refused_batch_leaves_the_builder_as_it_was():
 )
 def test_each_invariant_is_checked_by_letter(runs, letter):
     with pytest.raises(InvariantError) as refused:
-        check_invariants(runs)
+        RunMap.from_runs(runs).check_invariants()
     assert refused.value.letter == letter
 
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mmtool.translation.block_codec import decode_columns, encode_column, put_varint, take_varint
 from mmtool.translation.errors import UnreadableStateError
-from mmtool.translation.varints import decode_columns, encode_column, put_varint, take_varint
 
 numbers = st.one_of(st.integers(0, 300), st.integers(0, 2**63 - 1))
 
