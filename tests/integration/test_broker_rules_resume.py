@@ -23,7 +23,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.replication.pump import pump
 from mmtool.replication.pump.in_flight import FencedError
-from mmtool.replication.pump.state_writer import store_blocks
+from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.spark.task import Flows
 
 if TYPE_CHECKING:
@@ -317,8 +317,8 @@ async def test_an_owner_that_was_replaced_appends_nothing_any_more(scene, upstre
     target = await old.target_log(scene.topic)
     answer = await target.produce(signed([b"zombie"], old.signature(scene.topic), 5))
     with pytest.raises(FencedError):
-        await store_blocks(
-            old.run.flow.target, old.run.flow.identity, old.shard(scene.topic), [old.block(scene.topic)]
+        await store_owned(
+            old.run.flow, old.run.standing, old.shard(scene.topic).shard, [old.block(scene.topic)]
         )
     await old.kill()
     await new.close()

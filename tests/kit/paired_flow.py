@@ -13,7 +13,7 @@ from mmtool.kafka.wire.codes import FENCED, Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
-from mmtool.replication.recovery.mirror_log import DivergedError
+from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
 from mmtool.replication.recovery.recover_partition import Resumed, Upstream, resume
 from mmtool.replication.spark.assignment import ShardAssignment
 from mmtool.translation.answers import TargetLog
@@ -170,17 +170,15 @@ class PairedFlow:
             True,
             Brought(frozenset({self.brought_here})),  # type: ignore[arg-type]
         )
-        resumed: Resumed = asyncio.run(
-            resume(
-                source,
-                LogOnWire(self.target, "target", TARGET_ID),  # type: ignore[arg-type]
-                block,
-                TARGET_ID,
-                bounds,
-                {self.producer_id},
-                unbooked=unbooked,
-            )
+        mirror = MirrorLog(
+            LogOnWire(self.target, "target", TARGET_ID),  # type: ignore[arg-type]
+            block.about,
+            TARGET_ID,
+            bounds,
+            {self.producer_id},
+            "-s source -t target",
         )
+        resumed: Resumed = asyncio.run(resume(source, mirror, block, unbooked=unbooked))
         return self._claimed(resumed.recorder)
 
     def _claimed(self, recorder: MapRecorder) -> Block:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.insight.verify.ranges import Range
     from mmtool.kafka.batches import BatchView
-    from mmtool.kafka.batches.compare import MatchedRange
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.translation.runs import Run
     from mmtool.translation.types import TopicId
 
 
@@ -112,7 +112,7 @@ async def _by_bytes(reading: Reading, part: Range) -> Findings | None:
     ):
         source = Cursor(up, part.start.upstream, part.stop.upstream)
         target = Cursor(down, part.start.downstream, part.stop.downstream)
-        trail: list[MatchedRange] = []
+        trail: list[Run] = []
         while await up.load(source) and await down.load(target):
             step, difference = twins(source, target, _WITHOUT_END), None
             if step is None:
@@ -129,7 +129,7 @@ async def _by_bytes(reading: Reading, part: Range) -> Findings | None:
     return Findings(compared=sum(matched.count for matched in trail))
 
 
-def _leads_there(part: Range, matched: MatchedRange) -> bool:
+def _leads_there(part: Range, matched: Run) -> bool:
     """Whether stored state says the same of records that are equal."""
     start, stop = matched.upstream_start, matched.upstream_start + matched.count
     shift = matched.downstream_start - start

@@ -6,7 +6,7 @@ Pure: no sockets, no clock. See docs/concepts/record-batches.md.
 from __future__ import annotations
 
 from mmtool.kafka.batches.checksum import verify_crc
-from mmtool.kafka.batches.compare import Comparison, Difference, MatchedRange, same_records
+from mmtool.kafka.batches.compare import Comparison, Difference, same_records
 from mmtool.kafka.batches.errors import BatchError, CorruptBatchError, OversizeRecordError
 from mmtool.kafka.batches.header import (
     NO_PRODUCER_ID,
@@ -40,7 +40,6 @@ __all__ = [
     "Comparison",
     "CorruptBatchError",
     "Difference",
-    "MatchedRange",
     "OversizeRecordError",
     "ReadyBatch",
     "RebuildReason",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from mmtool.kafka.batches.header import CODEC_BITS, LOG_APPEND_TIME_BIT, MAGIC
 from mmtool.kafka.batches.records import RecordColumns, fields_of, read_columns
+from mmtool.translation.runs import Run
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -22,15 +23,6 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches.records import RawRecord
 
 _FROM_THE_START: Final = DownstreamOffset(0)
-
-
-@dataclass(frozen=True, slots=True)
-class MatchedRange:
-    """``count`` records contiguous on both sides, equal one by one: an offset run."""
-
-    upstream_start: UpstreamOffset
-    downstream_start: DownstreamOffset
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +44,7 @@ class Comparison:
         wanted: Records that were to be compared.
     """
 
-    matched: tuple[MatchedRange, ...]
+    matched: tuple[Run, ...]
     difference: Difference | None
     wanted: int
 
@@ -65,6 +57,11 @@ class Comparison:
     def is_complete(self) -> bool:
         """Whether all records to compare existed on both sides and were equal."""
         return self.compared == self.wanted
+
+    @property
+    def upstream_end(self) -> UpstreamOffset:
+        """The source offset behind the last record that was found equal; there must be one."""
+        return self.matched[-1].upstream_end
 
 
 def same_records(
@@ -91,7 +88,7 @@ def same_records(
     """
     source = Cursor(source_views, position)
     target = Cursor(target_views, target_position)
-    trail: list[MatchedRange] = []
+    trail: list[Run] = []
     left, difference = count, None
     while difference is None and left > 0 and source.load() and target.load():
         step = twins(source, target, left)
@@ -153,7 +150,7 @@ class Cursor:
         return records.part(0, count)
 
 
-def twins(source: Cursor, target: Cursor, room: int) -> list[MatchedRange] | None:
+def twins(source: Cursor, target: Cursor, room: int) -> list[Run] | None:
     """Match the current batches of both sides as bytes, where both are whole and dense; None where they differ."""
     ours, theirs = source.view, target.view
     if ours is None or theirs is None:
@@ -173,10 +170,10 @@ def twins(source: Cursor, target: Cursor, room: int) -> list[MatchedRange] | Non
         return None
     source.view = target.view = None
     start = UpstreamOffset(one.base_offset), DownstreamOffset(two.base_offset)
-    return [MatchedRange(*start, one.record_count)]
+    return [Run(*start, one.record_count)]
 
 
-def in_step(source: Cursor, target: Cursor, room: int) -> tuple[list[MatchedRange], Difference | None]:
+def in_step(source: Cursor, target: Cursor, room: int) -> tuple[list[Run], Difference | None]:
     """Match at most ``room`` remaining records pair by pair; return the equal ones, and the first difference."""
     count = min(len(source.open()), len(target.open()), room)
     ours, theirs = source.take(count), target.take(count)
@@ -191,7 +188,7 @@ def in_step(source: Cursor, target: Cursor, room: int) -> tuple[list[MatchedRang
     return _ranges(ours.offsets, theirs.offsets), None
 
 
-def _ranges(ours: list[int], theirs: list[int]) -> list[MatchedRange]:
+def _ranges(ours: list[int], theirs: list[int]) -> list[Run]:
     """Join pairs of offsets into ranges that are contiguous on both sides."""
     count = len(ours)
     if count == 0:
@@ -199,7 +196,7 @@ def _ranges(ours: list[int], theirs: list[int]) -> list[MatchedRange]:
     holes = [] if ours[-1] - ours[0] == theirs[-1] - theirs[0] == count - 1 else range(1, count)
     starts = [at for at in holes if ours[at] != ours[at - 1] + 1 or theirs[at] != theirs[at - 1] + 1]
     return [
-        MatchedRange(UpstreamOffset(ours[start]), DownstreamOffset(theirs[start]), stop - start)
+        Run(UpstreamOffset(ours[start]), DownstreamOffset(theirs[start]), stop - start)
         for start, stop in pairwise([0, *starts, count])
     ]
 
@@ -213,7 +210,7 @@ def _first_difference(one: RawRecord, two: RawRecord, *, timed: bool) -> str | N
     return next((name for name, ours, theirs in pairs if ours != theirs), None)
 
 
-def extend(trail: list[MatchedRange], more: MatchedRange) -> None:
+def extend(trail: list[Run], more: Run) -> None:
     """Append a range to matched ranges, joined with the last one where both sides are contiguous."""
     last = trail[-1] if trail else None
     if (
@@ -221,6 +218,6 @@ def extend(trail: list[MatchedRange], more: MatchedRange) -> None:
         and last.upstream_start + last.count == more.upstream_start
         and last.downstream_start + last.count == more.downstream_start
     ):
-        trail[-1] = MatchedRange(last.upstream_start, last.downstream_start, last.count + more.count)
+        trail[-1] = Run(last.upstream_start, last.downstream_start, last.count + more.count)
     else:
         trail.append(more)

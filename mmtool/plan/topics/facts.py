@@ -39,18 +39,22 @@ class HaltReason(str):
     Attributes:
         cause: The sentence without the remedy.
         cure: The remedy; empty where the sentence has none.
-        between: What joins both.
+        between: What joins the two.
     """
 
     __slots__ = ("between", "cause", "cure")
-    between: str
     cause: str
     cure: str
+    between: str
 
     def __new__(cls, cause: str, cure: str = "", between: str = ": ") -> Self:
         made = super().__new__(cls, f"{cause}{between}{cure}" if cure else cause)
         made.cause, made.cure, made.between = cause, cure, between
         return made
+
+    def after(self, effect: str) -> Self:
+        """The reason of an effect that this is the cause of, with the same remedy."""
+        return type(self)(f"{effect}: {self.cause}", self.cure, self.between)
 
     @classmethod
     def stored(cls, text: str) -> Self:

@@ -66,8 +66,10 @@ async def mm2_stop_point(
         compared = await _compared(flow, about, sync.upstream, sync.downstream, traces)
         for found in compared:
             if found.is_complete:
-                return _behind(found)
-        if compared and all(_differs_at(sync, found) for found in compared):
+                return found.upstream_end
+        both = sync.upstream, sync.downstream  # whose records exist, and differ from each other
+        differences = [found.difference for found in compared]
+        if compared and all(d and (d.upstream_offset, d.downstream_offset) == both for d in differences):
             raise ContradictionError(
                 f"MirrorMaker 2 stored source offset {sync.upstream} with target offset {sync.downstream}, but the"
                 " records at these offsets differ: one of the topics was recreated"
@@ -76,19 +78,8 @@ async def mm2_stop_point(
         return UNKNOWN
     for found in await _compared(flow, about, traces.last, DownstreamOffset(end - 1), traces):
         if found.is_complete:
-            return _behind(found)
+            return found.upstream_end
     return UNKNOWN
-
-
-def _differs_at(sync: OffsetSync, found: Comparison) -> bool:
-    """Whether both records of the sync exist and differ from each other."""
-    at = found.difference
-    return at is not None and (at.upstream_offset, at.downstream_offset) == (sync.upstream, sync.downstream)
-
-
-def _behind(found: Comparison) -> UpstreamOffset:
-    last = found.matched[-1]
-    return UpstreamOffset(last.upstream_start + last.count)
 
 
 async def _compared(

@@ -188,15 +188,15 @@ class OffsetRunWriter:
             self.sequences[shard.shard] = stored.runs_sequence
 
 
-async def store_blocks(
-    cluster: WireCluster,
-    identity: FlowIdentity,
-    shard: ShardAssignment,
-    blocks: Iterable[Block],
+async def store_owned(
+    flow: FlowContext,
+    standing: OwnedState,
+    shard: int,
+    blocks: Iterable[Block] = (),
     *,
     struck_out: Iterable[BlockKey] = (),
-) -> ShardAssignment:
-    """Store blocks of one shard under its claim; return the shard with its next sequence number.
+) -> None:
+    """Store blocks of one shard under its owner's claim, and keep its next sequence number in ``standing``.
 
     The blocks of the keys in ``struck_out`` get tombstones.
 
@@ -206,21 +206,7 @@ async def store_blocks(
     """
     records: list[tuple[bytes, bytes | None]] = [(encode_key(key), None) for key in struck_out]
     records += [(encode_key(block.key), encode_block(block)) for block in blocks]
-    return await store_records(cluster, identity, shard, records)
-
-
-async def store_owned(
-    flow: FlowContext,
-    standing: OwnedState,
-    shard: int,
-    blocks: Iterable[Block] = (),
-    *,
-    struck_out: Iterable[BlockKey] = (),
-) -> None:
-    """Call `store_blocks` for a shard of the owner, and keep its next sequence number in ``standing``."""
-    standing.shards[shard] = await store_blocks(
-        flow.target, flow.identity, standing.shards[shard], blocks, struck_out=struck_out
-    )
+    standing.shards[shard] = await store_records(flow.target, flow.identity, standing.shards[shard], records)
 
 
 async def store_records(
@@ -229,9 +215,10 @@ async def store_records(
     shard: ShardAssignment,
     records: Iterable[tuple[bytes, bytes | None]],
 ) -> ShardAssignment:
-    """Store records of one shard as `store_blocks` does, given as keys and values.
+    """Store records of one shard, whether they can be read as blocks or not; return the shard with its next number.
 
-    They need not be readable as blocks.
+    Raises:
+        As `store_owned`.
     """
     batches = own_batches(records, int(time.time() * 1000))
     return await _append_runs(cluster, identity, shard, batches)

@@ -71,7 +71,7 @@ class MirrorLog:
     ours: Container[int]
     flow_options: str
 
-    def _read(self, start: int, stop: int) -> AsyncIterator[BatchView]:
+    def read(self, start: int, stop: int) -> AsyncIterator[BatchView]:
         """All batches from ``start`` to ``stop``, markers and foreign records included."""
         topic, partition = self.about.downstream
         begin = max(self.bounds.log_start, start)
@@ -92,7 +92,7 @@ class MirrorLog:
         end, target_verified_end = booked.downstream_end, booked.target_verified_end
         last = end.position - 1 if isinstance(end, MirroredTo) else target_verified_end
         behind = Behind([], [])
-        async for view in self._read(last, self.bounds.log_end):
+        async for view in self.read(last, self.bounds.log_end):
             header = view.header
             is_new = header.next_offset > target_verified_end
             if is_new and header.producer_id not in self.ours:
@@ -110,7 +110,7 @@ class MirrorLog:
 
         The result is at most `_GROWN` offsets below ``end``.
         """
-        views = [view async for view in self._read(end - _GROWN, end)]
+        views = [view async for view in self.read(end - _GROWN, end)]
         for view in reversed(views):
             if self._is_ours(view):
                 break
@@ -142,22 +142,15 @@ class SourceRemains(NamedTuple):
 
 
 async def match_compacted(
-    source: SourceRemains,
-    target: WireCluster,
-    block: Block,
-    tail: Sequence[BatchView],
-    target_topic_id: TopicId,
-    bounds: TargetLog,
+    source: SourceRemains, mirror: MirrorLog, block: Block, tail: Sequence[BatchView]
 ) -> FoundTail | None:
     """The tail matched with the source's surviving records (`match_remains`); None if they do not match.
 
     Args:
         source: The source's records that may have been mirrored.
-        target: The cluster of ``tail``.
+        mirror: The target's log.
         block: The last stored block.
         tail: This flow's batches on the target after the block.
-        target_topic_id: The target topic's own id.
-        bounds: The target partition's log.
 
     Raises:
         BatchError: A batch cannot be read.
@@ -166,20 +159,16 @@ async def match_compacted(
     about, start = block.about, block.tail.upstream_frontier
     stop = source.views[-1].header.next_offset if source.views else source.begin
     here, there = RecordPrints(), RecordPrints()
-    begin = max(bounds.log_start, block.tail.target_verified_end)
+    begin, end = max(mirror.bounds.log_start, block.tail.target_verified_end), mirror.bounds.log_end
     for view in source.views:
         here.take(view, source.counts)
     for view in tail:
         there.take(view, begin)
     timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
-    on_source = await _present(
-        source.cluster, (about.source_topic, about.topic_id, about.partition), source.begin, stop
-    )
+    place = about.source_topic, about.topic_id, about.partition
+    on_source = await _present(read_range(source.cluster, *place, source.begin, stop, read_committed=False))
     on_source = on_source[np.searchsorted(on_source, source.counts) :]
-    on_target = await _present(
-        target, (about.target_topic, target_topic_id, about.partition), begin, bounds.log_end
-    )
-    left = Remains(begin, bounds.log_end, there.logged(timed=timed), on_target)
+    left = Remains(begin, end, there.logged(timed=timed), await _present(mirror.read(begin, end)))
     return match_remains(
         Remains(start, stop, here.logged(timed=timed), on_source),
         left,
@@ -187,11 +176,10 @@ async def match_compacted(
     )
 
 
-async def _present(cluster: WireCluster, place: tuple[str, TopicId, int], start: int, stop: int) -> Offsets:
+async def _present(views: AsyncIterator[BatchView]) -> Offsets:
     """Offsets of all records in a range of a log: aborted records, markers and foreign records included."""
-    topic, topic_id, partition = place
     found = array("q")
-    async for view in read_range(cluster, topic, topic_id, partition, start, stop, read_committed=False):
+    async for view in views:
         header = view.header
         if header.record_count == header.last_offset_delta + 1:
             found.extend(range(header.base_offset, header.next_offset))

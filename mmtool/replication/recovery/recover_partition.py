@@ -28,31 +28,24 @@ from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.flow.moves import rebuild
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason
-from mmtool.plan.words import counted, flow_options
+from mmtool.plan.words import counted
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog, SourceRemains, match_compacted
 from mmtool.replication.same_offsets.mirror import offsets_differ
 from mmtool.replication.topics.presence import TopicWatch, source_gone
+from mmtool.translation.compaction import FoundTail
 from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.runs import RunMap
 from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
+    from collections.abc import Sequence
 
-    from mmtool.kafka.batches import BatchView, Comparison, MatchedRange
+    from mmtool.kafka.batches import BatchView, Comparison
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.replication.topics.origins import Origins
-    from mmtool.translation.answers import TargetLog
     from mmtool.translation.blocks import Block, MirroredPartition
-    from mmtool.translation.runs import Run
-    from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition
-
-
-class _Found(NamedTuple):
-    """The missing piece of the runs, and where the mirror continues behind it."""
-
-    runs: Iterable[MatchedRange | Run]
-    frontier: UpstreamOffset
+    from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 
 class SourceAwayError(ConnectionLostError):
@@ -127,15 +120,7 @@ class Upstream:
 
 
 async def resume(
-    source: Upstream,
-    target: WireCluster,
-    block: Block,
-    target_topic_id: TopicId,
-    bounds: TargetLog,
-    ours: Container[int],
-    *,
-    unbooked: int | Unknown,
-    same: bool = False,
+    source: Upstream, mirror: MirrorLog, block: Block, *, unbooked: int | Unknown, same: bool = False
 ) -> Resumed:
     """Recover one partition: its offset runs, extended by all that the target's log holds.
 
@@ -143,11 +128,8 @@ async def resume(
 
     Args:
         source: The cluster of the unrecorded records.
-        target: The cluster to which they were appended.
+        mirror: The log to which they were appended.
         block: The last stored block.
-        target_topic_id: The target topic's own id.
-        bounds: The bounds of the target partition's log, after fencing.
-        ours: Every producer id under which the partition was ever mirrored: records under them are counted.
         unbooked: Records after the stored ones by the target leader's producer state, read before fencing. Used only
             where the target has deleted the beginning of the tail.
         same: Whether the mirror has the source's own offsets: it halts where a record is not at its place.
@@ -157,10 +139,8 @@ async def resume(
         SourceAwayError, ConnectionLostError: a log could not be read now; a retry may succeed.
     """
     recorder = MapRecorder.resume(block)
-    about, stored_end = block.about, block.tail.target_verified_end
-    log_start, log_end = bounds.log_start, bounds.log_end
-    flow = flow_options(source.cluster.alias, target.alias)
-    mirror = MirrorLog(target, about, target_topic_id, bounds, ours, flow)
+    about, stored_end, flow = block.about, block.tail.target_verified_end, mirror.flow_options
+    log_start, log_end = mirror.bounds.log_start, mirror.bounds.log_end
     if log_end < stored_end:
         at = await mirror.cut_at(log_end)
         if same and about.source_topic != about.target_topic and recorder.cut(at, log_end):
@@ -172,16 +152,15 @@ async def resume(
             f"the target deleted offsets {stored_end} to {log_start - 1} of {about.target_topic}-{about.partition}"
             " before mmtool stored which source offsets they belong to"
         )
-        raise DivergedError(HaltReason(deleted, _mirror_again(about, target.alias, flow)))
-    found = await _walk(source, target, block, tail, target_topic_id, bounds)
+        raise DivergedError(HaltReason(deleted, _mirror_again(about, mirror.target.alias, flow)))
+    found = await _walk(source, mirror, block, tail)
     if same:
-        found = _Found(tuple(found.runs), found.frontier)
         _check_places(about, found, () if about.source_topic == about.target_topic else others, log_end, flow)
-    for piece in found.runs:
+    for run in found.runs:
         writer = block.tail.writer
         if writer is UNKNOWN:
             raise AssertionError("a stored block names its writer before the first record is sent")
-        recorder.appended(piece.upstream_start, piece.downstream_start, piece.count, writer=writer)
+        recorder.appended(run.upstream_start, run.downstream_start, run.count, writer=writer)
     if found.frontier > recorder.tail.upstream_frontier:
         recorder.passed(found.frontier)
     recorder.checked(log_end)
@@ -189,7 +168,7 @@ async def resume(
 
 
 def _check_places(
-    about: MirroredPartition, found: _Found, others: Sequence[range], log_end: DownstreamOffset, flow: str
+    about: MirroredPartition, found: FoundTail, others: Sequence[range], log_end: DownstreamOffset, flow: str
 ) -> None:
     """Check that what was found has its source's offsets, and that nobody else wrote behind it.
 
@@ -198,9 +177,9 @@ def _check_places(
     Raises:
         DivergedError: Another producer wrote there, or a record has another offset.
     """
-    for piece in found.runs:
-        if int(piece.upstream_start) != piece.downstream_start:
-            raise DivergedError(offsets_differ(about, piece.upstream_start, piece.downstream_start, flow))
+    for run in found.runs:
+        if int(run.upstream_start) != run.downstream_start:
+            raise DivergedError(offsets_differ(about, run.upstream_start, run.downstream_start, flow))
     if others:
         raise DivergedError(offsets_differ(about, found.frontier, log_end, flow))
 
@@ -230,39 +209,33 @@ def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) 
     )
 
 
-async def _walk(
-    source: Upstream,
-    target: WireCluster,
-    block: Block,
-    tail: Sequence[BatchView],
-    target_topic_id: TopicId,
-    bounds: TargetLog,
-) -> _Found:
+async def _walk(source: Upstream, mirror: MirrorLog, block: Block, tail: Sequence[BatchView]) -> FoundTail:
     """The records of the tail, matched one by one with the source's surviving records."""
-    about, frontier = block.about, block.tail.upstream_frontier
+    about, frontier, booked_to = block.about, block.tail.upstream_frontier, block.tail.target_verified_end
     if not tail:
-        return _Found((), frontier)
+        return FoundTail(RunMap.from_runs(()), frontier)
     count = sum(view.header.last_offset_delta + 1 for view in tail)
     try:
         stop = await _end(source, about)
         begin, views = await _still_there(source, about, frontier, count, stop)
         firsts = _firsts(frontier, begin, views)
-        compared = [
-            same_records(views, first, tail, count, target_position=block.tail.target_verified_end)
-            for first in firsts
+        compared = [same_records(views, first, tail, count, target_position=booked_to) for first in firsts]
+        found = [
+            FoundTail(RunMap.from_runs(comparison.matched), comparison.upstream_end)
+            for comparison in _telling(compared, frontier, begin, views, tail)
         ]
-        found = [_all_of(comparison) for comparison in _telling(compared, frontier, begin, views, tail)]
         if not found:
             # batches that are gone altogether are not in that count: no more were appended than there are offsets
-            views = await surviving(
-                source, about, begin, bounds.log_end - block.tail.target_verified_end, stop
-            )
+            views = await surviving(source, about, begin, mirror.bounds.log_end - booked_to, stop)
             firsts = firsts[:1] if compared[0].is_complete else firsts
             known = [SourceRemains(source.cluster, begin, first, views) for first in firsts]
-            matched = [await match_compacted(k, target, block, tail, target_topic_id, bounds) for k in known]
-            found = [_Found(one.runs, one.frontier) for one in matched if one is not None]
+            matched = [await match_compacted(remains, mirror, block, tail) for remains in known]
+            found = [one for one in matched if one is not None]
     except (BatchError, UnreadableLogError) as error:
-        raise DivergedError(_incomparable(about, _unreadable(error))) from error
+        # damaged bytes stay so on their replica
+        restart = "stop and start `mmtool replicate`"
+        again = restart if isinstance(error, OutOfRangeError) else f"{OTHER_LEADER}, then {restart}"
+        raise DivergedError(_incomparable(about, HaltReason(str(error), again))) from error
     except ConnectionLostError as error:
         # a broker that is away for a moment has nothing to say about what was mirrored
         if why := await source.why_gone(about):
@@ -271,8 +244,16 @@ async def _walk(
     if len({one.frontier for one in found}) == 1:
         return found[0]
     if found or compared[0].is_complete:
-        raise DivergedError(_ambiguous(source.cluster.alias, target.alias, about, count, begin))
-    raise DivergedError(_difference(flow_options(source.cluster.alias, target.alias), block, compared[0]))
+        here, there = source.cluster.alias, mirror.target.alias
+        raise DivergedError(
+            HaltReason(
+                f"mmtool does not know the source offsets of the last {counted(count, 'record')} of"
+                f" {about.target_topic}-{about.partition} on {there}: more than one place in {about.upstream} on"
+                f" {here} fits, because {here} deleted its records below offset {begin}",
+                rebuild(about.source_topic, mirror.flow_options),
+            )
+        )
+    raise DivergedError(_difference(mirror.flow_options, block, compared[0]))
 
 
 def _firsts(
@@ -307,11 +288,6 @@ def _telling(
     is_whole = tail[0].header.last_offset_delta == views[0].header.last_offset_delta
     is_told = is_whole or all(comparison.difference for comparison in as_if_cut)
     return [as_if_all_were_there] if is_told and views[0].header.base_offset <= frontier else []
-
-
-def _all_of(comparison: Comparison) -> _Found:
-    last = comparison.matched[-1]
-    return _Found(comparison.matched, UpstreamOffset(last.upstream_start + last.count))
 
 
 async def _end(source: Upstream, about: MirroredPartition) -> int:
@@ -369,25 +345,8 @@ async def surviving(
 
 
 def _incomparable(about: MirroredPartition, why: HaltReason) -> HaltReason:
-    cannot = f"the records that mmtool copied last from {about.upstream} cannot be compared with the source"
-    return HaltReason(f"{cannot}: {why.cause}", why.cure, why.between)
-
-
-def _unreadable(error: Exception) -> HaltReason:
-    """Why a part of the source's log cannot be read, and the remedy: damaged bytes stay so on their replica."""
-    restart = "stop and start `mmtool replicate`"
-    again = restart if isinstance(error, OutOfRangeError) else f"{OTHER_LEADER}, then {restart}"
-    return HaltReason(str(error), again)
-
-
-def _ambiguous(
-    source: str, target: str, about: MirroredPartition, count: int, begin: UpstreamOffset
-) -> HaltReason:
-    return HaltReason(
-        f"mmtool does not know the source offsets of the last {counted(count, 'record')} of {about.target_topic}-"
-        f"{about.partition} on {target}: more than one place in {about.upstream} on {source} fits, because {source}"
-        f" deleted its records below offset {begin}",
-        rebuild(about.source_topic, flow_options(source, target)),
+    return why.after(
+        f"the records that mmtool copied last from {about.upstream} cannot be compared with the source"
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.errors import NO_LEADER
@@ -17,10 +17,11 @@ from mmtool.kafka.wire.metadata import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds
 from mmtool.plan.records.identity import shard_of
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason
+from mmtool.plan.words import flow_options
 from mmtool.replication.control.control_follower import position_by_books
 from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.pump.state_writer import store_owned
-from mmtool.replication.recovery.mirror_log import DivergedError
+from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
 from mmtool.replication.recovery.recover_partition import GoneError, SourceAwayError, Upstream, resume
 from mmtool.replication.same_offsets.fills import replicated_ends
 from mmtool.replication.topics.origins import Origins
@@ -112,14 +113,22 @@ async def resume_all(
     partition whose leader stays unavailable while other brokers of its cluster answer is deferred.
     """
     doubtful = {p: b for p, b in standing.blocks.items() if shard_of(*p, count) in in_doubt}
-    resumption = await _Resumption.of(flow, doubtful.values(), ours, unbooked)
+    abouts = [block.about for block in doubtful.values()]
+    gone = await gone_for_good(flow.target, {(a.target_topic, a.target_topic_id) for a in abouts})
+    bounds = await _bounds(flow, doubtful.values())
+    await flow.source.refresh({a.source_topic for a in abouts})
+    origins = Origins.of(flow.settings, flow.identity, flow.source, was_seen=flow.shows_register)
+    until = asyncio.get_running_loop().time() + _SOURCE_SECONDS
+    same = flow.settings.offsets == "same"
+    source = Upstream(flow.source, flow.settings.reads_committed, origins, until=until, same=same)
+    recovery = _Recovery(flow, source, ours, unbooked, gone, bounds)
 
     others: dict[Place, list[range]] = {}
 
     async def one(place: Place, block: Block) -> tuple[int, list[Block]]:
         shard = shard_of(*place, count)
         try:
-            recorder, others[place] = await resumption.resumed(block)
+            recorder, others[place] = await recovery.resumed(block)
         except GoneError as error:
             standing.halted[place] = error.reason
         except DivergedError as error:
@@ -147,32 +156,16 @@ class _PutOffError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class _Resumption:
+class _Recovery:
+    """What the partitions in doubt have in common."""
+
     flow: FlowContext
     source: Upstream
     ours: Container[int]
     unbooked: Mapping[TopicPartition, int | Unknown]
     gone: Collection[tuple[str, TopicId]]
     bounds: dict[TopicPartition, tuple[int, int]]
-    limit: asyncio.Semaphore
-
-    @classmethod
-    async def of(
-        cls,
-        flow: FlowContext,
-        blocks: Collection[Block],
-        ours: Container[int],
-        unbooked: Mapping[TopicPartition, int | Unknown],
-    ) -> _Resumption:
-        mirrors = {(b.about.target_topic, b.about.target_topic_id) for b in blocks}
-        gone = await gone_for_good(flow.target, mirrors)
-        bounds = await _bounds(flow, blocks)
-        await flow.source.refresh({b.about.source_topic for b in blocks})
-        origins = Origins.of(flow.settings, flow.identity, flow.source, was_seen=flow.shows_register)
-        until = asyncio.get_running_loop().time() + _SOURCE_SECONDS
-        same = flow.settings.offsets == "same"
-        source = Upstream(flow.source, flow.settings.reads_committed, origins, until=until, same=same)
-        return cls(flow, source, ours, unbooked, gone, bounds, asyncio.Semaphore(_RESUMES_AT_ONCE))
+    limit: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_RESUMES_AT_ONCE))
 
     async def resumed(self, block: Block) -> Resumed:
         """The result of `resume`, repeated while brokers do not answer.
@@ -220,17 +213,10 @@ class _Resumption:
         if bounds is None:
             raise ConnectionLostError(f"{target.alias} reports no log end of {tp}", NO_LEADER)
         log = TargetLog(*map(DownstreamOffset, bounds))
-        unbooked = self.unbooked.get(tp, UNKNOWN)
-        return await resume(
-            self.source,
-            target,
-            block,
-            topic_id,
-            log,
-            self.ours,
-            unbooked=unbooked,
-            same=_kept(self.flow, block),
-        )
+        options = flow_options(self.flow.source.alias, target.alias)
+        mirror = MirrorLog(target, block.about, topic_id, log, self.ours, options)
+        unbooked, same = self.unbooked.get(tp, UNKNOWN), _kept(self.flow, block)
+        return await resume(self.source, mirror, block, unbooked=unbooked, same=same)
 
 
 async def _bounds(flow: FlowContext, blocks: Collection[Block]) -> dict[TopicPartition, tuple[int, int]]:

@@ -53,8 +53,9 @@ class OwnTopics:
         """
         identity = flow.identity
         lost = await _lost_of(flow.target, self._ids)
-        if not lost and control.flow is None and await _has_runs(flow):
-            lost = identity.control_topic
+        if not lost and control.flow is None:
+            there = await in_thread(read_blocks, flow.settings.target, flow.identity)
+            lost = identity.control_topic if there else ""
         if lost:
             raise _refusal(identity, lost, flow.target.alias)
         names = (identity.control_topic, identity.runs_topic)
@@ -128,10 +129,6 @@ async def _lost_of(target: WireCluster, ids: Mapping[str, TopicId]) -> str:
     """The name of a topic that was deleted or recreated; empty if there is none."""
     gone = await gone_for_good(target, ids.items())
     return next((name for name, one in ids.items() if (name, one) in gone), "")
-
-
-async def _has_runs(flow: FlowContext) -> bool:
-    return bool(await in_thread(read_blocks, flow.settings.target, flow.identity))
 
 
 def _refusal(identity: FlowIdentity, topic: str, alias: str) -> RefusedError:

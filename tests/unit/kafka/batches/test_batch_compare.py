@@ -16,7 +16,8 @@ from kit.batches import (
     marker,
     plain_logs,
 )
-from mmtool.kafka.batches import Difference, MatchedRange, coalesce, iter_batches, same_records, view_of
+from mmtool.kafka.batches import Difference, coalesce, iter_batches, same_records, view_of
+from mmtool.translation.runs import Run
 
 
 def views(*written):
@@ -73,7 +74,7 @@ def test_the_first_difference_is_named(field, changed):
     result = same_records(source, 0, target, 3)
 
     assert result.difference == Difference(1, 1, field)
-    assert result.matched == (MatchedRange(0, 0, 1),)
+    assert result.matched == (Run(0, 0, 1),)
     assert not result.is_complete
 
 
@@ -106,7 +107,7 @@ def test_markers_on_both_sides_are_passed_over():
 
     result = same_records(source, 0, target, 4)
 
-    assert result.matched == (MatchedRange(0, 0, 2), MatchedRange(3, 4, 2))
+    assert result.matched == (Run(0, 0, 2), Run(3, 4, 2))
 
 
 def test_a_source_that_ends_early_is_incomplete_without_a_difference():
@@ -118,7 +119,7 @@ def test_a_source_that_ends_early_is_incomplete_without_a_difference():
 def test_a_walk_may_begin_inside_a_target_batch():
     result = same_records(views(data(0, 6)), 4, views(data(0, 6)), 2, target_position=4)
 
-    assert result.matched == (MatchedRange(4, 4, 2),)
+    assert result.matched == (Run(4, 4, 2),)
 
 
 def test_nothing_wanted_is_complete():
