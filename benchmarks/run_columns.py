@@ -27,9 +27,7 @@ from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import (
-    FIRST_BLOCK,
     Block,
-    FirstBlock,
     Follows,
     MirroredTo,
     MirrorStart,
@@ -101,7 +99,7 @@ def _runs(number: int, seed: int) -> RunMap:
 
 def _chain(about: MirroredPartition, runs: RunMap, size: int) -> Iterator[Block]:
     """The blocks that a pump would have stored, all but the last one sealed."""
-    previous: Follows | FirstBlock = FIRST_BLOCK
+    previous: Follows | None = None
     for first in range(0, len(runs), size):
         rows = slice(first, first + size)
         part = RunMap(runs.upstream[rows], runs.downstream[rows], runs.counts[rows])

@@ -15,7 +15,6 @@ from zlib import crc32
 import numpy as np
 
 from mmtool.translation.blocks import (
-    FIRST_BLOCK,
     MAX_RUNS,
     Block,
     BlockKey,
@@ -88,7 +87,7 @@ def encode_block(block: Block) -> bytes:
     _put_text(body, about.target_topic_id)
     numbers: list[int] = [_flags(block), block.block_start]
     numbers += (block.mirror_start.upstream, block.mirror_start.downstream)
-    if isinstance(block.previous, Follows):
+    if block.previous is not None:
         numbers += (block.previous.block_start, block.previous.upstream_end)
     numbers += (tail.upstream_frontier, tail.downstream_end.position)
     for seen in (tail.source_end, tail.source_log_start):
@@ -171,7 +170,7 @@ def _flags(block: Block) -> int:
     return (
         _SEALED * block.sealed
         | _MIRRORED * isinstance(tail.downstream_end, MirroredTo)
-        | _FOLLOWS * (block.previous is not FIRST_BLOCK)
+        | _FOLLOWS * (block.previous is not None)
         | _END_SEEN * (tail.source_end is not UNKNOWN)
         | _START_SEEN * (tail.source_log_start is not UNKNOWN)
         | _WRITER * (tail.writer is not UNKNOWN)
@@ -307,7 +306,7 @@ def _take_head(reader: _Reader) -> _Head:
         raise ValueError(f"a newer mmtool release wrote it (unknown flags {flags:#x})")
     block_start = reader.upstream()
     start = MirrorStart(reader.upstream(), reader.downstream())
-    previous = Follows(reader.upstream(), reader.upstream()) if flags & _FOLLOWS else FIRST_BLOCK
+    previous = Follows(reader.upstream(), reader.upstream()) if flags & _FOLLOWS else None
     tail = _take_tail(reader, flags)
     number = reader.number() if flags & _GAPS else 0
     gaps = tuple(Gap(reader.upstream(), reader.upstream()) for _ in range(number))

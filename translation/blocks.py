@@ -8,7 +8,6 @@ block shows as a broken chain, never as a gap in the source. `mmtool.translation
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from mmtool.translation.errors import UnreadableStateError
@@ -45,16 +44,6 @@ class MirrorStart:
 
     upstream: UpstreamOffset
     downstream: DownstreamOffset
-
-
-class FirstBlock(Enum):
-    """The type of `FIRST_BLOCK`."""
-
-    FIRST_BLOCK = "first_block"
-
-
-FIRST_BLOCK: Final = FirstBlock.FIRST_BLOCK
-"""``previous`` of the first block of a chain, which begins where the mirror began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +175,7 @@ class Block:
     """One record of the offset-runs topic.
 
     Attributes:
+        previous: None for the first block of a chain, which begins where the mirror began.
         sealed: No run will be added: the next one starts the next block.
         gaps: Offsets that an operator chose not to mirror, ascending; none reaches past the frontier, or into a run.
     """
@@ -193,7 +183,7 @@ class Block:
     about: MirroredPartition
     block_start: UpstreamOffset
     mirror_start: MirrorStart
-    previous: Follows | FirstBlock
+    previous: Follows | None
     runs: RunMap
     tail: Tail
     sealed: bool

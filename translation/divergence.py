@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.errors import InvariantError
-from mmtool.translation.pair import began_too_late, equal_offsets, read_again, unbooked
+from mmtool.translation.pair import began_too_late, equal_offsets, read_again
 from mmtool.translation.sync_map import translate_back_by_syncs
 from mmtool.translation.translate import translate, translate_back
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
@@ -232,8 +232,7 @@ def _among_both(
     first = max(tail.before_part(first), home.log_start)
     if first > home.log_end:
         return Refused(Reason.BEYOND_MIRROR)
-    again = read_again(back, flow, here, DownstreamOffset(first))
-    again += 0 if tail.is_final else unbooked(back, flow, here)
+    again = read_again(back, flow, here, first, unrecorded=not tail.is_final)
     return _accounted(Bounded(first, again) if again else Exact(first), tail)
 
 

@@ -218,8 +218,13 @@ class StretchRecords:
                 break
         if not self._proves(passed, following, unread):
             return Placed(unproven, NO_PROOF)
-        known = self.stretch.closed or following is not None
-        missing = 0 if known else self._not_copied(commit, unread, passed)
+        missing = 0
+        if (
+            not self.stretch.closed and following is None
+        ):  # below the commit, not on the target yet, read again once so
+            seen_to = self.source[-1].offset + 1 if self.source else self.stretch.upstream.start
+            not_looked_at = commit - seen_to if len(self.source) >= self.stretch.most else 0
+            missing = max(0, not_looked_at) + unread - (0 if passed is None else passed.least + 1)
         return self._placed(told, passed, unsure + self.stretch.repeated + missing, following)
 
     def _may_be_read(self, label: _Label | None, unread: int) -> bool:
@@ -244,12 +249,6 @@ class StretchRecords:
         if label is None or label.least != label.most:
             return None
         return Copied(self.source[label.least], label.record)
-
-    def _not_copied(self, commit: UpstreamOffset, unread: int, passed: _Label | None) -> int:
-        """How many records below the commit are not on the target yet, and would be read again once they are."""
-        seen_to = self.source[-1].offset + 1 if self.source else self.stretch.upstream.start
-        not_looked_at = commit - seen_to if len(self.source) >= self.stretch.most else 0
-        return max(0, not_looked_at) + unread - (0 if passed is None else passed.least + 1)
 
     def _labels(self) -> Iterator[tuple[Seen, _Label | None]]:
         """Each record of the target with its label; None if it is gone from the source, or of another producer."""

@@ -57,14 +57,17 @@ def translate_in_pair(
         return answer
     if began_too_late(back, there, DownstreamOffset(commit), target.log_start):
         return Refused(Reason.NOT_MIRRORED)
-    ours = _first_of_ours(there, commit, target)
-    theirs = _first_of_theirs(back, DownstreamOffset(commit), target)
-    if isinstance(theirs, Refused):
-        return theirs
-    first = min(ours, theirs)
+    ours, theirs = there.runs.find_forward(commit), back.runs.find_reverse(DownstreamOffset(commit))
+    if theirs is not None and theirs < target.log_start:
+        return Refused(Reason.TARGET_LOG_START_PASSED)
+    # behind all recorded ones the next record of the one cluster, or one of the other that is not mirrored yet
+    first = min(
+        max(there.tail.target_verified_end, target.log_start) if ours is None else int(ours),
+        max(back.upstream_frontier, target.log_start) if theirs is None else int(theirs),
+    )
     if first > target.log_end:
         return Refused(Reason.BEYOND_MIRROR)
-    again = read_again(there, back, commit, first) + unbooked(there, back, commit)
+    again = read_again(there, back, commit, first)
     return Bounded(first, again) if again else Exact(first)
 
 
@@ -93,7 +96,7 @@ def translate_in_pair_many(
     )
     equal = equal_offsets(there, back, target, source)
     is_equal = (commits >= equal.start) & (commits < equal.stop)
-    again = np.where(is_equal, 0, _read_again_many(there, back, commits, first))
+    again = np.where(is_equal, 0, _read_again_many(there, back, commits, first, unrecorded=True))
     return Columns.of(
         np.where(is_equal, commits, first), [(reason, hit & ~is_equal) for reason, hit in refusals], again
     )
@@ -112,14 +115,33 @@ def equal_offsets(
     return range(max(target.log_start, start), min(ends) + 1)
 
 
-def _read_again_many(there: PartitionMap, back: PartitionMap, commits: Offsets, first: Offsets) -> Offsets:
-    """`read_again` and `unbooked` together, for columns."""
+def read_again(
+    there: PartitionMap, back: PartitionMap, commit: int, first: int, *, unrecorded: bool = True
+) -> int:
+    """How many records below ``commit`` are at or after ``first`` on the other cluster, at most.
+
+    Args:
+        there: The map of the flow from the commit's cluster to the other one.
+        back: The map of the reverse flow.
+        commit: An offset on the commit's cluster.
+        first: An offset on the other one.
+        unrecorded: Whether the reverse flow may have mirrored records that are not recorded yet.
+    """
+    columns = np.array([commit]), np.array([first])
+    return int(_read_again_many(there, back, *columns, unrecorded=unrecorded)[0])
+
+
+def _read_again_many(
+    there: PartitionMap, back: PartitionMap, commits: Offsets, first: Offsets, *, unrecorded: bool
+) -> Offsets:
     below = there.runs.records_below_many(commits)
     ours = below - there.runs.records_below_downstream_many(first)
     theirs = back.runs.records_below_downstream_many(commits) - back.runs.records_below_many(first)
-    booked = UpstreamOffset(back.tail.target_verified_end)
-    born_here = np.maximum(below - there.runs.records_below(booked), 0)
-    again: Offsets = np.maximum(ours, 0) + np.maximum(theirs, 0) + np.maximum(commits - booked - born_here, 0)
+    again: Offsets = np.maximum(ours, 0) + np.maximum(theirs, 0)
+    if unrecorded:
+        booked = UpstreamOffset(back.tail.target_verified_end)
+        born_here = np.maximum(below - there.runs.records_below(booked), 0)
+        again = again + np.maximum(commits - booked - born_here, 0)
     return again
 
 
@@ -140,41 +162,3 @@ def began_too_late(flow: PartitionMap, other: PartitionMap, commit: DownstreamOf
     upto, since = DownstreamOffset(start.upstream), DownstreamOffset(log_start)
     brought = other.runs.records_below_downstream(upto) - other.runs.records_below_downstream(since)
     return start.upstream - log_start > brought
-
-
-def _first_of_ours(there: PartitionMap, commit: UpstreamOffset, target: TargetLog) -> DownstreamOffset:
-    """The first unread record of the commit's cluster, as an offset on the other cluster.
-
-    If all recorded ones are read, the offset after them.
-    """
-    record = there.runs.find_forward(commit)
-    return max(there.tail.target_verified_end, target.log_start) if record is None else record
-
-
-def _first_of_theirs(
-    back: PartitionMap, commit: DownstreamOffset, target: TargetLog
-) -> DownstreamOffset | Refused:
-    """The first record of the other cluster that is unread, or not mirrored to the commit's cluster yet."""
-    record = back.runs.find_reverse(commit)
-    if record is None:
-        return DownstreamOffset(max(back.upstream_frontier, target.log_start))
-    if record < target.log_start:
-        return Refused(Reason.TARGET_LOG_START_PASSED)
-    return DownstreamOffset(record)
-
-
-def read_again(
-    there: PartitionMap, back: PartitionMap, commit: UpstreamOffset, first: DownstreamOffset
-) -> int:
-    """How many recorded records below ``commit`` are at or after ``first`` on the other cluster."""
-    ours = there.runs.records_below(commit) - there.runs.records_below_downstream(first)
-    here = DownstreamOffset(commit)
-    theirs = back.runs.records_below_downstream(here) - back.runs.records_below(UpstreamOffset(first))
-    return max(0, ours) + max(0, theirs)
-
-
-def unbooked(there: PartitionMap, back: PartitionMap, commit: UpstreamOffset) -> int:
-    """How many unrecorded records of the other cluster may have been mirrored below ``commit``, at most."""
-    booked = UpstreamOffset(back.tail.target_verified_end)
-    born_here = there.runs.records_below(commit) - there.runs.records_below(booked)
-    return max(0, commit - booked - max(0, born_here))

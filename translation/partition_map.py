@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from mmtool.translation.blocks import (
     Block,
-    FirstBlock,
     Follows,
     Gap,
     MirroredPartition,
@@ -98,7 +97,7 @@ def join_blocks(blocks: Iterable[Block]) -> PartitionMap:
     for before, after in pairwise(chain):
         _check_link(before, after)
     first, last = chain[0], chain[-1]
-    known_from = first.previous.upstream_end if isinstance(first.previous, Follows) else first.block_start
+    known_from = first.block_start if first.previous is None else first.previous.upstream_end
     try:
         runs = RunMap.joined(block.runs for block in chain)
     except InvariantError as broken:
@@ -113,7 +112,7 @@ def _check_link(before: Block, after: Block) -> None:
         raise UnreadableStateError(what, "it belongs to another partition or flow than the block before it")
     if after.mirror_start != before.mirror_start:
         raise UnreadableStateError(what, "it names another start of the mirror than the block before it")
-    if isinstance(after.previous, FirstBlock) or isinstance(before.tail.downstream_end, NothingMirrored):
+    if after.previous is None or isinstance(before.tail.downstream_end, NothingMirrored):
         raise UnreadableStateError(what, "it claims to be the first block, but follows another one")
     if after.previous != Follows(before.block_start, before.runs.upstream_end):
         raise UnreadableStateError(what, f"it does not follow {describe(before.key)}: a block is missing")

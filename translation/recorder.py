@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.translation.blocks import (
-    FIRST_BLOCK,
     MAX_RUNS,
     Block,
     Follows,
@@ -38,26 +37,6 @@ class MapRecorder:
     partition with thousands of holes a second writes less with smaller blocks.
     """
 
-    __slots__ = (
-        "_block_start",
-        "_builder",
-        "_changed",
-        "_downstream_end",
-        "_frontier",
-        "_gaps",
-        "_leader_epoch",
-        "_max_runs",
-        "_previous",
-        "_sealed",
-        "_source_end",
-        "_source_log_start",
-        "_target_verified_end",
-        "_writer",
-        "about",
-        "mirror_start",
-        "same_offsets",
-    )
-
     def __init__(self, block: Block, *, changed: bool, max_runs: int) -> None:
         """Continue ``block``; use `begin` or `resume`."""
         self.about = block.about
@@ -83,7 +62,7 @@ class MapRecorder:
         """A recorder for a partition that this flow has never mirrored; `take` has a block to store at once."""
         tail = Tail(start.upstream, NothingMirrored(start.downstream), UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN)
         empty = RunBuilder().snapshot()
-        block = Block(about, start.upstream, start, FIRST_BLOCK, empty, tail, sealed=False)
+        block = Block(about, start.upstream, start, None, empty, tail, sealed=False)
         return cls(block, changed=True, max_runs=max_runs)
 
     @classmethod

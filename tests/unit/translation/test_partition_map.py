@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.runs import ORDERS, ModelMirror, Slot, live, lives, mirrors, slots
-from mmtool.translation.blocks import FIRST_BLOCK, MirrorStart, NothingMirrored, WriterState
+from mmtool.translation.blocks import MirrorStart, NothingMirrored, WriterState
 from mmtool.translation.errors import InvariantError, UnreadableStateError
 from mmtool.translation.partition_map import PartitionMap, join_blocks
 from mmtool.translation.recorder import MapRecorder
@@ -89,7 +89,7 @@ def test_an_older_state_of_a_block_than_the_next_one_follows_is_noticed():
     [
         (lambda b: replace(b, about=replace(b.about, topic_id=TopicId("z"))), "another partition or flow"),
         (lambda b: replace(b, mirror_start=replace(START, upstream=UpstreamOffset(1))), "another start"),
-        (lambda b: replace(b, previous=FIRST_BLOCK), "claims to be the first block"),
+        (lambda b: replace(b, previous=None), "claims to be the first block"),
         (lambda b: replace(b, runs=chain()[0].runs), "blocks overlap: its offset runs contradict each other"),
     ],
 )
