@@ -23,7 +23,7 @@ from mmtool.kafka.state.state_log import read_control, read_runs_log
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.replication.driver.context import connect
-from mmtool.replication.flow_state import derivation, flow_moves
+from mmtool.replication.flow_state import flow_moves, rebuild
 from mmtool.replication.pump import mirror as pump_mirror
 from mmtool.replication.pump import state_writer
 from mmtool.replication.recovery.state_loss import refuse_lost_runs
@@ -393,7 +393,7 @@ def test_a_seek_that_is_cut_off_anywhere_leaves_a_true_map_and_can_be_done_again
 def test_a_rebuild_that_is_cut_off_is_refused_or_true_and_never_forgotten(made, fleet, holed, monkeypatch):
     """New blocks lie over old ones by then, one by one."""
     mirrored = made.target(holed)
-    monkeypatch.setattr(derivation, "OPEN_RUNS", 2)
+    monkeypatch.setattr(rebuild, "OPEN_RUNS", 2)
     monkeypatch.setattr(own_log, "_BATCH_BYTES", 1)  # one record per batch: the finest cuts there are
     for appended in (1, 5):
         with monkeypatch.context() as patched:

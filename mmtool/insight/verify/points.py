@@ -105,11 +105,8 @@ class VerifiedPoints:
         from mmtool.runtime.threads import run_loop
 
         async def write() -> None:
-            context = await connect(self._flow.clusters.settings)
-            try:
+            async with await connect(self._flow.clusters.settings) as context:
                 await write_documents(context, self._flow.identity.control_topic, records)
-            finally:
-                await context.close()
 
         try:
             run_loop(write())

@@ -14,6 +14,8 @@ from mmtool.plan.records.identity import FlowIdentity, shard_of
 from mmtool.replication.spark.assignment import OffsetWriters
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from mmtool.config import FlowSettings
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
@@ -60,6 +62,12 @@ class FlowContext:
 
     async def close(self) -> None:
         await asyncio.gather(self.source.close(), self.target.close())
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
 
 
 async def connect(settings: FlowSettings) -> FlowContext:

@@ -152,11 +152,8 @@ class Drain:
             ) from None
 
     async def _locate(self) -> None:
-        context = await connect(self.flow)
-        try:
+        async with await connect(self.flow) as context:
             found = await context.source.refresh({tp.topic for tp in self.until})
-        finally:
-            await context.close()
         self.identity = context.identity
         self.goal = {(found[tp.topic].topic_id, tp.partition): end for tp, end in self.until.items()}
         self.names = {found[tp.topic].topic_id: tp.topic for tp in self.until}

@@ -113,14 +113,6 @@ class Rehearsal:
         return None
 
 
-_MEANING = {
-    Reason.BEYOND_SOURCE_END: "the offset is after the end of the source's log",
-    Reason.PARTITION_MISSING: MISSING,
-    Reason.WOULD_REWIND: "its records keep the source's offsets, so a record is mirrored once",
-}
-"""Why a partition cannot be moved, by the reason; there are no others."""
-
-
 def refusal_of(moves: Collection[Move], flow: str) -> RefusedError | None:
     """One error for all partitions that cannot be moved; None if each can.
 
@@ -131,24 +123,30 @@ def refusal_of(moves: Collection[Move], flow: str) -> RefusedError | None:
     found = refused(moves)
     if not found:
         return None
+    known = {  # what each reason means, and what helps; there are no others
+        Reason.BEYOND_SOURCE_END: (
+            "the offset is after the end of the source's log",
+            "name an offset up to the end of the source's log, which kafka-get-offsets.sh shows",
+        ),
+        Reason.PARTITION_MISSING: (
+            MISSING,
+            f"name only the other partitions, with --topic or --csv; {forget_missing(flow)}",
+        ),
+        Reason.WOULD_REWIND: (
+            "its records keep the source's offsets, so a record is mirrored once",
+            (
+                "name an offset at or after the mirror's position; to mirror the topic again, delete it on the target"
+                f" and run `mmtool flow forget {flow} --topic TOPIC --execute`"
+            ),
+        ),
+    }
     said = "; ".join(
         f"{counted(len(of), 'partition')} cannot be moved, for example {of[0].facts.source}: {reason}"
-        f" ({_MEANING[reason]})"
+        f" ({known[reason][0]})"
         for reason, of in sorted(found.items())
     )
     code = next(iter(found)) if len(found) == 1 else "refused"
-    return RefusedError(said, remedy="; ".join(_way_on(reason, flow) for reason in sorted(found)), code=code)
-
-
-def _way_on(reason: Reason, flow: str) -> str:
-    if reason is Reason.BEYOND_SOURCE_END:
-        return "name an offset up to the end of the source's log, which kafka-get-offsets.sh shows"
-    if reason is Reason.WOULD_REWIND:
-        return (
-            "name an offset at or after the mirror's position; to mirror the topic again, delete it on the target and"
-            f" run `mmtool flow forget {flow} --topic TOPIC --execute`"
-        )
-    return f"name only the other partitions, with --topic or --csv; {forget_missing(flow)}"
+    return RefusedError(said, remedy="; ".join(known[reason][1] for reason in sorted(found)), code=code)
 
 
 def _rows(flow: FlowNow, moves: Moves) -> list[FlowRow]:
@@ -270,11 +268,8 @@ async def ask_starts(
     flow: FlowNow, places: Collection[TopicPartition], start: RelativeStart
 ) -> dict[TopicPartition, int]:
     """Find start offsets as `starts_at` does, over connections that are opened for this call."""
-    context = await connect(flow.clusters.settings)
-    try:
+    async with await connect(flow.clusters.settings) as context:
         return await starts_at(context, places, start)
-    finally:
-        await context.close()
 
 
 # --- executed ---------------------------------------------------------------------------------------------
@@ -392,7 +387,7 @@ class _Mover:
     async def _store(
         self, place: Place, recorder: MapRecorder, struck_out: Collection[BlockKey] = ()
     ) -> None:
-        standing, shard = self._run.standing, self._shard(place)
+        standing, shard = self._run.standing, shard_of(*place, self._run.shard_count)
         owner = standing.shards[shard]
         recorder.claimed(WriterState(owner.producer_id, owner.epoch, 0))
         blocks = recorder.take()
@@ -402,10 +397,8 @@ class _Mover:
         standing.halted.pop(place, None)
 
     async def _strike_out(self, place: Place, keys: Collection[BlockKey]) -> None:
-        await store_owned(self._run.flow, self._run.standing, self._shard(place), struck_out=keys)
-
-    def _shard(self, place: Place) -> int:
-        return shard_of(*place, self._run.shard_count)
+        shard = shard_of(*place, self._run.shard_count)
+        await store_owned(self._run.flow, self._run.standing, shard, struck_out=keys)
 
     async def _tell_watchers(self, moved: Moves) -> None:
         """Write the moved partitions' positions to the control topic, and tombstones for forgotten ones."""

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.records.documents import PauseRecord, PositionRecord
-    from mmtool.plan.records.holds import Holds, Pauses
-    from mmtool.plan.topics.facts import TopicFacts
+    from mmtool.plan.records.documents import PauseRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,45 +86,32 @@ def _say(flow: FlowNow, control: ControlView, words: Sequence[PauseRecord], acti
     before = control.pauses
     for word in words:
         control.holds = control.holds.with_word(word)
-    positions, after = control.positions, control.holds
-    rows = [
-        _row(flow, topic, number, positions.get((topic.topic_id, number)), (before, after), action)
-        for _, topic in sorted(flow.topics.items())
-        for number in range(topic.partitions)
-    ]
+    rows = []
+    for _, topic in sorted(flow.topics.items()):
+        hold = control.holds.of(topic.topic_id, topic.name)
+        is_same = (before.of(topic.topic_id) is None) == (control.pauses.of(topic.topic_id) is None)
+        for number in range(topic.partitions):
+            position = control.positions.get((topic.topic_id, number))
+            upstream = position.upstream_position if position else None
+            shown = position.state if position else None
+            rows.append(
+                FlowRow(
+                    source=flow.identity.source_alias,
+                    target=flow.identity.target_alias,
+                    topic=topic.name,
+                    partition=number,
+                    target_topic=position.target_topic if position else flow.remote(topic.name),
+                    upstream_before=upstream,
+                    upstream_after=upstream,
+                    downstream_after=position.downstream_position if position else None,
+                    action=Action.KEEP if is_same else action,
+                    reason=hold.reason if hold else "",
+                    state=hold.state if hold and shown is None else shown,
+                )
+            )
     return PausedTopics(rows, tuple(words))
 
 
 async def _write(flow: FlowNow, words: Sequence[PauseRecord]) -> None:
-    context = await connect(flow.clusters.settings)
-    try:
+    async with await connect(flow.clusters.settings) as context:
         await write_documents(context, flow.identity.control_topic, words)
-    finally:
-        await context.close()
-
-
-def _row(
-    flow: FlowNow,
-    topic: TopicFacts,
-    partition: int,
-    position: PositionRecord | None,
-    held: tuple[Pauses, Holds],
-    action: Action,
-) -> FlowRow:
-    before, after = held[0].of(topic.topic_id), held[1].pauses.of(topic.topic_id)
-    hold = held[1].of(topic.topic_id, topic.name)
-    upstream = position.upstream_position if position else None
-    shown = position.state if position else None
-    return FlowRow(
-        source=flow.identity.source_alias,
-        target=flow.identity.target_alias,
-        topic=topic.name,
-        partition=partition,
-        target_topic=position.target_topic if position else flow.remote(topic.name),
-        upstream_before=upstream,
-        upstream_after=upstream,
-        downstream_after=position.downstream_position if position else None,
-        action=Action.KEEP if (before is None) == (after is None) else action,
-        reason=hold.reason if hold else "",
-        state=hold.state if hold and shown is None else shown,
-    )

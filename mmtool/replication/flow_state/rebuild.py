@@ -14,16 +14,17 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError, UnreachableError
+from mmtool.kafka.batches import BatchError
 from mmtool.kafka.state.own_log import append_records
 from mmtool.kafka.state.state_log import read_control, read_control_of_run, read_producers, read_runs_log
-from mmtool.kafka.wire.cluster import ConnectionLostError, remedy_after
-from mmtool.plan.flow.moves import MISSING, forget_missing
+from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError, remedy_after
+from mmtool.kafka.wire.scan import log_bounds, read_range
+from mmtool.plan.flow.moves import MISSING, Action, FlowRow, forget_missing
 from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
 from mmtool.plan.records.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
 from mmtool.replication.driver.context import connect
 from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
-from mmtool.replication.flow_state.derivation import derive_partition
 from mmtool.replication.ownership.claim_and_recover import claim_blindly, doubtful
 from mmtool.replication.ownership.internal_topics import (
     closed_records,
@@ -34,28 +35,38 @@ from mmtool.replication.ownership.internal_topics import (
 )
 from mmtool.replication.ownership.ownership import FlowLife, Ownership
 from mmtool.replication.pump.state_writer import store_records
+from mmtool.replication.recovery.mirror_log import RecordPrints
 from mmtool.replication.recovery.state_loss import lost_runs, resume_after_loss, was_mirrored
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.process import operator
 from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.answers import Reason
 from mmtool.translation.block_codec import encode_block, encode_key
-from mmtool.translation.blocks import MirroredPartition, WriterState
-from mmtool.translation.derive import NOTHING_TOLD, KnownOffsets
-from mmtool.translation.types import TopicId, TopicPartition
+from mmtool.translation.blocks import MirroredPartition, MirrorStart, SeenOffset, WriterState
+from mmtool.translation.derive import (
+    NOTHING_TOLD,
+    AmbiguousError,
+    KnownOffsets,
+    derive,
+    gaps_between,
+    next_record,
+)
+from mmtool.translation.recorder import OPEN_RUNS, MapRecorder
+from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
     from mmtool.insight.flow_now import FlowNow
+    from mmtool.kafka.batches import BatchView
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.kafka.state.state_log import RunsLog
-    from mmtool.plan.flow.moves import FlowRow
+    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.flow.status import FlowMember
     from mmtool.plan.records.documents import PositionRecord
     from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.flow_state.derivation import Derived
     from mmtool.replication.spark.assignment import ShardAssignment
+    from mmtool.translation.runs import RunMap
 
 Place = tuple[TopicId, int]
 
@@ -195,14 +206,12 @@ def _control(flow: FlowNow) -> ControlView:
 
 
 async def _rehearse(flow: FlowNow, topics: Collection[str], control: ControlView) -> Rebuilt:
-    context = await connect(flow.clusters.settings)
-    try:
-        return (await _derive(context, flow, topics, control))[0]
-    except ConnectionLostError as error:
-        again = remedy_after(error, "run the same command again")
-        raise UnreachableError(f"flow {flow.identity.name}: {error}", remedy=again) from error
-    finally:
-        await context.close()
+    async with await connect(flow.clusters.settings) as context:
+        try:
+            return (await _derive(context, flow, topics, control))[0]
+        except ConnectionLostError as error:
+            again = remedy_after(error, "run the same command again")
+            raise UnreachableError(f"flow {flow.identity.name}: {error}", remedy=again) from error
 
 
 async def _derive(
@@ -218,8 +227,14 @@ async def _derive(
     lost = {} if flow.narrowed else await lost_runs(context, control.positions, healthy)
     for place, about in _partitions(flow, lost).items():
         if anew or about.source_topic in named or not (named or place in healthy):
-            before = _frontier(log, place) if place in healthy else None
-            told = _told(control.positions.get(place))
+            of_place = [b for key, b in log.blocks.items() if (key.topic_id, key.partition) == place]
+            before = max(b.tail.upstream_frontier for b in of_place) if place in healthy else None
+            position = control.positions.get(place)
+            told = (
+                NOTHING_TOLD
+                if position is None
+                else KnownOffsets(position.upstream_position, position.downstream_position)
+            )
             rebuilt.parts[place] = await derive_partition(context, about, before, ours, origins, told)
     return rebuilt, log
 
@@ -246,17 +261,161 @@ def _partitions(
     }
 
 
-def _told(position: PositionRecord | None) -> KnownOffsets:
-    return (
-        NOTHING_TOLD
-        if position is None
-        else KnownOffsets(position.upstream_position, position.downstream_position)
+# --- derived ----------------------------------------------------------------------------------------------
+
+_UNNAMED = WriterState(0, 0, 0)
+"""The producer state until the shard's claim is known, which is before anything is stored."""
+
+
+@dataclass(slots=True)
+class Derived:
+    """One partition's map as derived from both logs, or why there is none.
+
+    Attributes:
+        before: The frontier of the stored map; None where that cannot be read.
+        recorder: The offset runs to store; None where nothing is to be stored.
+        mapped: Records whose offsets on both sides are known.
+        refusal: Why no map can be derived; empty when it can, or need not.
+        kept: Why the stored runs are kept and nothing is written.
+    """
+
+    about: MirroredPartition
+    before: int | None = None
+    recorder: MapRecorder | None = None
+    mapped: int = 0
+    refusal: str = ""
+    kept: str = ""
+
+    def row(self, source: str, target: str) -> FlowRow:
+        """The partition's row in the output of `flow rebuild`, with the aliases of the flow's clusters."""
+        tail = self.recorder.tail if self.recorder is not None else None
+        action = Action.REFUSE if self.refusal else Action.KEEP if tail is None else Action.REBUILD
+        return FlowRow(
+            source=source,
+            target=target,
+            topic=self.about.source_topic,
+            partition=self.about.partition,
+            target_topic=self.about.target_topic,
+            upstream_before=self.before,
+            upstream_after=self.before if tail is None else tail.upstream_frontier,
+            downstream_after=None if tail is None else tail.downstream_end.position,
+            records_mapped=self.mapped,
+            action=action,
+            reason=self.refusal or self.kept,
+        )
+
+
+async def derive_partition(
+    flow: FlowContext,
+    about: MirroredPartition,
+    before: int | None,
+    ours: Collection[int],
+    origins: Origins | None,
+    told: KnownOffsets,
+) -> Derived:
+    """Derive one partition's offset runs by comparing the records of both logs.
+
+    Args:
+        flow: Its connections.
+        about: The partition.
+        before: The stored frontier; None where it cannot be read.
+        ours: Producer ids under which this flow has mirrored.
+        origins: Decides which records of the source the flow leaves out by their origin; None where it leaves out none.
+        told: The last position of the mirror on the control topic.
+
+    Raises:
+        ConnectionLostError: a log could not be read.
+    """
+    up = about.upstream
+    down = about.downstream
+    committed = flow.settings.reads_committed
+    bounds = (await log_bounds(flow.source, [up], read_committed=committed)).get(up)
+    target_bounds = (await log_bounds(flow.target, [down])).get(down)
+    if bounds is None or target_bounds is None:
+        return Derived(
+            about, before, refusal="" if before is None else Reason.PARTITION_MISSING, kept="not mirrored"
+        )
+    there = await _read(flow.target, down, about.target_topic_id, target_bounds, ours=ours)
+    if not there.offsets:
+        kept = "the target partition holds no record that this flow wrote: there is nothing to rebuild"
+        if (
+            before
+        ):  # where a whole log was truncated, no runs are needed, because everything is mirrored again
+            seek = f"`mmtool flow seek {flow.identity.options} --topic {about.source_topic} --to earliest --execute`"
+            kept = (
+                "the target partition holds no record that this flow wrote; to mirror topic"
+                f" {about.source_topic} again: {seek}"
+            )
+        return Derived(about, before, kept=kept)
+    here = await _read(flow.source, up, about.topic_id, bounds, origins=origins, read_committed=committed)
+    timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
+    source, target = here.logged(timed=timed), there.logged(timed=timed)
+    try:
+        runs = derive(source, target, told)
+    except AmbiguousError:
+        return Derived(about, before, refusal=Reason.AMBIGUOUS)
+    if not len(runs):
+        return Derived(about, before, refusal=Reason.AMBIGUOUS)
+    recorder = _recorder(about, runs, gaps_between(source, runs))
+    if flow.settings.keeps_offsets(about.source_topic):
+        recorder.same_offsets = all(int(run.upstream_start) == run.downstream_start for run in runs)
+    recorder.passed(next_record(source, runs.upstream_end, UpstreamOffset(bounds[1])))
+    now_ms = int(time.time() * 1000)
+    seen = [SeenOffset(UpstreamOffset(at), now_ms) for at in reversed(bounds)]
+    recorder.saw_source(*seen)
+    recorder.checked(DownstreamOffset(target_bounds[1]))
+    return Derived(about, before, recorder, mapped=runs.records)
+
+
+async def _read(
+    cluster: WireCluster,
+    place: TopicPartition,
+    topic_id: TopicId,
+    bounds: tuple[int, int],
+    *,
+    ours: Collection[int] | None = None,
+    origins: Origins | None = None,
+    read_committed: bool = False,
+) -> RecordPrints:
+    """Fingerprints of a log's records within ``bounds``, without the records that are not the flow's.
+
+    Those are records of other producers than ``ours``, or of an origin that ``origins`` leaves out.
+
+    Raises:
+        UnreadableLogError: a batch cannot be decoded.
+        ConnectionLostError: the log could not be read.
+    """
+    log = RecordPrints()
+    views: AsyncIterator[BatchView] = read_range(
+        cluster, place.topic, topic_id, place.partition, *bounds, read_committed=read_committed
     )
+    try:
+        async for view in views:
+            producer_id = view.header.producer_id
+            if view.header.is_control or (ours is not None and producer_id not in ours):
+                continue
+            if origins is None or not await origins.leaves_out(place.topic, producer_id):
+                log.take(view)
+    except BatchError as error:
+        raise UnreadableLogError(f"{place} of {cluster.alias}: {error.message}") from error
+    return log
 
 
-def _frontier(log: RunsLog, place: Place) -> int:
-    blocks = [block for key, block in log.blocks.items() if (key.topic_id, key.partition) == place]
-    return max(block.tail.upstream_frontier for block in blocks)
+def _recorder(about: MirroredPartition, runs: RunMap, behind_gaps: Collection[int]) -> MapRecorder:
+    """A recorder that holds ``runs``, ready to be stored.
+
+    Args:
+        about: The partition.
+        runs: At least one run.
+        behind_gaps: Upstream starts of runs that follow source records that are not on the target.
+    """
+    start = MirrorStart(runs.first.upstream_start, runs.first.downstream_start)
+    recorder = MapRecorder.begin(about, start, max_runs=OPEN_RUNS)
+    for run in runs:
+        if run.upstream_start in behind_gaps:
+            recorder.skip_to(run.upstream_start)
+        recorder.appended(run.upstream_start, run.downstream_start, run.count, writer=_UNNAMED)
+    return recorder
 
 
 # --- executed ---------------------------------------------------------------------------------------------
@@ -290,7 +449,13 @@ async def _rebuild(context: FlowContext, rebuilt: Rebuilt) -> list[FlowRow]:
         raise found.refusal
     await _store_all(context, found, log, shards, count)
     if found.anew:  # last: until then it is lost, and nothing is mirrored
-        await write_documents(context, topic, [replace(flow_record(context), shards=count), _pause()])
+        reason = (
+            "the flow's control topic was lost: add topics that have failed over (`mmtool failover list -c FILE`) to"
+            " topics.exclude before the pause ends"
+        )
+        at_ms = int(time.time() * 1000)
+        pause = PauseRecord(WHOLE_FLOW, "", paused=True, by=operator(), since_ms=at_ms, reason=reason)
+        await write_documents(context, topic, [replace(flow_record(context), shards=count), pause])
     closed = [s for s in shards.values() if s.shard not in doubt]
     await write_documents(context, topic, closed_records(closed, owner))
     return found.rows
@@ -304,15 +469,6 @@ def _shards(flow: FlowNow) -> int:
     producers = read_producers(flow.clusters.settings.target).values()
     ours = [one.shard for one in producers if one.flow == flow.identity.flow]
     return max(ours) + 1 if ours else flow.clusters.settings.shards
-
-
-def _pause() -> PauseRecord:
-    reason = (
-        "the flow's control topic was lost: add topics that have failed over (`mmtool failover list -c FILE`) to"
-        " topics.exclude before the pause ends"
-    )
-    at_ms = int(time.time() * 1000)
-    return PauseRecord(WHOLE_FLOW, "", paused=True, by=operator(), since_ms=at_ms, reason=reason)
 
 
 def _writable(

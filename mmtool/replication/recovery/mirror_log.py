@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy as np
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.batches.records import read_columns
 from mmtool.kafka.wire.scan import read_range
-from mmtool.replication.flow_state.derivation import RecordPrints
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.translation.blocks import MirroredTo
 from mmtool.translation.compaction import Appended, Remains, match_remains
+from mmtool.translation.derive import Logged
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown
 
 if TYPE_CHECKING:
@@ -32,6 +32,44 @@ if TYPE_CHECKING:
 
 _GROWN = 1000
 """How many offsets before its end a truncated log is read to find where it was truncated."""
+
+
+_SPREAD = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
+
+
+@dataclass(slots=True)
+class RecordPrints:
+    """Surviving records by column: 24 bytes each.
+
+    Attributes:
+        keeps_time: Every batch has its producers' timestamps (CreateTime), none its broker's (LogAppendTime).
+    """
+
+    offsets: array[int] = field(default_factory=lambda: array("q"))
+    times: array[int] = field(default_factory=lambda: array("q"))
+    bodies: array[int] = field(default_factory=lambda: array("q"))
+    keeps_time: bool = True
+
+    def take(self, view: BatchView, position: int = 0) -> None:
+        """Add a batch's records from offset ``position`` on.
+
+        Raises:
+            BatchError: The batch cannot be read.
+        """
+        records = read_columns(view)
+        if view.header.base_offset < position:
+            records = records.wanted(position, ())
+        self.offsets.extend(records.offsets)
+        self.times.extend(records.timestamps)
+        self.bodies.extend(map(hash, map(bytes, records.bodies)))
+        self.keeps_time &= not view.header.is_log_append_time
+
+    def logged(self, *, timed: bool) -> Logged:
+        """The records with fingerprints of 64 bits, which include the timestamps if ``timed``."""
+        prints = np.array(self.bodies, dtype=np.int64)
+        if timed:
+            prints ^= np.array(self.times, dtype=np.int64) * _SPREAD
+        return Logged(np.array(self.offsets, dtype=np.int64), prints)
 
 
 class DivergedError(Exception):

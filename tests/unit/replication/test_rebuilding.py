@@ -14,8 +14,7 @@ from kit.pairs import HERE, THERE
 from mmtool.kafka.state.state_log import RunsLog
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.flow_state import rebuild as rebuilding
-from mmtool.replication.flow_state.derivation import derive_partition
-from mmtool.replication.flow_state.rebuild import Rebuilt
+from mmtool.replication.flow_state.rebuild import Rebuilt, derive_partition
 from mmtool.replication.spark.assignment import ShardAssignment
 from mmtool.translation.derive import NOTHING_TOLD
 from mmtool.translation.types import ClusterId
