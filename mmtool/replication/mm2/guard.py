@@ -92,7 +92,13 @@ class MirrorMakerGuard:
             return
         name = self.flow.settings.name
         if not writes_same_topics(self.flow.settings):
-            self._warn_of_shared_topics(sign)
+            if self.flow.settings.emit_offset_syncs or self.flow.settings.emit_checkpoints:
+                self.warnings.append(
+                    f"{name}: MirrorMaker 2 runs between these clusters too, under other topic names ({sign.sentence}),"
+                    f" and mmtool writes to the same offset-syncs and checkpoints topics: set"
+                    f" {name}.emit.offset-syncs.enabled = false and {name}.emit.checkpoints.enabled = false in mmtool's"
+                    " file"
+                )
             return
         raise OwnedElsewhereError(
             f"MirrorMaker 2 runs flow {name}: {sign.sentence}",
@@ -123,7 +129,12 @@ class MirrorMakerGuard:
         groups, lately = await asyncio.gather(self._workers(), self._written_lately())
         working = [group for group in groups if group.members]
         if working:
-            return Sign(_at_work(working[0], self.flow.target.alias))
+            group, count = working[0], len(working[0].members) - 1
+            first, more = group.members[0], f" and {count} more" if count else ""
+            return Sign(
+                f"its group {group.group} on {self.flow.target.alias} has members: {first.client_id} on"
+                f" {first.host.lstrip('/')}{more}"
+            )
         if not lately:
             return None
         where, offsets = zip(*lately, strict=True)
@@ -220,16 +231,6 @@ class MirrorMakerGuard:
                 " MirrorMaker 2 with another group runs this flow"
             )
 
-    def _warn_of_shared_topics(self, sign: Sign) -> None:
-        here = self.flow.settings
-        if here.emit_offset_syncs or here.emit_checkpoints:
-            self.warnings.append(
-                f"{here.name}: MirrorMaker 2 runs between these clusters too, under other topic names"
-                f" ({sign.sentence}), and mmtool writes to the same offset-syncs and checkpoints topics: set"
-                f" {here.name}.emit.offset-syncs.enabled = false and {here.name}.emit.checkpoints.enabled = false in"
-                " mmtool's file"
-            )
-
 
 def writes_same_topics(flow: FlowSettings) -> bool:
     """Whether MM2 could give the flow's topics the same names as mmtool: it knows no rename format."""
@@ -251,12 +252,8 @@ def sign_now(flow: FlowSettings, seconds: float) -> str:
 
 async def _sign(flow: FlowSettings, seconds: float) -> str:
     try:
-        async with asyncio.timeout(seconds):
-            context = await connect(flow)
-            try:
-                sign = await MirrorMakerGuard(context, []).look()
-            finally:
-                await context.close()
+        async with asyncio.timeout(seconds), await connect(flow) as context:
+            sign = await MirrorMakerGuard(context, []).look()
     except TimeoutError:
         raise UnreachableError(
             f"it is unknown whether MirrorMaker 2 runs {flow.name}: {flow.source.alias} or"
@@ -279,14 +276,6 @@ def _stop(sign: Sign, flow: FlowSettings) -> str:
     return (
         f"stop MirrorMaker 2's connectors, {take_over}; if MirrorMaker 2 only sends heartbeats, set"
         f" {flow.name}.emit.heartbeats.enabled = false in MirrorMaker 2's file"
-    )
-
-
-def _at_work(group: DescribedGroup, alias: str) -> str:
-    first, count = group.members[0], len(group.members)
-    more = f" and {count - 1} more" if count > 1 else ""
-    return (
-        f"its group {group.group} on {alias} has members: {first.client_id} on {first.host.lstrip('/')}{more}"
     )
 
 
@@ -340,16 +329,13 @@ class MirrorMakerWatch:
             is_recent = time.monotonic() - self._since < RECENT_SECONDS
             if sign is not None and not self._is_there and sign.last_written and is_recent:
                 return
-            self._tell(sign)
-
-    def _tell(self, sign: Sign | None) -> None:
-        name, was_there = self.guard.flow.settings.name, self._is_there
-        self._is_there = sign is not None
-        if sign is not None and not was_there:
-            said = (
-                f"MirrorMaker 2 now runs this flow too: {sign.sentence}; stop MirrorMaker 2: the target gets each"
-                " record twice"
-            )
-            self.say(flow_notice(name, said, Event.MIRROR_MAKER_SEEN))
-        elif sign is None and was_there:
-            self.say(flow_notice(name, "MirrorMaker 2 has stopped", Event.MIRROR_MAKER_GONE))
+            name, was_there = self.guard.flow.settings.name, self._is_there
+            self._is_there = sign is not None
+            if sign is not None and not was_there:
+                told = (
+                    f"MirrorMaker 2 now runs this flow too: {sign.sentence}; stop MirrorMaker 2: the target gets each"
+                    " record twice"
+                )
+                self.say(flow_notice(name, told, Event.MIRROR_MAKER_SEEN))
+            elif sign is None and was_there:
+                self.say(flow_notice(name, "MirrorMaker 2 has stopped", Event.MIRROR_MAKER_GONE))

@@ -62,11 +62,9 @@ async def mm2_stop_point(
         UnreachableError: a log cannot be read now.
     """
     sync, end = traces.sync, traces.target.log_end
-    if sync is not UNKNOWN:
-        compared = await _compared(flow, about, sync.upstream, sync.downstream, traces)
-        for found in compared:
-            if found.is_complete:
-                return found.upstream_end
+    compared = [] if sync is UNKNOWN else await _compared(flow, about, sync.upstream, sync.downstream, traces)
+    complete = next((found for found in compared if found.is_complete), None)
+    if complete is None and sync is not UNKNOWN:
         both = sync.upstream, sync.downstream  # whose records exist, and differ from each other
         differences = [found.difference for found in compared]
         if compared and all(d and (d.upstream_offset, d.downstream_offset) == both for d in differences):
@@ -74,12 +72,10 @@ async def mm2_stop_point(
                 f"MirrorMaker 2 stored source offset {sync.upstream} with target offset {sync.downstream}, but the"
                 " records at these offsets differ: one of the topics was recreated"
             )
-    if traces.last is UNKNOWN:
-        return UNKNOWN
-    for found in await _compared(flow, about, traces.last, DownstreamOffset(end - 1), traces):
-        if found.is_complete:
-            return found.upstream_end
-    return UNKNOWN
+    if complete is None and traces.last is not UNKNOWN:
+        compared = await _compared(flow, about, traces.last, DownstreamOffset(end - 1), traces)
+        complete = next((found for found in compared if found.is_complete), None)
+    return UNKNOWN if complete is None else complete.upstream_end
 
 
 async def _compared(
@@ -232,11 +228,17 @@ class Mm2Takeover:
     async def _cuts_of(self, written: Mapping[TopicPartition, Place]) -> dict[TopicPartition, Cut]:
         settings = self.flow.settings
         if self._left is None:
-            positions = await in_thread(read_positions, settings)
-            self._left = _likeliest(positions.values()), await in_thread(read_syncs, settings)
-        last, syncs = self._left
+            last: dict[TopicPartition, UpstreamOffset] = {}
+            for of_topic in (
+                await in_thread(read_positions, settings)
+            ).values():  # the likeliest topic comes first
+                last = {**of_topic, **last}
+            self._left = last, await in_thread(read_syncs, settings)
+        positions, syncs = self._left
         logs = await self._logs(written)
-        traces = {up: Traces(last.get(up, UNKNOWN), syncs.get(up, UNKNOWN), *of) for up, of in logs.items()}
+        traces = {
+            up: Traces(positions.get(up, UNKNOWN), syncs.get(up, UNKNOWN), *of) for up, of in logs.items()
+        }
         wrong = {up: why for up, of in traces.items() if (why := of.contradiction)}
         usable = {up: of for up, of in traces.items() if not of.is_empty and up not in wrong}
         limit = asyncio.Semaphore(_COMPARES_AT_ONCE)
@@ -333,7 +335,8 @@ class Mm2Takeover:
             bound = "records may" if most is UNKNOWN else f"up to {counted(most, 'record')} may"
             self.warnings.append(
                 f"{name}: {up}: {bound} be on the target twice, because the target's log does not show where"
-                f" MirrorMaker 2 stopped; {self._if_tolerated({up.topic})}"
+                f" MirrorMaker 2 stopped; nothing has to be done if consumers on {self.flow.settings.target.alias}"
+                f" tolerate a record twice; {self._each_once('the mirror', {up.topic})} without --take-over"
             )
         if len(unsure) > _NAMED:
             self.warnings.append(
@@ -392,12 +395,6 @@ class Mm2Takeover:
         twice = f"{here.target.alias} then holds records twice"
         return f"mmtool mirrors from {here.start_setting}, and {twice}"
 
-    def _if_tolerated(self, topics: Collection[str]) -> str:
-        return (
-            f"nothing has to be done if consumers on {self.flow.settings.target.alias} tolerate a record twice;"
-            f" {self._each_once('the mirror', topics)} without --take-over"
-        )
-
     def _each_once(self, mirrors: str, topics: Collection[str]) -> str:
         """How to mirror topics from their first record into empty mirrors, also where the flow starts later."""
         here = self.flow.settings
@@ -414,13 +411,3 @@ class Mm2Takeover:
             f"`mmtool flow forget -c FILE -s {here.source.alias} -t {here.target.alias} --topic {min(topics)}"
             f" --execute`{likewise}"
         )
-
-
-def _likeliest(
-    positions: Collection[Mapping[TopicPartition, UpstreamOffset]],
-) -> dict[TopicPartition, UpstreamOffset]:
-    """One position per partition, from the first of ``positions`` that has one: the likeliest topic comes first."""
-    found: dict[TopicPartition, UpstreamOffset] = {}
-    for of_topic in positions:
-        found = {**of_topic, **found}
-    return found

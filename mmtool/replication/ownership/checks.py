@@ -42,7 +42,7 @@ async def check_identity(flow: FlowContext, warnings: list[str]) -> None:
     origins = Origins.of(flow.settings, flow.identity, flow.source)
     if origins is None:
         return
-    await origins.check()
+    await origins.read_on()
     if origins.is_blind:
         warnings.append(
             f"{flow.identity.name}: cluster {flow.source.alias} does not let mmtool read {PRODUCERS_TOPIC}: records"

@@ -121,8 +121,15 @@ def refuse_two_sources(flows: Sequence[FlowSettings]) -> None:
         UsageError: Two flows, or a flow and the heartbeats of the target, would write to one topic.
     """
     for flow in flows:
-        if flow.offsets == "same" and flow.mirrors_topic(HEARTBEATS_TOPIC):
-            _refuse_heartbeats(flow)
+        is_heard = flow.offsets == "same" and flow.mirrors_topic(HEARTBEATS_TOPIC)
+        if is_heard and flow.remote_topic(HEARTBEATS_TOPIC) == HEARTBEATS_TOPIC:
+            raise UsageError(
+                f"{flow.name} would mirror topic {HEARTBEATS_TOPIC} to topic {HEARTBEATS_TOPIC} of"
+                f" {flow.target.alias}, where other heartbeats are written: {_WHY}",
+                remedy=f"set {flow.name}.heartbeats.replication.enabled = false, and add {HEARTBEATS_TOPIC} to"
+                f" {flow.name}.topics.exclude",
+                code=_CODE,
+            )
     for one, other in combinations(flows, 2):
         keeps = one.target.alias == other.target.alias and "same" in {one.offsets, other.offsets}
         if keeps and (topic := _common(one, other)):
@@ -131,17 +138,6 @@ def refuse_two_sources(flows: Sequence[FlowSettings]) -> None:
                 remedy=f"exclude the topics of one flow with {other.name}.topics.exclude, or {TRANSLATE} in both flows",
                 code="names_meet",
             )
-
-
-def _refuse_heartbeats(flow: FlowSettings) -> None:
-    if flow.remote_topic(HEARTBEATS_TOPIC) == HEARTBEATS_TOPIC:
-        raise UsageError(
-            f"{flow.name} would mirror topic {HEARTBEATS_TOPIC} to topic {HEARTBEATS_TOPIC} of {flow.target.alias},"
-            f" where other heartbeats are written: {_WHY}",
-            remedy=f"set {flow.name}.heartbeats.replication.enabled = false, and add {HEARTBEATS_TOPIC} to"
-            f" {flow.name}.topics.exclude",
-            code=_CODE,
-        )
 
 
 def _common(one: FlowSettings, other: FlowSettings) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -317,13 +317,7 @@ class MirrorTopics:
             if s.source_topic not in configs
         }
         filled = [
-            CreateTopic(
-                step.source_topic,
-                step.name,
-                step.partitions,
-                step.replication_factor,
-                self._carried(configs[step.source_topic]),
-            )
+            replace(step, configs=self._carried(configs[step.source_topic]))
             for step in creates
             if step.name not in blind
         ]
@@ -365,16 +359,12 @@ class MirrorTopics:
         for name in names:
             known = self._limits.pop(name, TargetLimits())  # back in at the end: it has had its turn
             self._limits[name] = TargetLimits.of(configs[name]) if name in configs else known
-        if self._takes_any_time:
-            self._raise_limits(names)
+        if self._takes_any_time:  # where a limit cannot be lifted, a refused record halts its partition
+            steps = {name: raised for name in names if (raised := self._limits[name].any_time)}
+            failed = self._target.alter(steps)
+            for name in steps.keys() - failed.keys():
+                self._limits[name] = TargetLimits(self._limits[name].max_batch_bytes)
         return configs
-
-    def _raise_limits(self, names: list[str]) -> None:
-        """Lift the timestamp limits of these topics; where that fails, a refused record halts its partition."""
-        steps = {name: raised for name in names if (raised := self._limits[name].any_time)}
-        failed = self._target.alter(steps)
-        for name in steps.keys() - failed.keys():
-            self._limits[name] = TargetLimits(self._limits[name].max_batch_bytes)
 
     def _view(
         self,

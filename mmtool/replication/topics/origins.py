@@ -54,10 +54,10 @@ class Origins:
 
     Args:
         source: Whose batches; its register is read.
+        settings: Of the flow. With ``mmtool.origins = local`` every record that mmtool mirrored to the source is
+            skipped. Where no flow is known to mirror to the source, one that denies its register counts as one that
+            no flow mirrors to.
         identity: The flow: records that were mirrored from its target are not mirrored back.
-        local_only: ``mmtool.origins = local``: every record that mmtool mirrored to the source is skipped.
-        required: The register must be readable, because flows do mirror to the source. Where that is not known, a
-            source that denies it counts as one that no flow mirrors to.
         was_seen: The register existed before: it is required, and a deleted one proves nothing.
 
     Attributes:
@@ -68,16 +68,15 @@ class Origins:
     def __init__(
         self,
         source: WireCluster,
+        settings: FlowSettings,
         identity: FlowIdentity,
         *,
-        local_only: bool,
-        required: bool,
         was_seen: bool = False,
     ) -> None:
         self._source = source
         self._identity = identity
-        self._local_only = local_only
-        self._required = required or was_seen
+        self._local_only = settings.origins == "local"
+        self._required = settings.must_tell_origins or was_seen
         self._was_seen = was_seen
         self.is_blind = False
         self._known = {NO_PRODUCER_ID}
@@ -94,10 +93,7 @@ class Origins:
         ``was_seen``: the source has shown its register before, so it still counts as required when it is not listed
         now.
         """
-        if not settings.tells_origins:
-            return None
-        local = settings.origins == "local"
-        return cls(source, identity, local_only=local, required=settings.must_tell_origins, was_seen=was_seen)
+        return cls(source, settings, identity, was_seen=was_seen) if settings.tells_origins else None
 
     def knows(self, producer_ids: AbstractSet[int]) -> bool:
         """Whether the verdict on each of these producer ids is known, so that `learn` reads nothing."""
@@ -114,7 +110,7 @@ class Origins:
         if self.knows(producer_ids):
             return
         async with self._reading:  # several connections ask
-            await self._read_on()
+            await self.read_on()
         self._known.update(producer_ids)
 
     def left_out_of(self, topic: str) -> Container[int]:
@@ -130,7 +126,12 @@ class Origins:
         await self.learn({producer_id})
         return producer_id in self.left_out_of(topic)
 
-    async def _read_on(self) -> None:
+    async def read_on(self) -> None:
+        """Read the register's new entries; if that is denied, set `is_blind` or, where it is required, raise.
+
+        Raises:
+            As `learn`.
+        """
         there = (await self._source.refresh([PRODUCERS_TOPIC]))[PRODUCERS_TOPIC]
         self.is_blind = there.error_code in DENIED and not self._required
         if self.is_blind:
@@ -167,11 +168,3 @@ class Origins:
             if producer.is_left_out(self._identity.target_id, local_only=self._local_only):
                 self.left_out.add(producer.producer_id)
             self._known.add(producer.producer_id)
-
-    async def check(self) -> None:
-        """Read the register once; if that is denied, set `is_blind` or, where it is required, raise.
-
-        Raises:
-            As `learn`.
-        """
-        await self._read_on()

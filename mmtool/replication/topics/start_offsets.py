@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST
@@ -51,11 +51,8 @@ class FirstSizes:
         return {TopicPartition(t.name, p) for t, p in unknown if p >= self._sizes[t.topic_id]}
 
 
-class _Lone(NamedTuple):
-    """A partition without a leader, and the alias of its cluster."""
-
-    alias: str
-    place: TopicPartition
+_Lone = tuple[str, TopicPartition]
+"""The alias of a cluster, and a partition that has no leader there."""
 
 
 class LeaderCheck:
@@ -82,8 +79,12 @@ class LeaderCheck:
             if unknown:
                 await flow.source.refresh({topic.name for topic, _ in unknown})
                 await flow.target.refresh({topic.target_name for topic, _ in unknown})
-            sides = {TopicPartition(t.name, p): _without_leader(flow, t, p) for t, p in unknown}
-            lone = {place: of for place, of in sides.items() if of}
+            lone: dict[TopicPartition, list[_Lone]] = {}
+            for topic, number in unknown:
+                for cluster, name in ((flow.source, topic.name), (flow.target, topic.target_name)):
+                    if cluster.leader(name, number) is None:
+                        missing = cluster.alias, TopicPartition(name, number)
+                        lone.setdefault(TopicPartition(topic.name, number), []).append(missing)
             return lone, lone
 
         before = self._check.missing
@@ -116,20 +117,10 @@ def _no_leader(lone: Mapping[TopicPartition, Collection[_Lone]]) -> str:
 
 def _by_alias(lone: Mapping[TopicPartition, Collection[_Lone]]) -> dict[str, list[TopicPartition]]:
     """The partitions without a leader, sorted, by the alias of their cluster."""
-    found = sorted(one for of in lone.values() for one in of)
-    return {
-        alias: [one.place for one in found if one.alias == alias]
-        for alias in sorted({one.alias for one in found})
-    }
-
-
-def _without_leader(flow: FlowContext, topic: MirroredTopic, partition: int) -> list[_Lone]:
-    sides = (flow.source, topic.name), (flow.target, topic.target_name)
-    return [
-        _Lone(cluster.alias, TopicPartition(name, partition))
-        for cluster, name in sides
-        if cluster.leader(name, partition) is None
-    ]
+    found: dict[str, list[TopicPartition]] = {}
+    for alias, place in sorted(one for of in lone.values() for one in of):
+        found.setdefault(alias, []).append(place)
+    return found
 
 
 async def first_blocks(

@@ -54,7 +54,7 @@ def test_a_take_over_words_a_start_as_the_file_would(load, lines, worded):
 def test_the_way_to_each_record_once_mirrors_from_the_earliest(load, lines, more):
     """At another start, a mirror that was deleted would stay without the records that the source has."""
     flow = SimpleNamespace(settings=load(lines).flows[0])
-    said = Mm2Takeover(flow, take_over=True, warnings=[])._if_tolerated({"orders"})
+    said = Mm2Takeover(flow, take_over=True, warnings=[])._each_once("the mirror", {"orders"})
     assert f"--topic orders --execute`{more} start `mmtool replicate` again" in said
 
 
