@@ -204,3 +204,13 @@ def mirror_of(
         with_letters=with_letters,
         foreign=foreign,
     )
+
+
+def mirrored(
+    answer: FetchedPartition, assignment: PartitionAssignment | None = None, **options: Any
+) -> tuple[PartitionMirror, FakeLog]:
+    """A mirror that was offered one answer, and the log that holds all that it makes of that."""
+    mirror, log = mirror_of(assignment, **options), FakeLog()
+    mirror.offer(answer, now_ms=1)
+    settle(mirror, log)
+    return mirror, log

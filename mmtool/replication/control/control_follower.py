@@ -344,14 +344,8 @@ def booked_position(partition: PartitionAssignment, owner: str) -> PositionRecor
     """
     position = position_by_books(partition.block, owner)
     state = position.state if partition.stored else State.STARTING
-    counted = partition.tally._asdict()
-    return replace(
-        position,
-        mirrored_bytes=counted.pop("bytes"),
-        state=State.HALTED if partition.halted else state,
-        reason=partition.halted,
-        **counted,
-    )
+    state = State.HALTED if partition.halted else state
+    return replace(position, state=state, reason=partition.halted, **partition.tally._asdict())
 
 
 def waiting(position: PositionRecord, reason: str) -> PositionRecord:
@@ -405,7 +399,7 @@ def tally_of_all(folded: Tally, position: PositionRecord | None, owner: str) -> 
         return folded
     foreign = max((folded.foreign, folded.foreign_end), (position.foreign, position.foreign_end))
     own = (position.records, position.mirrored_bytes) if position.owner == owner else (0, 0)
-    records, size = max(folded.records, own[0]), max(folded.bytes, own[1])
+    records, size = max(folded.records, own[0]), max(folded.mirrored_bytes, own[1])
     gaps = max((folded.gaps, folded.gaps_end), (position.gaps, position.gaps_end))
     latency = Latency(folded.latency, folded.latency_ms)
     if position.owner == owner:

@@ -456,8 +456,10 @@ class FlowRun:
                 self.halted[place] = reason
             if row.for_good:
                 self.standing.halt(place, reason)
-            before = self._tallies.get(place, NOTHING_YET).bytes
-            carried[row.shard] = carried.get(row.shard, 0.0) + (row.tally.bytes - before) / max(seconds, 1.0)
+            before = self._tallies.get(place, NOTHING_YET).mirrored_bytes
+            carried[row.shard] = carried.get(row.shard, 0.0) + (row.tally.mirrored_bytes - before) / max(
+                seconds, 1.0
+            )
             self._tallies[place] = row.tally
         self._weights.update(carried)
 

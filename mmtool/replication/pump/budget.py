@@ -1,19 +1,24 @@
-"""What bounds a worker: the bytes between fetch and acknowledgement, and the rate at which it reads a flow."""
+"""What bounds a worker: its memory, the rate at which it reads a flow, and how brokers answer."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mmtool.plan.flow.slots import Use
 from mmtool.plan.records.documents import UseRecord
 from mmtool.runtime.threads import came_within
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from collections.abc import Set as AbstractSet
+
     from mmtool.plan.records.documents import SharesRecord
     from mmtool.replication.spark.assignment import FlowAssignment
 
+
+W = TypeVar("W")
 
 BURST_SECONDS = 0.5
 STEP_SECONDS = 0.1
@@ -168,15 +173,13 @@ class Pace:
 
         Connections wait one after the other, so that their large batches do not arrive at the same time.
         """
-        if self._bucket is None:
-            return
         async with self._turn:
-            while (seconds := self._seconds()) > 0:
+            while self._bucket is not None:
+                seconds = self._bucket.wait_seconds(time.monotonic(), self.under_way)
+                if seconds <= 0:
+                    break
                 self._changed.clear()
                 await came_within(seconds, self._changed.wait())
-
-    def _seconds(self) -> float:
-        return 0.0 if self._bucket is None else self._bucket.wait_seconds(time.monotonic(), self.under_way)
 
     def at_most(self, count: int) -> int:
         """``count`` bytes to fetch, or fewer where the throttle leaves less beside the pending fetches.
@@ -212,47 +215,24 @@ class Budget:
     B. A flow that holds nothing has its part free, whatever the others hold (within A).
 
     Attributes:
+        limit, part, common: Bytes of all, of each flow's own part, and of what is common.
+        room: Set when a flow frees bytes.
         scarce: A flow that has fewer free bytes than this has used half of its maximum.
     """
 
     def __init__(self, limit: int, flows: int = 1) -> None:
         self.limit = limit
-        self._part = limit // (2 * flows)
-        self._common = limit - self._part * flows
-        self.scarce = (self._part + self._common) // 2
-        self._accounts: set[Account] = set()
-        self._room = asyncio.Event()
-        self._room.set()
+        self.part = limit // (2 * flows)
+        self.common = limit - self.part * flows
+        self.scarce = (self.part + self.common) // 2
+        self.accounts: set[Account] = set()
+        self.room = asyncio.Event()
 
     def account(self) -> Account:
         """A new account of this budget, for one flow."""
         account = Account(self)
-        self._accounts.add(account)
+        self.accounts.add(account)
         return account
-
-    def free_for(self, used: int) -> int:
-        """Bytes that a flow may add that holds ``used`` bytes now."""
-        taken = sum(max(account.used - self._part, 0) for account in self._accounts)
-        return max(self._part - used, 0) + max(self._common - taken, 0)
-
-    @property
-    def is_unused(self) -> bool:
-        """Whether no flow holds any bytes."""
-        return all(account.used <= 0 for account in self._accounts)
-
-    def freed(self) -> None:
-        """Wake the flows that wait in `more_room`."""
-        self._room.set()
-
-    async def more_room(self) -> None:
-        """Wait until a flow frees bytes."""
-        self._room.clear()
-        await self._room.wait()
-
-    def forget(self, account: Account) -> None:
-        """Remove the account of a flow whose part of the task has ended: the bytes that it held are free."""
-        self._accounts.discard(account)
-        self.freed()
 
 
 class Account:
@@ -271,7 +251,9 @@ class Account:
     @property
     def free(self) -> int:
         """Bytes that this flow may add now."""
-        return self._budget.free_for(self.used)
+        budget = self._budget
+        taken = sum(max(account.used - budget.part, 0) for account in budget.accounts)
+        return max(budget.part - self.used, 0) + max(budget.common - taken, 0)
 
     def becomes_scarce(self) -> bool:
         """Whether free bytes are scarce now, so that partitions whose bytes are not sent should get no more.
@@ -290,13 +272,100 @@ class Account:
         """Add ``count`` bytes to those that the flow holds; a negative count frees bytes."""
         self.used += count
         if count < 0:
-            self._budget.freed()
+            self._budget.room.set()
 
     async def wait(self, wanted: int) -> None:
         """Wait until ``wanted`` bytes are free, or no flow holds any bytes."""
-        while self.free < wanted and not self._budget.is_unused:
-            await self._budget.more_room()
+        while self.free < wanted and any(account.used > 0 for account in self._budget.accounts):
+            self._budget.room.clear()
+            await self._budget.room.wait()
 
     def close(self) -> None:
         """Free all bytes that the flow holds, and remove its account."""
-        self._budget.forget(self)
+        self._budget.accounts.discard(self)
+        self._budget.room.set()
+
+
+SILENT_SECONDS = 10.0
+"""How long a broker may owe an answer before it is reported as silent."""
+
+
+class PendingReplies(Generic[W]):
+    """For each broker, when the oldest unanswered request was sent; in seconds of one clock."""
+
+    def __init__(self) -> None:
+        self._since: dict[W, float] = {}
+
+    def asked(self, whom: W, now: float) -> None:
+        """Note that a request to ``whom`` was sent.
+
+        The time of an earlier request that is still unanswered stays.
+        """
+        self._since.setdefault(whom, now)
+
+    def answered(self, whom: W, now: float, *, owes_more: bool = False) -> None:
+        """Note that ``whom`` answered; ``owes_more`` if other requests to it are still pending."""
+        self._since.pop(whom, None)
+        if owes_more:
+            self._since[whom] = now
+
+    def let_go(self, whom: W) -> None:
+        """Forget the pending request to ``whom``: its answer is not needed any more."""
+        self._since.pop(whom, None)
+
+    @property
+    def whom(self) -> Iterable[W]:
+        """The brokers or connections with a pending request."""
+        return self._since.keys()
+
+    def silent(self, now: float) -> list[W]:
+        """The brokers or connections that have owed an answer for more than `SILENT_SECONDS`."""
+        return [one for one, since in self._since.items() if now - since > SILENT_SECONDS]
+
+    def seconds(self, whom: Iterable[W], now: float) -> float:
+        """The longest that any of ``whom`` has owed an answer, in seconds; 0 if none does."""
+        return now - min((self._since[one] for one in whom if one in self._since), default=now)
+
+
+_WINDOW_SECONDS = 30.0
+_BYTES_PER_SECOND = 128e6
+"""The bandwidth to fill: a wider link is used in part, on a narrower one batches are larger than needed."""
+
+_NEAR_SECONDS = 0.010
+"""Shorter round trips need no joined batches.
+
+A busy broker nearby takes as long, and batches of 16 KB fill a gigabit link over it."""
+
+_UNDER_WAY = 5
+_LARGEST = 1 << 20
+
+
+class RoundTrips:
+    """The shortest response time of the last minute; longer ones include waiting at the broker or in the worker.
+
+    It has no clock: callers pass the time in seconds.
+    """
+
+    def __init__(self) -> None:
+        self._shortest: float | None = None
+        self._before: float | None = None
+        self._busy: set[object] = set()
+        self._busy_before = 0
+        self._window_ends = 0.0
+        self.goal_bytes = 0
+
+    def note(self, seconds: float, partitions: AbstractSet[object], now: float) -> None:
+        """Note that a request about ``partitions`` was answered after ``seconds``, and update ``goal_bytes``."""
+        if now >= self._window_ends:
+            self._window_ends = now + _WINDOW_SECONDS
+            self._before, self._shortest = self._shortest, None
+            self._busy_before = len(self._busy)
+            self._busy.clear()
+        self._shortest = seconds if self._shortest is None else min(self._shortest, seconds)
+        self._busy |= partitions
+        shortest = self._shortest if self._before is None else min(self._shortest, self._before)
+        busy = max(len(self._busy), self._busy_before, 1)
+        if shortest < _NEAR_SECONDS:
+            self.goal_bytes = 0
+            return
+        self.goal_bytes = min(_LARGEST, int(shortest * _BYTES_PER_SECOND / (_UNDER_WAY * busy)))

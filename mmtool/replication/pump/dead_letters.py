@@ -56,7 +56,11 @@ class DeadLetters:
         self._freed = freed
         self._wake = wake
         self._books = books
-        self._open = ports or self._to_kafka
+        self._open = ports or (
+            lambda shard: KafkaDeadLetters(
+                flow.settings.target, flow.identity.letters_id(shard), flow.settings.replication_factor
+            )
+        )
         self._ports: dict[int, LetterPort] = {}
         self._posted: set[PartitionMirror] = set()
 
@@ -96,7 +100,3 @@ class DeadLetters:
         if shard not in self._ports:
             self._ports[shard] = self._open(shard)
         return self._ports[shard]
-
-    def _to_kafka(self, shard: int) -> LetterPort:
-        settings, identity = self._flow.settings, self._flow.identity
-        return KafkaDeadLetters(settings.target, identity.letters_id(shard), settings.replication_factor)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchHeader, BatchView
     from mmtool.kafka.wire.fetch import FetchedPartition
     from mmtool.kafka.wire.produce import ProducedPartition
+    from mmtool.replication.pump.budget import RoundTrips
     from mmtool.replication.pump.gaps import Foreign
-    from mmtool.replication.pump.round_trips import RoundTrips
     from mmtool.replication.spark.assignment import PartitionAssignment, ShardAssignment
     from mmtool.translation.blocks import Block
 

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.clients import wire_cluster
 from mmtool.plan.records.documents import State
 from mmtool.replication.control.control_follower import until_told
-from mmtool.replication.pump.budget import Pace
+from mmtool.replication.pump.budget import SILENT_SECONDS, Pace, RoundTrips
 from mmtool.replication.pump.dead_letters import DeadLetters
-from mmtool.replication.pump.ends import TargetEnds
 from mmtool.replication.pump.gaps import Foreign
 from mmtool.replication.pump.in_flight import InDoubtError
+from mmtool.replication.pump.log_watch import TargetEnds
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.pump.reader import SourceReader
 from mmtool.replication.pump.report import rows_of
-from mmtool.replication.pump.round_trips import SILENT_SECONDS, RoundTrips
 from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter, SyncBook
 from mmtool.replication.pump.writer import TargetWriter
 from mmtool.replication.recovery.state_loss import until_gone
@@ -180,7 +179,9 @@ class FlowPump:
             )
         finally:
             with suppress(Exception):
-                await self._disconnect()
+                await self.writer.close()
+                await self.fills.close()
+                await asyncio.gather(self.source.close(), self.target.close())
             self._budget.close()
 
     async def _open(self) -> None:
@@ -188,21 +189,16 @@ class FlowPump:
         await asyncio.gather(self.source.start(), self.target.start())
         own = {self.flow.identity.runs_topic, self.flow.identity.control_topic}
         await self.target.refresh({m.assignment.target_topic for m in self.mirrors} | own | self.syncs.topics)
-        await self._measure_the_way(own)
-        await self.source.refresh({m.assignment.topic for m in self.mirrors} | self.syncs.topics)
-        await self.runs.flush()
-
-    async def _measure_the_way(self, topics: Collection[str]) -> None:
-        """Measure the round trip to the target, several times while it seems long.
-
-        A broker that is busy for a moment also answers late.
-        """
-        for _ in range(_LOOKS_AT_THE_WAY):
+        for _ in range(
+            _LOOKS_AT_THE_WAY
+        ):  # while it seems long: a broker that is busy for a moment also answers late
             began = time.monotonic()
-            await self.target.refresh(topics)
+            await self.target.refresh(own)
             self.round_trips.note(time.monotonic() - began, set(), began)
             if not self.round_trips.goal_bytes:
-                return
+                break
+        await self.source.refresh({m.assignment.topic for m in self.mirrors} | self.syncs.topics)
+        await self.runs.flush()
 
     async def store_state(self) -> None:
         """Store offset runs and positions each second, and at once for a dead letter, until cancelled.
@@ -239,7 +235,7 @@ class FlowPump:
             self.letters.run(),
             self.fills.run(),
             until_gone(self.target, own),
-            _failure(self.failure),
+            asyncio.wait_for(self.failure, None),
         )
         tasks = [asyncio.ensure_future(c) for c in (end.wait(), self._listen(end), *map(_never, endless))]
         try:
@@ -279,25 +275,13 @@ class FlowPump:
             raise InDoubtError(f"{self.target.alias} did not answer for the last batches")
         try:
             async with asyncio.timeout(self._patience):
-                await self._last_books()
+                await self._flush_state()
+                await self.syncs.close()
         except TimeoutError as error:
             raise InDoubtError(f"{self.target.alias} did not answer for the last stored state") from error
-
-    async def _last_books(self) -> None:
-        await self._flush_state()
-        await self.syncs.close()
-
-    async def _disconnect(self) -> None:
-        await self.writer.close()
-        await self.fills.close()
-        await asyncio.gather(self.source.close(), self.target.close())
 
 
 async def _never(work: Coroutine[Any, Any, None]) -> None:
     """Await work of a round that may end only by failing."""
     await work
     raise AssertionError("a task of the worker ended early")
-
-
-async def _failure(future: asyncio.Future[None]) -> None:
-    await future

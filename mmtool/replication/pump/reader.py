@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.batches import producer_ids
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code, name_of
+from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code
 from mmtool.kafka.wire.fetch import FetchPartition, FetchSession
-from mmtool.kafka.wire.metadata import EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.metadata import EARLIEST, LATEST
+from mmtool.kafka.wire.scan import offsets_now
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.topics.facts import missing_right
 from mmtool.plan.topics.retention import deleted_unmirrored
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.pump.batch_prep import damaged
-from mmtool.replication.pump.open_transactions import OpenTransactionWatch
-from mmtool.replication.pump.round_trips import PendingReplies
+from mmtool.replication.pump.budget import PendingReplies
+from mmtool.replication.pump.log_watch import OpenTransactionWatch
 from mmtool.replication.pump.truncation import log_ended
 from mmtool.replication.topics.presence import Presence, TopicWatch, source_gone
 from mmtool.runtime.threads import came_within
-from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -286,13 +287,6 @@ class SourceReader:
                 self._followed[connection] = FetchSet(self._hold_limit, self._share)
             self._followed[connection].follow(mirrors)
 
-    def _halt(self, mirror: PartitionMirror, reason: str) -> None:
-        if mirror.state != State.HALTED:
-            before = mirror.held_bytes
-            mirror.halt(reason)
-            self._budget.add(mirror.held_bytes - before)
-            self._fetched(mirror)
-
     def _halt_behind(self, mirror: PartitionMirror, reason: str) -> None:
         """Halt a mirror once its batches read before are on the target.
 
@@ -416,17 +410,22 @@ class SourceReader:
         False means try again: the bounds are not certain, batches read before are not on the target, or the gap is not
         on the control topic yet.
         """
-        try:
-            start, end = await self._bounds(mirror)
-        except ConnectionLostError:
-            self._stale = True
-            return False
-        position = mirror.fetch_position
+        a, position = mirror.assignment, mirror.fetch_position
+        bounds = []
+        for when in (EARLIEST, LATEST):
+            listed = await offsets_now(self._cluster, {a.place: when})
+            if a.place not in listed:
+                self._stale = True
+                return False
+            bounds.append(listed[a.place])
+        start, end = bounds
         if start <= position <= end:
             return False
         if position > end:
-            a = mirror.assignment
-            self._halt(mirror, log_ended(a.place, mirror.frontier, position, end, a.flow_options))
+            before = mirror.held_bytes
+            mirror.halt(log_ended(a.place, mirror.frontier, position, end, a.flow_options))
+            self._budget.add(mirror.held_bytes - before)
+            self._fetched(mirror)
         elif mirror.untouched:
             mirror.skip_to(UpstreamOffset(start))
         elif self._continue_on_loss:
@@ -441,15 +440,3 @@ class SourceReader:
             way_on = "set mmtool.on.data.loss = continue to mirror the records after these offsets"
             self._halt_behind(mirror, f"{deleted}: {way_on}")
         return True
-
-    async def _bounds(self, mirror: PartitionMirror) -> tuple[int, int]:
-        topic, partition = mirror.assignment.topic, mirror.assignment.partition
-        tp = TopicPartition(topic, partition)
-        bounds = []
-        for when in (EARLIEST, LATEST):
-            request = ListOffsetsRequest({tp: when}, read_committed=False)
-            listed = await self._cluster.send_to_leader(topic, partition, request, purpose="metadata")
-            if listed[tp].error_code != Code.NONE:
-                raise ConnectionLostError(name_of(listed[tp].error_code))
-            bounds.append(listed[tp].offset)
-        return bounds[0], bounds[1]

@@ -292,7 +292,7 @@ class PositionWriter:
                 gaps.told = end
 
     def _position(self, mirror: PartitionMirror, observed_ms: int, waits_for: str) -> PositionRecord:
-        a, tally = mirror.assignment, tally_of(mirror)
+        a = mirror.assignment
         return PositionRecord(
             owner=self._flow.owner,
             topic=a.topic,
@@ -304,20 +304,12 @@ class PositionWriter:
             source_end=mirror.source_end,
             source_seen_ms=mirror.end_seen_ms(observed_ms),
             source_log_start=mirror.log_start,
-            records=tally.records,
-            mirrored_bytes=tally.bytes,
             state=mirror.state,
             reason=mirror.reason,
             observed_ms=observed_ms,
             behind_since_ms=mirror.behind_since_ms,
             at_end_ms=mirror.at_end_ms,
-            dead_letters=tally.dead_letters,
-            foreign=tally.foreign,
-            foreign_end=tally.foreign_end,
-            gaps=tally.gaps,
-            gaps_end=tally.gaps_end,
-            latency=tally.latency,
-            latency_ms=tally.latency_ms,
+            **tally_of(mirror)._asdict(),
             slowed_by=self._pace.quotas.of if mirror.behind_since_ms else "",
             waits_for=waits_for,
             executor=executor_name(),

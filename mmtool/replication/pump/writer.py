@@ -11,7 +11,7 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.plan.topics.facts import BEGIN_AGAIN
-from mmtool.replication.pump.round_trips import PendingReplies
+from mmtool.replication.pump.budget import PendingReplies
 from mmtool.replication.topics.presence import TopicWatch
 from mmtool.translation.types import UNKNOWN
 
@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.produce import ProducedPartition
-    from mmtool.replication.pump.budget import Quotas
+    from mmtool.replication.pump.budget import Quotas, RoundTrips
     from mmtool.replication.pump.in_flight import InFlightBatch
     from mmtool.replication.pump.mirror import PartitionMirror
-    from mmtool.replication.pump.round_trips import RoundTrips
 
 _REQUESTS_IN_FLIGHT = 5
 _REQUEST_BYTES = 8 << 20

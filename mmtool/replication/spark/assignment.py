@@ -18,7 +18,7 @@ class Tally(NamedTuple):
     """Counters of a partition, kept from round to round.
 
     Attributes:
-        records, bytes: Mirrored by this owner.
+        records, mirrored_bytes: Mirrored by this owner.
         dead_letters: Records in the dead-letter topic instead of the target topic, over all owners.
         foreign, foreign_end: Offsets of the mirror that another producer wrote, and the offset behind the last one.
         gaps, gaps_end: Offsets that the source deleted before they were mirrored and that the operator chose to skip,
@@ -27,7 +27,7 @@ class Tally(NamedTuple):
     """
 
     records: int = 0
-    bytes: int = 0
+    mirrored_bytes: int = 0
     dead_letters: int = 0
     foreign: int = 0
     foreign_end: int = 0

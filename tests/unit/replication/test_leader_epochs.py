@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.batches import PlainRecord, batch_of, data, marker
-from kit.mirror import TARGET_ID, FakeLog, assigned, fetched, mirror_of, settle
+from kit.mirror import TARGET_ID, FakeLog, assigned, fetched, mirror_of, mirrored, settle
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import Diverging
 from mmtool.kafka.wire.metadata import ListedOffset
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.ends import TargetEnds
+from mmtool.replication.pump.log_watch import TargetEnds
 from mmtool.replication.pump.truncation import LeaderEpochs
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import UNKNOWN, UpstreamOffset
@@ -46,9 +46,7 @@ def stored(mirror):
 
 
 def test_the_epoch_is_stored_with_the_frontier_and_a_restart_asks_by_it():
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(of_epoch(4, 0, 2), of_epoch(6, 2, 3), end=5), now_ms=1)
-    settle(mirror, log)
+    mirror, _ = mirrored(fetched(of_epoch(4, 0, 2), of_epoch(6, 2, 3), end=5))
     block = mirror.take_blocks()[-1]
     assert (block.tail.upstream_frontier, block.tail.source_leader_epoch) == (5, 6)
     assert mirror_of(assigned(block=block, stored=True)).read_epoch == 6
@@ -67,35 +65,27 @@ def test_a_batch_that_went_in_pieces_is_of_its_own_epoch_after_its_first_piece()
 
 
 def test_what_was_read_and_not_acknowledged_is_of_no_stored_epoch():
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(of_epoch(4, 0, 2), end=5), now_ms=1)
-    settle(mirror, log)
+    mirror, _ = mirrored(fetched(of_epoch(4, 0, 2), end=5))
     mirror.offer(fetched(of_epoch(6, 2, 3), end=5), now_ms=1)
     assert (stored(mirror).source_leader_epoch, mirror.read_epoch) == (4, 6)
 
 
 def test_the_epoch_of_a_marker_counts_though_nothing_of_it_is_mirrored():
     """Else a leader that wrote nothing but markers would look like a log that was cut."""
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(of_epoch(4, 0, 2), end=2), now_ms=1)
-    settle(mirror, log)
+    mirror, _ = mirrored(fetched(of_epoch(4, 0, 2), end=2))
     mirror.offer(fetched(marker(2, 9, 0), end=3), now_ms=1)
     tail = stored(mirror)
     assert (tail.upstream_frontier, tail.source_leader_epoch) == (3, 0)
 
 
 def test_behind_records_that_were_deleted_unread_no_epoch_is_known():
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(of_epoch(4, 0, 2), end=9), now_ms=1)
-    settle(mirror, log)
+    mirror, _ = mirrored(fetched(of_epoch(4, 0, 2), end=9))
     mirror.skip_to(UpstreamOffset(7))
     assert (stored(mirror).source_leader_epoch, mirror.read_epoch) == (UNKNOWN, UNKNOWN)
 
 
 def test_a_seek_forgets_the_epoch():
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(of_epoch(4, 0, 2), end=9), now_ms=1)
-    settle(mirror, log)
+    mirror, _ = mirrored(fetched(of_epoch(4, 0, 2), end=9))
     recorder = MapRecorder.resume(mirror.take_blocks()[-1])
     recorder.skip_to(UpstreamOffset(7))
     assert recorder.tail.source_leader_epoch is UNKNOWN
@@ -114,9 +104,7 @@ def test_a_seek_forgets_the_epoch():
     ],
 )
 def test_a_source_that_was_cut_halts_its_mirror_and_says_what_is_gone(end, what, next_):
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(of_epoch(4, 0, 2), end=2), now_ms=1)
-    settle(mirror, log)
+    mirror, _ = mirrored(fetched(of_epoch(4, 0, 2), end=2))
     mirror.offer(fetched(data(2, 5), end=7), now_ms=1)
     held = mirror.held_bytes
     freed = mirror.offer(fetched(end=0)._replace(diverging=Diverging(3, end)), now_ms=2)
@@ -127,9 +115,7 @@ def test_a_source_that_was_cut_halts_its_mirror_and_says_what_is_gone(end, what,
 
 
 def test_another_epoch_from_an_unknown_place_on_is_not_said_to_be_a_cut_at_one():
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(of_epoch(4, 0, 2), end=2), now_ms=1)
-    settle(mirror, log)
+    mirror, _ = mirrored(fetched(of_epoch(4, 0, 2), end=2))
     mirror.offer(fetched(end=0)._replace(diverging=Diverging(3, 9)), now_ms=2)
     assert mirror.reason.startswith("the source's log below offset 2 no longer holds the records")
 

@@ -18,7 +18,7 @@ from kit.batches import (
     data,
     marker,
 )
-from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced, settle
+from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, mirrored, produced, settle
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
@@ -39,9 +39,7 @@ def landed(log):
 
 def seasoned(**changes):
     """A mirror whose first batch is acknowledged already, and the log that holds it."""
-    mirror, log = mirror_of(assigned(**changes)), FakeLog()
-    mirror.offer(fetched(data(0), end=1), now_ms=1)
-    settle(mirror, log)
+    mirror, log = mirrored(fetched(data(0), end=1), assigned(**changes))
     return mirror, log
 
 
@@ -131,9 +129,7 @@ def mixed(*large):
 
 
 def test_what_is_good_before_a_record_in_its_own_batch_still_goes():
-    mirror, log = mirror_of(assigned(max_batch_bytes=200)), FakeLog()
-    mirror.offer(fetched(mixed(2), end=5), now_ms=1)
-    settle(mirror, log)
+    mirror, log = mirrored(fetched(mixed(2), end=5), assigned(max_batch_bytes=200))
     assert (mirror.state, "source offset 2" in mirror.reason) == (State.HALTED, True)
     assert (landed(log), mirror.frontier) == ([b"v0", b"v1"], 2)
 
@@ -162,9 +158,7 @@ def damaged(what):
 
 @pytest.mark.parametrize("what", ["a length", "a count", "a marker"])
 def test_what_is_good_before_bytes_that_nobody_can_read_still_goes_and_their_place_is_told(what):
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(data(0, 2), damaged(what), data(3, 1), end=4, aborted=[(9, 0)]), now_ms=1)
-    settle(mirror, log)
+    mirror, log = mirrored(fetched(data(0, 2), damaged(what), data(3, 1), end=4, aborted=[(9, 0)]))
     assert (landed(log), mirror.frontier, mirror.held_bytes) == ([b"v0", b"v1"], 2, 0)
     assert (mirror.state, "offset 2" in mirror.reason) == (State.HALTED, True)
 
@@ -183,9 +177,7 @@ def test_a_range_that_the_source_deleted_is_passed_over_when_the_operator_says_s
 
 def test_numbers_wrap_from_the_largest_to_zero():
     last = (1 << 31) - 1
-    mirror, log = mirror_of(assigned(next_sequence=last - 1)), FakeLog()
-    mirror.offer(fetched(data(0, 4), end=4), now_ms=1)
-    settle(mirror, log)
+    mirror, log = mirrored(fetched(data(0, 4), end=4), assigned(next_sequence=last - 1))
     mirror.offer(fetched(data(4, 1), end=5), now_ms=1)
     settle(mirror, log)
     assert (len(log.records), mirror.writer.next_sequence) == (5, 3)
@@ -279,9 +271,7 @@ def test_a_single_record_larger_than_the_target_takes_halts_the_partition():
 
 def too_large_with_one_behind_it(large, *behind, with_letters=True):
     """A batch that is too large by now, and the one behind it, which is still under way under the numbers after it."""
-    mirror, log = mirror_of(with_letters=with_letters), FakeLog()
-    mirror.offer(fetched(data(0), end=1), now_ms=1)
-    settle(mirror, log)
+    mirror, log = mirrored(fetched(data(0), end=1), with_letters=with_letters)
     log.limit = 150
     for batch in (large, *behind):
         mirror.offer(fetched(batch, end=5), now_ms=1)
@@ -394,9 +384,7 @@ def test_nothing_is_stored_again_while_nothing_changes():
 
 
 def test_the_last_acknowledged_record_gets_an_offset_sync():
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(data(0, 3), end=3), now_ms=1)
-    settle(mirror, log)
+    mirror, _ = mirrored(fetched(data(0, 3), end=3))
     assert mirror.unsynced == (2, 2)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.batches import PlainRecord, batch_of, data
-from kit.mirror import SOURCE_ID, FakeLog, assigned, fetched, mirror_of, settle
+from kit.mirror import SOURCE_ID, FakeLog, assigned, fetched, mirror_of, mirrored, settle
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import PauseRecord, State
 from mmtool.plan.records.identity import decode_control
@@ -142,9 +142,7 @@ def stranger(log, value=b"theirs"):
 
 
 def test_what_lies_between_two_batches_is_somebody_else_s():
-    mirror, log = mirror_of(foreign=Foreign(0)), FakeLog()
-    mirror.offer(fetched(data(0, 2), end=2), now_ms=1)
-    settle(mirror, log)
+    mirror, log = mirrored(fetched(data(0, 2), end=2), foreign=Foreign(0))
     stranger(log)
     mirror.offer(fetched(data(2, 2), end=4), now_ms=1)
     settle(mirror, log)
@@ -152,9 +150,7 @@ def test_what_lies_between_two_batches_is_somebody_else_s():
 
 
 def test_at_rest_the_log_s_end_tells_it_and_no_offset_is_moved_by_it():
-    mirror, log = mirror_of(foreign=Foreign(0)), FakeLog()
-    mirror.offer(fetched(data(0, 2), end=2), now_ms=1)
-    settle(mirror, log)
+    mirror, log = mirrored(fetched(data(0, 2), end=2), foreign=Foreign(0))
     target_verified_end = mirror.take_blocks()[-1].tail.target_verified_end
     stranger(log)
     mirror.dirty = False

@@ -15,10 +15,10 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset
+from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset, ListOffsetsRequest
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import missing_right
-from mmtool.replication.pump import round_trips
+from mmtool.replication.pump import budget
 from mmtool.replication.pump.budget import Budget, Pace
 from mmtool.replication.pump.reader import SourceReader
 
@@ -44,26 +44,26 @@ class Deleting(OneBroker):
 
     async def send(self, node, request, *, purpose):
         await asyncio.sleep(0.001)
-        if all(place.offset == 0 for place in request.partitions):
-            return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), data(2, 2), end=20)])
-        gone = fetched(end=20, log_start=9)._replace(error_code=Code.OFFSET_OUT_OF_RANGE)
-        return FetchAnswer(0, Code.NONE, [gone])
+        if isinstance(request, ListOffsetsRequest):
+            ((place, when),) = request.timestamps.items()
+            return {place: self.listed(when)}
+        return FetchAnswer(0, Code.NONE, self.told({p.partition: p.offset for p in request.partitions}))
 
-    async def send_to_leader(self, topic, partition, request, *, purpose):
-        ((place, when),) = request.timestamps.items()
-        return {place: ListedOffset(Code.NONE, 9 if when == EARLIEST else 20)}
+    def listed(self, when):
+        return ListedOffset(Code.NONE, 9 if when == EARLIEST else 20)
+
+    def told(self, at):
+        if at.get(0) == 0:
+            return [fetched(data(0, 2), data(2, 2), end=20)]
+        return [fetched(end=20, log_start=9)._replace(error_code=Code.OFFSET_OUT_OF_RANGE)]
 
 
 class DeletingAll(Deleting):
     """The same of two partitions, told in one answer; of the second it has never given anything."""
 
-    async def send(self, node, request, *, purpose):
-        await asyncio.sleep(0.001)
-        at = {place.partition: place.offset for place in request.partitions}
-        if at.get(0) == 0:
-            return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), data(2, 2), end=20)])
-        gone = fetched(end=20, log_start=9)._replace(error_code=Code.OFFSET_OUT_OF_RANGE)
-        return FetchAnswer(0, Code.NONE, [gone, gone._replace(partition=1)])
+    def told(self, at):
+        (first,) = super().told(at)
+        return [first] if at.get(0) == 0 else [first, first._replace(partition=1)]
 
 
 class Corrupt(OneBroker):
@@ -93,10 +93,9 @@ class BoundsAway(Deleting):
 
     asked = 0
 
-    async def send_to_leader(self, topic, partition, request, *, purpose):
+    def listed(self, when):
         self.asked += 1
-        ((place, _),) = request.timestamps.items()
-        return {place: ListedOffset(Code.NOT_LEADER_OR_FOLLOWER, 0)}
+        return ListedOffset(Code.NOT_LEADER_OR_FOLLOWER, 0)
 
 
 class DiskGone(OneBroker):
@@ -208,7 +207,7 @@ def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["hangs", "breaks"])
 def test_a_leader_is_named_that_has_not_answered_for_long(how, monkeypatch):
-    monkeypatch.setattr(round_trips, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(budget, "SILENT_SECONDS", 0.2)
 
     async def scene():
         source = Source()

@@ -89,11 +89,17 @@ def same_mirror(**changes):
     return mirror_of(assigned(same=WRITERS, **changes))
 
 
+def begun(**changes):
+    """A new mirror over an empty log, and that log."""
+    mirror = same_mirror(**changes)
+    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    return mirror, FakeLog()
+
+
 @given(first=PIECES, second=PIECES, begins_at=st.integers(0, 30))
 def test_every_record_gets_its_sources_offset_whatever_lies_between(first, second, begins_at):
-    source, log = Source(end=begins_at).grow(first), FakeLog()
-    mirror = same_mirror(upstream=begins_at)
-    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    source = Source(end=begins_at).grow(first)
+    mirror, log = begun(upstream=begins_at)
     for _ in range(2):
         mirror.offer(fetched(*source.batches, end=source.end), 0)
         settle(mirror, log)
@@ -111,8 +117,7 @@ def test_every_record_gets_its_sources_offset_whatever_lies_between(first, secon
 
 
 def test_nothing_is_sent_while_a_fill_is_written_and_no_fill_before_all_is_acknowledged():
-    mirror, log = same_mirror(), FakeLog()
-    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror, log = begun()
     mirror.offer(fetched(data(0, 2), marker(2, 5, COMMIT), data(3, 2), end=5), 0)
     first = mirror.next_to_send()
     assert (mirror.sendable, mirror.fillable) == (False, False)
@@ -150,8 +155,7 @@ def test_a_record_that_got_another_offset_halts_the_partition_for_good():
 
 
 def test_a_log_that_somebody_else_has_grown_halts_the_partition_in_a_quiet_moment():
-    mirror, log = same_mirror(), FakeLog()
-    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror, log = begun()
     mirror.offer(fetched(data(0, 2), end=2), 0)
     settle(mirror, log)
     mirror.looked(mirror.mark, DownstreamOffset(2))
@@ -225,9 +229,8 @@ def test_what_an_operator_skipped_is_filled():
 @given(first=PIECES, second=PIECES, cut=st.integers(0, 40))
 def test_a_mirror_whose_log_was_cut_goes_on_from_there(first, second, cut):
     """The new leader has a part of the log: what is lost is mirrored again, to the same offsets."""
-    source, log = Source().grow(first), FakeLog()
-    mirror = same_mirror()
-    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    source = Source().grow(first)
+    mirror, log = begun()
     mirror.offer(fetched(*source.batches, end=source.end), 0)
     settle(mirror, log)
     recorder = MapRecorder.resume(mirror.take_blocks()[-1])
@@ -247,8 +250,7 @@ def test_a_mirror_whose_log_was_cut_goes_on_from_there(first, second, cut):
 
 
 def test_more_holes_in_a_row_than_markers_are_written_halt_the_partition_behind_what_it_has():
-    mirror, log = same_mirror(), FakeLog()
-    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror, log = begun()
     late = 2 + MOST_FILLED + 1
     mirror.offer(fetched(data(0, 2), data(late, 1), end=late + 1), 0)
     settle(mirror, log)
@@ -271,8 +273,7 @@ def test_a_dead_letter_leaves_its_offset_to_a_marker():
 
 
 def test_a_long_fill_is_written_in_pieces_between_which_a_round_may_end():
-    mirror, log = same_mirror(upstream=2 * FILLED_AT_ONCE + 5), FakeLog()
-    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror, log = begun(upstream=2 * FILLED_AT_ONCE + 5)
     pieces = []
     while mirror.fillable:
         fill = mirror.next_fill()
@@ -284,8 +285,7 @@ def test_a_long_fill_is_written_in_pieces_between_which_a_round_may_end():
 
 
 def test_what_a_round_dropped_is_not_passed_over():
-    mirror, log = same_mirror(), FakeLog()
-    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror, log = begun()
     mirror.offer(fetched(data(0, 2), data(3, 2), marker(5, 5, COMMIT), end=6), 0)
     sent = mirror.next_to_send()
     mirror.drop_unsent()
@@ -350,8 +350,7 @@ def test_a_cut_log_that_holds_both_directions_records_halts():
 
 
 def test_a_refused_batch_lets_no_marker_take_its_place():
-    mirror = same_mirror()
-    mirror.begin(DownstreamOffset(0), 0, is_empty=True)
+    mirror, _ = begun()
     mirror.offer(fetched(data(0, 2), marker(2, 5, COMMIT), end=3), 0)
     sent = mirror.next_to_send()
     mirror.answered(sent, produced(Code.NOT_ENOUGH_REPLICAS))

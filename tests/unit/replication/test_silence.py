@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.replication.pump.round_trips import PendingReplies, RoundTrips
+from mmtool.replication.pump.budget import PendingReplies, RoundTrips
 
 
 def test_who_is_asked_again_and_again_owes_an_answer_since_the_first_question():

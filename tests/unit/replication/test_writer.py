@@ -13,10 +13,9 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.produce import ProduceAnswer
-from mmtool.replication.pump import round_trips
-from mmtool.replication.pump.budget import Quotas
+from mmtool.replication.pump import budget
+from mmtool.replication.pump.budget import Quotas, RoundTrips
 from mmtool.replication.pump.in_flight import FencedError
-from mmtool.replication.pump.round_trips import RoundTrips
 from mmtool.replication.pump.writer import TargetWriter
 from mmtool.replication.topics import presence
 
@@ -159,7 +158,7 @@ def test_a_lost_connection_costs_time_and_no_record():
 
 
 def test_a_leader_that_loses_every_connection_is_named_by_what_waits_for_it_until_it_answers(monkeypatch):
-    monkeypatch.setattr(round_trips, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(budget, "SILENT_SECONDS", 0.05)
 
     async def scene():
         s = Scene(Target(None, None))
