@@ -184,8 +184,7 @@ def resume(
         talk(f"operation {operation_id} is completed: there is nothing to resume")
         return
     seconds = None if timeout is None else timeout.total_seconds()
-    ended = group_move.resume(known, patience, seconds, diverged_dir, asked.agreed)
-    operations.show_end(asked, ended)
+    operations.carry_out(asked, group_move.resumption_of(known, patience, seconds, diverged_dir))
 
 
 def cancel(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.report.rows import Row
+    from mmtool.failover.service.execution import Move
     from mmtool.output.result import Rows
     from mmtool.plan.records.journal import Entry
 
@@ -168,17 +169,17 @@ def refuse_loss(asked: Asked, rehearsal: EmergencyRehearsal) -> None:
     finish(asked.result(rehearsed_row(rehearsal), rehearsal.warnings), asked.output, error)
 
 
-def show_end(
-    asked: Asked, ended: Ended | None, row: Row | None = None, gate: MmtoolError | None = None
-) -> None:
-    """The row of what was done, and what a human does next; or the error that it ended with, or its ``gate``'s.
+def carry_out(asked: Asked, move: Move[Rehearsal, Ended]) -> None:
+    """Show a plan with the journals' objections; execute it if that is agreed to, and show its end."""
+    judged = move.judged()
+    if asked.agreed(judged.rehearsal):
+        show_end(asked, judged.execute())
 
-    Nothing where nothing was to be executed.
-    """
+
+def show_end(asked: Asked, ended: Ended, row: Row | None = None, gate: MmtoolError | None = None) -> None:
+    """The row of what was done, and what a human does next; or the error that it ended with, or its ``gate``'s."""
     from mmtool.failover.report.report import ended_row, error_of, next_steps, reverse_lines, summary, ways_on
 
-    if ended is None:
-        return
     error = error_of(ended.operation)
     done = asked.result(row or ended_row(ended), ended.warnings, applied=True)
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -23,10 +23,6 @@ from mmtool.commands._connections import (
 )
 from mmtool.output import OutputFormat, warn
 from mmtool.plan.failover.choices import TO_FILE, DivergedKind, FenceKind, Unknowns
-
-if TYPE_CHECKING:
-    from mmtool.failover.modes.emergency import EmergencyRehearsal
-    from mmtool.failover.modes.rehearsal import Rehearsal
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -118,18 +114,18 @@ def planned(
         },
     )
     principals = choices.chosen_principals(said)
-    settle = partial(choices.settle, saved, said=said, files=files, config=where.config)
     seconds = None if timeout is None else timeout.total_seconds()
     with connections.lock_requested(settings, patience, execute=execution.execute, yes=execution.yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.failover.service.execution import Request
 
-        without, agreed = "without-state" in said, asked.agreed
-        request = Request(settings, chosen, patience, agreed, reason, saved, without, seconds, lock)
-        fenced = partial(choices.chosen_fence, settings, said, timeout)
-        already = partial(operations.show_moved, asked)
-        ended = group_move.move_planned(request, fenced, settle, already, principals)
-        operations.show_end(asked, ended)
+        request = Request(settings, chosen, patience, reason, saved, "without-state" in said, seconds, lock)
+        move = group_move.planned_of(request, choices.chosen_fence(settings, said, timeout), principals)
+        if move.rehearsal.already and not move.rehearsal.plan.groups:
+            operations.show_moved(asked, move.rehearsal.already)
+            return
+        choices.settle(saved, move.rehearsal, said, files, where.config)
+        operations.carry_out(asked, move)
 
 
 @app.command()
@@ -172,17 +168,14 @@ def emergency(
         from mmtool.failover.service import group_move  # takes a while, as the lock does
         from mmtool.failover.service.execution import Request
 
-        def settle(rehearsal: EmergencyRehearsal) -> None:
-            choices.settle(saved, rehearsal, said, files, where.config)
-            if execution.execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
-                operations.refuse_loss(asked, rehearsal)
-
-        without, agreed = "without-state" in said, asked.agreed
-        request = Request(settings, chosen, timeout, agreed, reason, saved, without, lock=lock)
-        ended = group_move.move_in_emergency(
-            request, Unknowns(said["unknown"]), settle, principals, asked.accepts_loss
-        )
-        operations.show_end(asked, ended)
+        request = Request(settings, chosen, timeout, reason, saved, "without-state" in said, lock=lock)
+        unknowns = Unknowns(said["unknown"])
+        move = group_move.emergency_of(request, unknowns, principals, accepts_loss=asked.accepts_loss)
+        rehearsal = move.rehearsal
+        choices.settle(saved, rehearsal, said, files, where.config)
+        if execution.execute and rehearsal.plan.executable and rehearsal.at_risk and not accept_data_loss:
+            operations.refuse_loss(asked, rehearsal)
+        operations.carry_out(asked, move)
 
 
 @app.command()
@@ -221,12 +214,11 @@ def failback(
         return
     written = None if meant_for == TO_FILE else meant_for.words
     said = choices.options_of(saved, {"diverged": written, **choices.common_options(without_state)})
-    settle = partial(choices.settle, saved, said=said, files=files, config=where.config)
     seconds = None if timeout is None else timeout.total_seconds()
-    without = "without-state" in said
-    request = Request(flow, chosen, patience, asked.agreed, reason, saved, without, seconds)
-    ended = group_move.move_back(request, back, meant_for, diverged_dir or Path(), settle)
-    operations.show_end(asked, ended)
+    request = Request(flow, chosen, patience, reason, saved, "without-state" in said, seconds)
+    move = group_move.failback_of(request, back, meant_for, diverged_dir or Path())
+    choices.settle(saved, move.rehearsal, said, files, where.config)
+    operations.carry_out(asked, move)
 
 
 @app.command()
@@ -251,8 +243,9 @@ def drill(
     with -g, --groups, --unit or --all-groups.
     """
     from mmtool.failover.modes import drill as service
+    from mmtool.failover.service import connections
     from mmtool.failover.service.execution import Request
-    from mmtool.failover.service.group_move import run_drill
+    from mmtool.failover.service.group_move import drill_of
     from mmtool.plan.failover.drill import Limits
 
     page = evidence.asked_for(html, sign)
@@ -263,17 +256,15 @@ def drill(
     require_selector(chosen, "failover drill")
     asked = operations.Asked("failover drill", execution, output, where.words, partitions)
 
-    def agreed(rehearsal: Rehearsal) -> bool:
-        is_agreed = asked.agreed(rehearsal, gate)
-        if is_agreed and page is not None:
-            page.claim()
-        return is_agreed
-
     seconds = None if timeout is None else timeout.total_seconds()
-    drilled = run_drill(Request(settings, chosen, patience, agreed, reason, None, without_state, seconds))
-    if drilled is None:
+    move = drill_of(Request(settings, chosen, patience, reason, None, without_state, seconds))
+    if not asked.agreed(move.rehearsal, gate):
         return
-    ended, row = drilled
+    if page is not None:
+        page.claim()
+    costs = service.emergency_now(connections.target_side(settings, patience), chosen)
+    ended = move.execute()
+    row = service.drilled_row(ended, costs)
     unwritten = operations.write_drill_page(page, ended, row, patience, asked.given)
     missed = gate(row)
     if unwritten is not None and (missed or ended.operation.error) is not None:

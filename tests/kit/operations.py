@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError
+from mmtool.failover.operation.journal import Both
 from mmtool.kafka.state.log_reader import unreadable
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from kit.clusters import FakeFlowState
     from mmtool.errors import MmtoolError
+    from mmtool.failover.modes.cutover import OperationContext
+    from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.report.report import NextStep
     from mmtool.plan.records.documents import Document
     from mmtool.translation.types import TopicPartition
@@ -123,6 +126,11 @@ class FakeLock:
     def leave(self) -> None:
         if self in self.queue:
             self.queue.remove(self)
+
+
+def heard(context: OperationContext, log: StepLog) -> OperationContext:
+    """The context of an operation whose words another one hears as well, behind the journal."""
+    return replace(context, log=Both(context.journal, log))
 
 
 class KilledError(BaseException):

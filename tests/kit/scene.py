@@ -13,13 +13,14 @@ from kit.maps import about_of, map_of
 from kit.operations import FakeJournal, FakeLock, FakeMarks
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
-from mmtool.failover.fence.acls_asked import PromotionAsked
+from mmtool.failover.fence.promotion import PromotionAsked
 from mmtool.failover.fence.steps import FenceAsked
 from mmtool.failover.modes.cutover import Attempt, Clock, OperationContext
 from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Journalist
 from mmtool.failover.operation.records import fences_standing, in_journal_order, recorded
 from mmtool.failover.operation.recovery import rehearse_taking_back
+from mmtool.failover.operation.states import START
 from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.target_only import TargetSide
 from mmtool.insight.translation import look
@@ -98,8 +99,8 @@ class Scene:
 
     def context(
         self, rehearsal: Rehearsal, reason: str = "", since: Recorded | None = None, *, home: bool = False
-    ) -> tuple[OperationContext, Journalist]:
-        """What an operation works with, and who writes it down.
+    ) -> OperationContext:
+        """What an operation works with; its log is the journal alone.
 
         Args:
             rehearsal: What is going to be done.
@@ -113,17 +114,17 @@ class Scene:
         journalist.operation = since.operation if since else None
         operation_id = rehearsal.plan.operation_id
         began_before = 0.0 if since is None else max(0.0, time.time() - since.began_ms / 1000)
-        return (
-            OperationContext(
-                self.source if home else self.target,
-                journalist,
-                self.marks,
-                self.lock,
-                Attempt(operation_id, about.by, began_before),
-                hooks=hooks_of(self.settings, reason),
-                clock=Clock(pause=lambda _: None),
-            ),
+        standing = START if since is None else since.operation.standing
+        return OperationContext(
+            self.source if home else self.target,
             journalist,
+            self.marks,
+            self.lock,
+            self,
+            Attempt(operation_id, about.by, began_before, since=standing),
+            journalist,
+            hooks=hooks_of(self.settings, reason),
+            clock=Clock(pause=lambda _: None),
         )
 
     def fence(self, kind: FenceKind = FenceKind.ACL, since: Recorded | None = None) -> FenceAsked:

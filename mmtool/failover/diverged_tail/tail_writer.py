@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
-    from mmtool.failover.modes.cutover import Records
+    from mmtool.failover.operation.journal import Journalist
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.batches import BatchView
@@ -80,7 +80,7 @@ class DivergedTailWriter:
     home: BatchesPort
     topic: str
     tools: TailTools
-    journal: Records
+    journal: Journalist
     operation_id: str
     done: Written = field(init=False)
     _begun: Begun | None = field(init=False)

@@ -8,7 +8,7 @@ H  a resumed operation raises the recorded fence again as it was: a plan made wh
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mmtool.errors import CheckFailedError, GateError, NotAuthorisedError, RefusedError
 from mmtool.failover.fence.actions import await_transactions, lower_fence, raise_fence, watch_ends
@@ -20,10 +20,9 @@ from mmtool.plan.words import ID_PLACEHOLDER, SHOWS_ID, counted, few
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.failover.operation.hooks import Hooks
     from mmtool.kafka.ports import ClusterPort, FencePort
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.fence_plan import FencePlan
@@ -90,18 +89,18 @@ def _grown(rules: FencePlan, topics: tuple[str, ...]) -> FencePlan:
 
 @dataclass(slots=True)
 class FenceSteps:
-    """The actions of these steps.
+    """The actions of these steps; the first of them is a `Preparation`.
 
     Attributes:
         places: Every partition of the fenced topics, as far as they exist by now.
-        patience_seconds: How long to wait for open transactions.
         may_stand: Whether there may be a fence to lower.
     """
+
+    name: ClassVar = StepName.FENCE
 
     plan: FailoverPlan
     asked: FenceAsked
     context: OperationContext
-    patience_seconds: float = TRANSACTION_SECONDS
     reads_committed: bool = True
     places: tuple[TopicPartition, ...] = ()
     fence: Fence = field(init=False)
@@ -111,29 +110,33 @@ class FenceSteps:
         self.fence = self.plan.fence
         self.may_stand = self.asked.standing is not None
 
-    def undo(self) -> dict[StepName, Callable[[], None]]:
-        return {StepName.FENCE: self.lower}
-
     @property
     def source(self) -> ClusterPort:
         return self.asked.source
 
     @property
-    def begun(self) -> tuple[StepName, ...]:
-        """The fence step if its fence may still be up from an earlier attempt, else no step."""
-        return (StepName.FENCE,) if self.may_stand else ()
+    def patience_seconds(self) -> float:
+        """How long to wait for open transactions."""
+        return self.context.attempt.drain_seconds or TRANSACTION_SECONDS
 
-    def raise_(self) -> None:
+    def do(self) -> None:
+        """Raise the fence; a hook's fence is raised by its hook."""
         self.context.journal.fenced(self.fence, stands=True)
         self.may_stand = True
         if self.fence.kind is FenceKind.ACL:
             raise_fence(self.asked.port, self.fence.rules)
 
-    def lower(self) -> None:
-        """Lower exactly the fence that was raised and record that; do nothing if none may be up."""
+    def undo(self) -> None:
+        """Lower exactly the fence that was raised and record that; do nothing if none may be up.
+
+        Raises:
+            PartlyAppliedError, UnreachableError: Some DENY ACLs may still exist.
+            MmtoolError: The fence step's hook, which runs with ``MMTOOL_ACTION=undo``, failed.
+        """
         if not self.may_stand:
             return
-        lower(self.plan, self.asked, self.context.hooks)
+        lower_fence(self.asked.port, self.plan.fence.denies)
+        self.context.hooks.take_back(self.plan, StepName.FENCE)
         self.may_stand = False
         self.context.journal.fenced(self.fence, stands=False)
 
@@ -171,17 +174,6 @@ class FenceSteps:
             raise _still_open(source.alias, open_in, 0)
         self.fence = replace(self.fence, ends=ends)
         self.context.journal.fenced(self.fence, stands=True)
-
-
-def lower(plan: FailoverPlan, asked: FenceAsked, hooks: Hooks) -> None:
-    """Remove the plan's DENY ACLs, and run the fence step's hook with ``MMTOOL_ACTION=undo`` where it has one.
-
-    Raises:
-        PartlyAppliedError, UnreachableError: Some DENY ACLs may still exist.
-        MmtoolError: The hook failed.
-    """
-    lower_fence(asked.port, plan.fence.denies)
-    hooks.take_back(plan, StepName.FENCE)
 
 
 def came_since(fence: Fence, source: ClusterPort) -> dict[TopicPartition, int]:

@@ -12,7 +12,7 @@ from mmtool.failover.commits.write import Outcome, Written, commit_all, failure_
 from mmtool.failover.modes.rehearsal import refusal_of, refuse
 from mmtool.failover.operation.hooks import Hooks
 from mmtool.failover.operation.records import Figures
-from mmtool.failover.operation.states import Event, OperationState
+from mmtool.failover.operation.states import START, Event, OperationState
 from mmtool.plan.failover.failover_plan import blocking_guards
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, continued
@@ -23,21 +23,21 @@ from mmtool.plan.words import ID_PLACEHOLDER
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
     from mmtool.failover.modes.rehearsal import Rehearsal
-    from mmtool.failover.operation.operation import Operation
+    from mmtool.failover.operation.journal import Journalist
+    from mmtool.failover.operation.operation import Operation, StepLog
     from mmtool.failover.operation.records import Recorded
+    from mmtool.failover.operation.states import OperationStatus
     from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.failover.acl_promotion import Promotion
     from mmtool.plan.failover.failover_plan import FailoverPlan
-    from mmtool.plan.failover.fence_plan import Fence
     from mmtool.plan.failover.risks import Risk
-    from mmtool.plan.failover.tail_progress import Begun, Parts
     from mmtool.plan.groups.facts import Commit, GroupStanding
     from mmtool.plan.groups.imports import ResetLine
     from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.plan.records.documents import Document
-    from mmtool.translation.types import TopicPartition
+    from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,34 +114,37 @@ class LockPort(Protocol):
         """Release the operation lock, or stop requesting it."""
 
 
-class Records(Protocol):
-    """The journal as steps use it: for groups, the fence, the diverged tail and other open operations."""
+class DrainPort(Protocol):
+    """Mirrors up to given source offsets, or waits until the process that runs the flow has."""
 
-    def intends(
-        self, plans: Iterable[GroupPlan], risks: Mapping[tuple[str, TopicPartition], Risk]
-    ) -> None: ...
+    def drain(
+        self,
+        flow: FlowSettings,
+        until: Mapping[TopicPartition, UpstreamOffset],
+        timeout_seconds: float | None,
+    ) -> None:
+        """Return once the frontier of each source partition has reached its offset; mirror if no process runs the flow.
 
-    def fenced(self, fence: Fence, *, stands: bool) -> None: ...
+        If a process runs the flow, it is only watched.
 
-    def promoted(self, promotion: Promotion, *, stands: bool) -> None: ...
+        Raises:
+            GateError: The timeout has passed.
+            RefusedError: A partition is halted.
+            OwnedElsewhereError, UnreachableError: As the engine.
+        """
 
-    def salvages(self, begun: Begun) -> None: ...
+    def await_mirror_maker(
+        self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
+    ) -> int:
+        """Wait while MirrorMaker 2 runs the flow and ``missing`` returns more than 0 records.
 
-    def salvaged(self, written: Mapping[TopicPartition, Parts]) -> None: ...
+        Returns:
+            How many records are missing at the end; if any are, MM2 does not run the flow.
 
-    def settled(self, results: Iterable[Written]) -> None: ...
-
-    def measured_by(self, figures: Callable[[], Figures]) -> None: ...
-
-    def still_ours(self) -> None: ...
-
-    def open_others(self, groups: Collection[str]) -> Sequence[Recorded]: ...
-
-    def of_flow(self) -> Sequence[Recorded]: ...
-
-    def told_since(self) -> Sequence[Recorded]: ...
-
-    def supersede(self, other: Recorded) -> None: ...
+        Raises:
+            GateError: The timeout has passed.
+            UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +156,16 @@ class Attempt:
         by: The operator, as ``user@host``.
         began_before: Seconds since the operation began in another process; 0 if it began in this one.
         is_saved: It executes a plan from a file, which becomes stale.
+        since: The operation's state before this attempt.
+        drain_seconds: For each drain, and for open transactions; None waits as long as a drain takes.
     """
 
     operation_id: str
     by: str
     began_before: float = 0.0
     is_saved: bool = False
+    since: OperationStatus = START
+    drain_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,17 +196,21 @@ class OperationContext:
         journal: Records the operation.
         marks: Writes the marks for the flow's owner.
         lock: The operation lock.
+        drain: Drains the flow.
         attempt: The process that executes the operation.
+        log: Called before and after each step; it writes to the journal first.
         synced: The flow syncs group offsets to the target, so recent commits there are the sync's.
         hooks: The hooks that run with its steps.
         clock: The time, and waiting.
     """
 
     destination: ClusterPort
-    journal: Records
+    journal: Journalist
     marks: MarksPort
     lock: LockPort
+    drain: DrainPort
     attempt: Attempt
+    log: StepLog
     synced: bool = False
     hooks: Hooks = field(default_factory=Hooks)
     clock: Clock = field(default_factory=Clock)

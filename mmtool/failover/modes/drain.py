@@ -7,7 +7,7 @@ S  a saved plan is stale once partitions are added to the topics that its groups
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, RefusedError
 from mmtool.failover.report.plan_file import refuse_stale
@@ -19,42 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.modes.cutover import Attempt
+    from mmtool.failover.modes.cutover import Attempt, DrainPort, OperationContext
     from mmtool.insight.flow_now import FlowNow
     from mmtool.translation.types import TopicPartition, UpstreamOffset
-
-
-class DrainPort(Protocol):
-    """Mirrors up to given source offsets, or waits until the process that runs the flow has."""
-
-    def drain(
-        self,
-        flow: FlowSettings,
-        until: Mapping[TopicPartition, UpstreamOffset],
-        timeout_seconds: float | None,
-    ) -> None:
-        """Return once the frontier of each source partition has reached its offset; mirror if no process runs the flow.
-
-        If a process runs the flow, it is only watched.
-
-        Raises:
-            GateError: The timeout has passed.
-            RefusedError: A partition is halted.
-            OwnedElsewhereError, UnreachableError: As the engine.
-        """
-
-    def await_mirror_maker(
-        self, flow: FlowSettings, missing: Callable[[], int], timeout_seconds: float | None
-    ) -> int:
-        """Wait while MirrorMaker 2 runs the flow and ``missing`` returns more than 0 records.
-
-        Returns:
-            How many records are missing at the end; if any are, MM2 does not run the flow.
-
-        Raises:
-            GateError: The timeout has passed.
-            UnreachableError, NotAuthorisedError: A cluster does not answer, or does not show a part.
-        """
 
 
 def refuse_missing(flow: FlowSettings, missing: int, when: str, again: str = "") -> None:
@@ -85,9 +52,7 @@ def drain_all(
     flow: FlowNow,
     goal: Callable[[FlowNow], Mapping[TopicPartition, UpstreamOffset]],
     topics: Collection[str],
-    port: DrainPort,
-    timeout_seconds: float | None,
-    attempt: Attempt,
+    context: OperationContext,
 ) -> tuple[FlowNow, Mapping[TopicPartition, UpstreamOffset]]:
     """Drain a flow, and drain it again as long as partitions are added to these topics meanwhile.
 
@@ -95,9 +60,7 @@ def drain_all(
         flow: The flow, as it was last read.
         goal: Returns the end offset of each source partition.
         topics: The topics that the operation needs, by their names on the flow's source.
-        port: Mirrors, or waits for the process that does.
-        timeout_seconds: For each drain, by the engine and by MM2; None waits without limit.
-        attempt: The process that executes the operation.
+        context: The ports of the operation.
 
     Returns:
         The flow as it was read after the drain, and the end offsets that were reached.
@@ -108,8 +71,8 @@ def drain_all(
     """
     while True:
         until = goal(flow)
-        _bring_up(flow, until, port, timeout_seconds)
-        flow, added = look_for_added(flow, topics, attempt)
+        _bring_up(flow, until, context.drain, context.attempt.drain_seconds)
+        flow, added = look_for_added(flow, topics, context.attempt)
         if not added:
             return flow, until
 

@@ -54,8 +54,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.failover.modes.drain import DrainPort
-    from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.report.operation_row import OperationRow
     from mmtool.failover.report.rows import Row
     from mmtool.insight.flow_now import FlowNow
@@ -149,29 +147,22 @@ def _shadows(groups: list[GroupFacts], operation_id: str) -> list[GroupFacts]:
     ]
 
 
-def execute(
-    rehearsal: DrillRehearsal,
-    drain: DrainPort,
-    context: OperationContext,
-    log: StepLog,
-    *,
-    timeout_seconds: float | None = None,
-) -> Drilled:
+def execute(rehearsal: DrillRehearsal, context: OperationContext) -> Drilled:
     """Execute a rehearsed drill, and measure it; the shadows are deleted whatever the result.
 
     Raises:
         MmtoolError: The start could not be recorded; nothing was done.
     """
     cutover = Cutover.of(context, rehearsal.plan)
-    steps = _Steps(rehearsal, rehearsal.flow, drain, cutover, timeout_seconds)
-    ended = operation.run(operation.Operation(rehearsal.plan), steps.actions(), log)
+    steps = DrillSteps(rehearsal, rehearsal.flow, cutover)
+    ended = operation.run(operation.Operation(rehearsal.plan), steps.actions(), context.log)
     if ended.error is not None and ended.point_of_no_return_passed:
         _clean_up_after(steps)  # whatever a write that was cut off has told
     return Drilled(rehearsal, ended, cutover, lag_before=steps.lag_before, records_read=steps.records_read)
 
 
 @dataclass(slots=True)
-class _Steps(PlannedSteps):
+class DrillSteps(PlannedSteps):
     """The steps of a planned failover, with shadows as its groups, and a drill's own."""
 
     lag_before: int = 0
@@ -269,7 +260,7 @@ class _Steps(PlannedSteps):
             )
 
 
-def _clean_up_after(steps: _Steps) -> None:
+def _clean_up_after(steps: DrillSteps) -> None:
     """Delete the shadows of a drill that failed; only warn if that fails too, since the drill has an error already."""
     try:
         steps.clean_up()

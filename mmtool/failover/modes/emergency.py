@@ -11,15 +11,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.failover.fence.promotion import PromotionStep
 from mmtool.failover.modes.cutover import Cutover, Ended
 from mmtool.failover.modes.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
-from mmtool.failover.operation import operation
+from mmtool.failover.modes.steps import run_steps
 from mmtool.failover.operation.hooks import with_hooks
 from mmtool.failover.operation.marks import Marking
 from mmtool.failover.operation.meanwhile import names_warnings, refuse_changed_on_target
-from mmtool.failover.operation.states import START
-from mmtool.failover.operation.step_hooks import after_step
+from mmtool.failover.operation.operation import Operation
 from mmtool.failover.report.plan_file import seen_of_target
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.target_only import identity_on_target, look_at_target, removed_groups
@@ -41,14 +39,11 @@ from mmtool.translation.types import or_none
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from mmtool.failover.fence.acls_asked import AclsAsked
+    from mmtool.failover.fence.promotion import AclsAsked
     from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.failover.operation.operation import StepLog
-    from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.target_only import TargetNow, TargetSide
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.groups.applications import AppState
-    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.plan.words import Names
 
@@ -58,13 +53,11 @@ class EmergencyRehearsal(SavableRehearsal):
     """An emergency's rehearsal, with the connection to read the target again.
 
     Attributes:
-        identity: The flow, as far as its topics' names say.
         unknowns: Start position in partitions where the group's offset is unknown.
         accepts_loss: Whether the operator has accepted that records or state may be lost.
     """
 
     side: TargetSide = field(kw_only=True)
-    identity: FlowIdentity = field(kw_only=True)
     unknowns: Unknowns = field(kw_only=True)
     accepts_loss: bool = field(kw_only=True)
 
@@ -132,7 +125,6 @@ def rehearse(
         plan,
         warnings,
         side=side,
-        identity=now.identity,
         unknowns=unknowns,
         accepts_loss=accepts_loss,
         state=state,
@@ -178,21 +170,18 @@ def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
         yield told_by_target(transactions, names)
 
 
-def execute(
-    rehearsal: EmergencyRehearsal, context: OperationContext, log: StepLog, *, since: OperationStatus = START
-) -> Ended:
-    """Execute a rehearsed emergency failover; ``since`` is the operation's state if it is resumed.
+def execute(rehearsal: EmergencyRehearsal, context: OperationContext) -> Ended:
+    """Execute a rehearsed emergency failover.
 
     Raises:
         MmtoolError: The start could not be recorded; nothing was done.
     """
-    steps = EmergencySteps(rehearsal, Cutover.of(context, rehearsal.plan))
-    acls = PromotionStep(rehearsal.plan, rehearsal.acls, steps.cutover)
-    planned, after = operation.Operation(rehearsal.plan, since), after_step(context.hooks, steps.cutover)
-    begun = (*steps.marking.begun(since), *acls.begun)
-    actions, undo = steps.actions() | acls.actions, steps.undo() | acls.undo_actions
-    ended = operation.run(planned, actions, log, undo, after, begun)
-    return Ended(rehearsal, ended, steps.cutover)
+    plan, cutover = rehearsal.plan, Cutover.of(context, rehearsal.plan)
+    steps = EmergencySteps(rehearsal, cutover)
+    marking = Marking(cutover, steps.marks, sorted({*topics_of(plan.groups), *plan.state}))
+    operation = Operation(plan, context.attempt.since)
+    ended = run_steps(operation, cutover, steps.actions(), rehearsal.acls, (marking,))
+    return Ended(rehearsal, ended, cutover)
 
 
 @dataclass(slots=True)
@@ -205,21 +194,13 @@ class EmergencySteps:
     def actions(self) -> dict[StepName, Callable[[], None]]:
         return {
             StepName.CHECK: self.check,
-            StepName.MARK: self.mark,
             StepName.TRANSLATE: self.translate,
             StepName.VALIDATE: self.cutover.validate,
             StepName.WRITE: self.cutover.write,
             StepName.READ_BACK: self.cutover.read_back,
             StepName.HAND_OVER: self.cutover.hand_over,
-            StepName.REPORT: self.report,
+            StepName.REPORT: lambda: None,  # every result is known, and the source cannot be asked
         }
-
-    def undo(self) -> dict[StepName, Callable[[], None]]:
-        return {StepName.MARK: self.marking.take_back}
-
-    @property
-    def marking(self) -> Marking:
-        return Marking(self.cutover, self._marks)
 
     def check(self) -> None:
         """Check that the groups have no members on the target, and that no other operation is open on them."""
@@ -232,11 +213,8 @@ class EmergencySteps:
         refuse(active_guards((GroupFacts(name, {}, there=now[name]) for name in now), self.rehearsal.names))
         self.cutover.giving_way()
 
-    def mark(self) -> None:
-        plan = self.rehearsal.plan
-        self.marking.mark(sorted({*topics_of(plan.groups), *plan.state}))
-
-    def _marks(self) -> Mapping[str, FailedOverRecord]:
+    def marks(self) -> Mapping[str, FailedOverRecord]:
+        """The marks in force, by topic."""
         _, control = identity_on_target(self.rehearsal.side)
         return control.failed_over
 
@@ -246,7 +224,8 @@ class EmergencySteps:
         Raises:
             RefusedError: Records may be lost, which the rehearsal did not say, and nobody has accepted.
         """
-        rehearsal, facts = self.rehearsal, self._look().facts
+        rehearsal, chosen = self.rehearsal, GroupSelection(self.cutover.groups)
+        facts = look_at_target(rehearsal.side, chosen, self.cutover.context.clock.now_ms()).facts
         plan = plan_emergency(
             rehearsal.plan.operation_id, rehearsal.names, facts, rehearsal.unknowns, rehearsal.state
         )
@@ -259,10 +238,3 @@ class EmergencySteps:
         self.cutover.figures = replace(
             self.cutover.figures, rpo_records=or_none(costs.lost.most), reread_records=costs.reread
         )
-
-    def report(self) -> None:
-        """Do nothing: every result is known, and the source cannot be asked."""
-
-    def _look(self) -> TargetNow:
-        chosen = GroupSelection(tuple(plan.group for plan in self.rehearsal.plan.groups))
-        return look_at_target(self.rehearsal.side, chosen, self.cutover.context.clock.now_ms())

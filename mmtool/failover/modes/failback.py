@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, read_export
 from mmtool.failover.diverged_tail.tail_writer import DivergedTailWriter, refuse_topic
-from mmtool.failover.fence.promotion import PromotionStep
 from mmtool.failover.modes.cutover import Cutover, Ended
 from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_added
 from mmtool.failover.modes.failback_steps import BothWays, HomeLook, at_home_already, stay, told
@@ -25,12 +24,11 @@ from mmtool.failover.modes.rehearsal import (
     nothing_selected,
     refuse,
 )
-from mmtool.failover.operation import operation
+from mmtool.failover.modes.steps import run_steps
 from mmtool.failover.operation.hooks import with_hooks
 from mmtool.failover.operation.marks import Marking, release
 from mmtool.failover.operation.meanwhile import refuse_changed_names
-from mmtool.failover.operation.states import START
-from mmtool.failover.operation.step_hooks import after_step
+from mmtool.failover.operation.operation import Operation
 from mmtool.failover.report.plan_file import seen_of_flow
 from mmtool.failover.report.rows import reread_of
 from mmtool.failover.report.skipped_tail import skipped_from
@@ -66,11 +64,8 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.failover.diverged_tail.tail_writer import TailTools
     from mmtool.failover.diverged_tail.tails import FoundTails
-    from mmtool.failover.fence.acls_asked import AclsAsked
+    from mmtool.failover.fence.promotion import AclsAsked
     from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.failover.modes.drain import DrainPort
-    from mmtool.failover.operation.operation import StepLog
-    from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.ports import BatchesPort
     from mmtool.kafka.state.control_view import ControlView
@@ -222,26 +217,14 @@ def _warnings(
 
 
 def execute(
-    rehearsal: FailbackRehearsal,
-    drain: DrainPort,
-    context: OperationContext,
-    log: StepLog,
-    *,
-    folder: Path,
-    timeout_seconds: float | None = None,
-    since: OperationStatus = START,
-    tools: TailTools | None = None,
+    rehearsal: FailbackRehearsal, context: OperationContext, *, folder: Path, tools: TailTools | None = None
 ) -> Ended:
     """Execute a rehearsed failback.
 
     Args:
         rehearsal: A rehearsal whose plan can be executed.
-        drain: Drains the flow and its reverse flow.
         context: The ports of the operation; its destination is the flow's source.
-        log: Called before and after each step.
         folder: The folder of the file with the diverged records.
-        timeout_seconds: For each drain; None waits without limit.
-        since: The operation's state if it is resumed.
         tools: Write the diverged records into a topic; None if they go to a file.
 
     Raises:
@@ -253,17 +236,14 @@ def execute(
         salvage = DivergedTailWriter(
             both.flow, both.home, to.topic, tools, context.journal, rehearsal.plan.operation_id
         )
-    steps = _Steps(rehearsal, drain, Cutover.of(context, rehearsal.plan), folder, timeout_seconds, salvage)
-    planned, after = operation.Operation(rehearsal.plan, since), after_step(context.hooks, steps.cutover)
-    acls = PromotionStep(rehearsal.plan, rehearsal.acls, steps.cutover)
-    begun = (*steps.marking.begun(since), *acls.begun)
-    actions, undo = (
-        steps.actions() | acls.actions,
-        {StepName.MARK: steps.marking.take_back, **acls.undo_actions},
-    )
-    ended = operation.run(planned, actions, log, undo, after, begun)
-    skipped = tuple(skipped_from(steps.cutover.plans, steps.rehearsal.tails))
-    return Ended(steps.rehearsal, ended, steps.cutover, folder, skipped)
+    cutover = Cutover.of(context, rehearsal.plan)
+    steps = _Steps(rehearsal, cutover, folder, salvage)
+    # a topic that an emergency has marked keeps the emergency's mark until it is released
+    marking = Marking(cutover, steps.marks, rehearsal.held)
+    operation = Operation(rehearsal.plan, context.attempt.since)
+    ended = run_steps(operation, cutover, steps.actions(), rehearsal.acls, (marking,))
+    skipped = tuple(skipped_from(cutover.plans, steps.rehearsal.tails))
+    return Ended(steps.rehearsal, ended, cutover, folder, skipped)
 
 
 @dataclass(slots=True)
@@ -271,10 +251,8 @@ class _Steps:
     """What each step does, and what it leaves for the next."""
 
     rehearsal: FailbackRehearsal
-    drain_port: DrainPort
     cutover: Cutover
     folder: Path
-    timeout_seconds: float | None
     salvage: DivergedTailWriter | None
     groups: list[GroupFacts] = field(default_factory=list)
 
@@ -282,7 +260,6 @@ class _Steps:
         return {
             StepName.CHECK: self.check,
             StepName.DRAIN: self.drain,
-            StepName.MARK: self.mark,
             StepName.FIND: self.find,
             StepName.EXPORT: self.export,
             StepName.DRAIN_BACK: self.drain_back,
@@ -330,18 +307,11 @@ class _Steps:
 
     def drain(self) -> None:
         """Drain the flow for topics that are not marked yet, so that none of their records diverge."""
-        flow, _ = self._drain(self.both.flow, set(self.topics) - self._marks().keys(), [])
+        flow, _ = self._drain(self.both.flow, set(self.topics) - self.marks().keys(), [])
         self._see(flow, look_again(self.both.back))
 
-    @property
-    def marking(self) -> Marking:
-        return Marking(self.cutover, self._marks)
-
-    def mark(self) -> None:
-        """Mark the topics; a topic that an emergency has marked keeps the emergency's mark until it is released."""
-        self.marking.mark(self.topics)
-
-    def _marks(self) -> Mapping[str, FailedOverRecord]:
+    def marks(self) -> Mapping[str, FailedOverRecord]:
+        """The marks in force, by topic of the source."""
         flow = self.both.flow
         return flow.clusters.state.control(flow.identity).failed_over
 
@@ -389,12 +359,7 @@ class _Steps:
         self, flow: FlowNow, topics: Collection[str], groups: list[GroupFacts]
     ) -> tuple[FlowNow, Mapping[TopicPartition, UpstreamOffset]]:
         return drain_all(
-            flow,
-            lambda now: drain_goal(groups, log_ends(now, topics)),
-            topics,
-            self.drain_port,
-            self.timeout_seconds,
-            self.cutover.context.attempt,
+            flow, lambda now: drain_goal(groups, log_ends(now, topics)), topics, self.cutover.context
         )
 
     def _look(self) -> HomeLook:

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError
-from mmtool.failover.fence.promotion import PromotionStep
-from mmtool.failover.fence.steps import TRANSACTION_SECONDS, FenceSteps, came_since, refuse_late_records
+from mmtool.failover.fence.steps import FenceSteps, came_since, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover, Ended
 from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_added, refuse_missing
 from mmtool.failover.modes.proof import prove, state_end_guards
@@ -24,11 +23,11 @@ from mmtool.failover.modes.rehearsal import (
     nothing_selected,
     refuse,
 )
-from mmtool.failover.operation import operation
+from mmtool.failover.modes.steps import run_steps
 from mmtool.failover.operation.hooks import with_hooks
 from mmtool.failover.operation.meanwhile import refuse_changed_names
-from mmtool.failover.operation.states import START, OperationState
-from mmtool.failover.operation.step_hooks import after_step
+from mmtool.failover.operation.operation import Operation
+from mmtool.failover.operation.states import OperationState
 from mmtool.failover.report.plan_file import seen_of_flow
 from mmtool.failover.report.rows import reread_of
 from mmtool.insight.applications import app_state, as_groups
@@ -66,13 +65,10 @@ from mmtool.translation.types import UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
-    from mmtool.failover.fence.acls_asked import AclsAsked
+    from mmtool.failover.fence.promotion import AclsAsked
     from mmtool.failover.fence.steps import FenceAsked
     from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.failover.modes.drain import DrainPort
-    from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.operation.records import Recorded
-    from mmtool.failover.operation.states import OperationStatus
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
@@ -205,45 +201,21 @@ def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
     return [f"nothing to move for {few(idle)}: no committed offset on a topic of {name}"] if idle else []
 
 
-def execute(
-    rehearsal: PlannedRehearsal,
-    drain: DrainPort,
-    context: OperationContext,
-    log: StepLog,
-    *,
-    timeout_seconds: float | None = None,
-    since: OperationStatus = START,
-) -> Ended:
-    """Execute a rehearsed planned failover.
-
-    Args:
-        rehearsal: A rehearsal whose plan can be executed.
-        drain: Drains the flow.
-        context: The ports of the operation.
-        log: Called before and after each step.
-        timeout_seconds: For the drain; None waits without limit.
-        since: The operation's state if it is resumed.
+def execute(rehearsal: PlannedRehearsal, context: OperationContext) -> Ended:
+    """Execute a rehearsed planned failover, whose plan can be executed.
 
     Raises:
         MmtoolError: The start could not be recorded; nothing was done.
     """
-    plan, asked, patience = rehearsal.plan, rehearsal.asked, timeout_seconds or TRANSACTION_SECONDS
+    plan, asked, cutover = rehearsal.plan, rehearsal.asked, Cutover.of(context, rehearsal.plan)
     committed = rehearsal.settings.reads_committed
-    fence = None if asked is None else FenceSteps(plan, asked, context, patience, committed)
-    cutover = Cutover.of(context, plan)
-    acls = PromotionStep(plan, rehearsal.acls, cutover)
-    steps = PlannedSteps(rehearsal, rehearsal.flow, drain, cutover, timeout_seconds, fence)
-    begun = (*(() if fence is None else fence.begun), *acls.begun)
-    undo = {**({} if fence is None else fence.undo()), **acls.undo_actions}
-    ended = operation.run(
-        operation.Operation(plan, since),
-        steps.actions() | acls.actions,
-        log,
-        undo,
-        after_step(context.hooks, cutover),
-        begun,
+    fence = None if asked is None else FenceSteps(plan, asked, context, committed)
+    steps = PlannedSteps(rehearsal, rehearsal.flow, cutover, fence)
+    preparations = () if fence is None else (fence,)
+    ended = run_steps(
+        Operation(plan, context.attempt.since), cutover, steps.actions(), rehearsal.acls, preparations
     )
-    return Ended(rehearsal, ended, steps.cutover)
+    return Ended(rehearsal, ended, cutover)
 
 
 @dataclass(slots=True)
@@ -252,25 +224,16 @@ class PlannedSteps:
 
     rehearsal: Rehearsal
     flow: FlowNow
-    drain_port: DrainPort
     cutover: Cutover
-    timeout_seconds: float | None
     fence: FenceSteps | None = None
     groups: list[GroupFacts] = field(default_factory=list)
     until: Mapping[TopicPartition, UpstreamOffset] = field(default_factory=dict)
     partitions: Mapping[TopicPartition, PartitionFacts] = field(default_factory=dict)
 
     def actions(self) -> dict[StepName, Callable[[], None]]:
-        fence = self.fence
-        fencing: dict[StepName, Callable[[], None]] = (
-            {}
-            if fence is None
-            else {
-                StepName.FENCE: fence.raise_,
-                StepName.TRANSACTIONS: fence.await_transactions,
-                StepName.ENDS: fence.watch,
-            }
-        )
+        fencing: dict[StepName, Callable[[], None]] = {}
+        if self.fence is not None:
+            fencing = {StepName.TRANSACTIONS: self.fence.await_transactions, StepName.ENDS: self.fence.watch}
         return {
             StepName.CHECK: self.check,
             **fencing,
@@ -314,10 +277,7 @@ class PlannedSteps:
         return tuple(place for place in flow.partitions if place.topic in self.rehearsal.plan.fence.topics)
 
     def drain(self) -> None:
-        attempt = self.cutover.context.attempt
-        self.flow, self.until = drain_all(
-            self.flow, self.goal, self.topics, self.drain_port, self.timeout_seconds, attempt
-        )
+        self.flow, self.until = drain_all(self.flow, self.goal, self.topics, self.cutover.context)
 
     def goal(self, flow: FlowNow) -> Mapping[TopicPartition, UpstreamOffset]:
         """The source's log ends; with a fence those that stopped moving, also in partitions that were added since."""

@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError
 from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.groups.applications import NO_STATE
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.words import Names, counted, few
 from mmtool.translation.answers import Reason
+from mmtool.translation.types import UNKNOWN, ClusterId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.fence.acls_asked import AclsAsked
+    from mmtool.failover.fence.promotion import AclsAsked
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.risks import Guard
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
     from mmtool.plan.runbook.fingerprint import Fingerprint
-    from mmtool.translation.types import ClusterId, Unknown
+    from mmtool.translation.types import Unknown
 
 _NAMED = 5
 """How many refusals have an error of their own; the first error counts the others."""
@@ -48,6 +50,14 @@ class Rehearsal:
     @property
     def names(self) -> Names:
         return names_of(self.settings)
+
+    @property
+    def identity(self) -> FlowIdentity:
+        """The flow; an unknown source id is replaced by the expected one of the file, or by the source's alias."""
+        source = self.settings.source
+        unknown = source.expected_cluster_id or source.alias
+        source_id = ClusterId(unknown) if self.source_id is UNKNOWN else self.source_id
+        return FlowIdentity(source_id, self.target_id, source.alias, self.settings.target.alias)
 
     @property
     def at_risk(self) -> bool:

@@ -7,7 +7,7 @@ J  a topic of another emergency's groups stays marked by that emergency
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from mmtool.failover.operation.states import START, Event, OperationState
 from mmtool.output import warn
@@ -19,21 +19,24 @@ if TYPE_CHECKING:
 
     from mmtool.failover.modes.cutover import Cutover, OperationContext
     from mmtool.failover.operation.records import Recorded
-    from mmtool.failover.operation.states import OperationStatus
 
     Marks = Mapping[str, FailedOverRecord]
 
 
 @dataclass(frozen=True, slots=True)
 class Marking:
-    """The marks of one operation.
+    """A `Preparation`: the marks of one operation.
 
     Attributes:
         standing: Reads the marks in force, by topic.
+        topics: The topics to mark.
     """
+
+    name: ClassVar = StepName.MARK
 
     cutover: Cutover
     standing: Callable[[], Marks]
+    topics: Collection[str]
 
     @property
     def context(self) -> OperationContext:
@@ -44,37 +47,36 @@ class Marking:
         ours = self.context.attempt.operation_id
         return {name: mark for name, mark in self.standing().items() if mark.operation_id == ours}
 
-    def begun(self, since: OperationStatus) -> tuple[StepName, ...]:
-        """The mark step if a resumed operation left marks, so that a failure before that step also removes them."""
-        return (StepName.MARK,) if since != START and self.own() else ()
+    @property
+    def may_stand(self) -> bool:
+        """Whether a resumed operation left marks, so that a failure before that step also removes them."""
+        return self.context.attempt.since != START and bool(self.own())
 
-    def mark(self, topics: Collection[str]) -> None:
-        """Mark topics as failed over, and end the operations that give way to this one.
+    def do(self) -> None:
+        """Mark the topics as failed over, and end the operations that give way to this one.
 
         Topics that another failover has marked keep its mark; marks of operations that give way become this one's, or
         are removed.
         """
         others, standing = self.cutover.giving_way(), self.standing()
-        self.cutover.hold([name for name in topics if name not in standing])
-        self.context.marks.write(self._handed_on(standing, topics, others))
+        self.cutover.hold([name for name in self.topics if name not in standing])
+        self.context.marks.write(self._handed_on(standing, others))
         for other in others:
             self.context.journal.supersede(other)
 
-    def _handed_on(
-        self, standing: Marks, topics: Collection[str], others: Collection[Recorded]
-    ) -> list[FailedOverRecord]:
+    def _handed_on(self, standing: Marks, others: Collection[Recorded]) -> list[FailedOverRecord]:
         """The marks of operations that give way, lifted; those that no other holds become this one's for its topics."""
         ended = {other.operation_id for other in others}
         theirs = {name: mark for name, mark in standing.items() if mark.operation_id in ended}
         attempt = self.context.attempt
         return [
             replace(theirs[mark.topic], operation_id=attempt.operation_id, by=attempt.by)
-            if mark.topic in topics and not mark.failed_over
+            if mark.topic in self.topics and not mark.failed_over
             else mark
             for mark in self._lifted(theirs)
         ]
 
-    def take_back(self) -> None:
+    def undo(self) -> None:
         """Remove this operation's own marks."""
         self.context.marks.write(self._lifted(self.own()))
 

@@ -13,21 +13,20 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover.commits.undo import look_at
 from mmtool.failover.fence.promotion import undo as undo_acls
-from mmtool.failover.fence.steps import came_since, lower, refuse_late_records
+from mmtool.failover.fence.steps import FenceSteps, came_since, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover, ways_on
 from mmtool.failover.modes.release import refuse_half_way
-from mmtool.failover.operation import operation as operations
+from mmtool.failover.modes.steps import PromotionStep, run_steps
 from mmtool.failover.operation.marks import holders, lifted, release
 from mmtool.failover.operation.meanwhile import on_record, refuse_others
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.states import Event, OperationState, can
-from mmtool.failover.operation.step_hooks import after_step
 from mmtool.failover.report.rows import reread_of
 from mmtool.output import warn
 from mmtool.plan.failover.choices import REPLAYED
 from mmtool.plan.failover.emergency import costs_of
-from mmtool.plan.failover.steps import Mode, StepName, acl_step, topics_of
+from mmtool.plan.failover.steps import Mode, StepName, topics_of
 from mmtool.plan.groups.undo import Undo
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.plan.words import few, joined, then
@@ -39,9 +38,10 @@ if TYPE_CHECKING:
     from mmtool.failover.commits.undo import Undoing
     from mmtool.failover.fence.steps import FenceAsked
     from mmtool.failover.modes.cutover import OperationContext
+    from mmtool.failover.modes.steps import Preparation
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.marks import Holders
-    from mmtool.failover.operation.operation import Operation, StepLog
+    from mmtool.failover.operation.operation import Operation
     from mmtool.failover.operation.records import Figures, Recorded
     from mmtool.kafka.ports import ClusterPort, FencePort, FlowStatePort, GroupsPort
     from mmtool.kafka.state.control_view import ControlView
@@ -128,7 +128,6 @@ def as_it_stands(found: Recorded, groups: GroupsPort) -> Recorded:
 def roll_forward(
     found: Recorded,
     context: OperationContext,
-    log: StepLog,
     fence: FenceAsked | None = None,
     acls: FencePort | None = None,
 ) -> tuple[Operation, Cutover]:
@@ -140,7 +139,6 @@ def roll_forward(
     Args:
         found: The operation.
         context: The ports of the operation.
-        log: Called before and after each step.
         fence: The connections to the fence that is still up; None if there is none.
         acls: The flow's target, where a change of producers' ACLs may be in force; None if there is none.
 
@@ -162,12 +160,12 @@ def roll_forward(
         StepName.RELEASE: lambda: release(context, plan.released),
         StepName.REPORT: lambda: _prove_fence(found, fence, cutover),
     }
-    undo: dict[StepName, Callable[[], None]] = {}
+    preparations: list[Preparation] = []
     if fence is not None:
-        undo[StepName.FENCE] = lambda: _lower(found, fence, context)
+        preparations.append(FenceSteps(plan, fence, context))
     if acls is not None:
-        undo[acl_step(plan.mode)] = lambda: _undo_acls(found, acls, context)
-    return operations.run(found.operation, actions, log, undo, after_step(context.hooks, cutover)), cutover
+        preparations.append(PromotionStep(plan, acls, cutover, may_stand=True))
+    return run_steps(found.operation, cutover, actions, preparations=preparations), cutover
 
 
 def _prove_fence(found: Recorded, asked: FenceAsked | None, cutover: Cutover) -> None:
@@ -190,18 +188,6 @@ def _prove_fence(found: Recorded, asked: FenceAsked | None, cutover: Cutover) ->
     cutover.figures = replace(cutover.figures, diverged_records=sum(came.values()))
     if found.operation.steps.get(StepName.REPORT) is not StepState.FAILED:
         refuse_late_records(found.head.plan, found.names, came)
-
-
-def _lower(found: Recorded, asked: FenceAsked, context: OperationContext) -> None:
-    plan = found.operation.plan
-    lower(plan, asked, context.hooks)
-    context.journal.fenced(plan.fence, stands=False)
-
-
-def _undo_acls(found: Recorded, port: FencePort, context: OperationContext) -> None:
-    promotion = found.head.plan.promotion
-    undo_acls(port, promotion)
-    context.journal.promoted(promotion, stands=False)
 
 
 def _figures(found: Recorded) -> Figures:
@@ -362,7 +348,6 @@ def _left_behind(
 def take_back(
     rehearse: Callable[[], RollbackPlan],
     context: OperationContext,
-    log: StepLog,
     fence: FenceAsked | None = None,
     acls: FencePort | None = None,
 ) -> RollbackPlan:
@@ -374,8 +359,7 @@ def take_back(
 
     Args:
         rehearse: Makes the plan, as `rehearse_taking_back`.
-        context: The ports of the operation.
-        log: Its ``ended`` is called.
+        context: The ports of the operation; the ``ended`` of its log is called.
         fence: The connections to the fence, for an operation whose fence may be up.
         acls: The flow's target, for an operation whose change of producers' ACLs may be in force.
 
@@ -406,24 +390,19 @@ def take_back(
         if taking.undoing.writable:
             raise _left(taking, error) from error
         raise
+    found = taking.found
     try:
-        _undo_rules(taking.found, context, fence, acls)
+        if found.promotion_stands:
+            assert acls is not None
+            undo_acls(acls, found.head.plan.promotion)
+            context.journal.promoted(found.head.plan.promotion, stands=False)
+        if found.fence_stands:
+            assert fence is not None
+            FenceSteps(found.operation.plan, fence, context).undo()
     except MmtoolError as error:
         raise _left(taking, error) from error
-    log.ended(replace(taking.found.operation.after(taking.event), error=None))
+    context.log.ended(replace(taking.found.operation.after(taking.event), error=None))
     return taking
-
-
-def _undo_rules(
-    found: Recorded, context: OperationContext, fence: FenceAsked | None, acls: FencePort | None
-) -> None:
-    """Undo the operation's change of producers' ACLs, and lower its fence, as far as they may be in force."""
-    if found.promotion_stands:
-        assert acls is not None
-        _undo_acls(found, acls, context)
-    if found.fence_stands:
-        assert fence is not None
-        _lower(found, fence, context)
 
 
 def _left(taking: RollbackPlan, error: MmtoolError) -> MmtoolError:

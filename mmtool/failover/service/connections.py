@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from mmtool.config import ClusterSettings, FlowSettings
-    from mmtool.failover.modes.cutover import LockPort, MarksPort
-    from mmtool.failover.modes.drain import DrainPort
+    from mmtool.failover.modes.cutover import DrainPort, LockPort, MarksPort
     from mmtool.failover.modes.failback_steps import BothWays
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.records import Recorded
@@ -85,16 +84,6 @@ def journal(settings: FlowSettings, timeout: timedelta, *, at_source: bool = Fal
 
     cluster = settings.source if at_source else settings.target
     return KafkaJournal(cluster, settings.offset_syncs_replication_factor, timeout.total_seconds())
-
-
-def identity_of(found: Recorded) -> FlowIdentity:
-    """The flow identity of a recorded operation; the source's alias stands in for an unknown source id."""
-    from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.translation.types import UNKNOWN, ClusterId
-
-    alias = found.names.source
-    source_id = ClusterId(alias) if found.source_id is UNKNOWN else found.source_id
-    return FlowIdentity(source_id, found.target_id, alias, found.names.target)
 
 
 def written_at(found: Recorded, flow: FlowSettings, timeout: timedelta) -> ClusterPort:

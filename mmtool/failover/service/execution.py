@@ -1,17 +1,18 @@
-"""Execute an operation: check the journal, take the operation lock, run the steps, log each of them."""
+"""Execute a rehearsed operation: check the journal, take the operation lock, run the steps, log each of them."""
 
 from __future__ import annotations
 
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mmtool.errors import OwnedElsewhereError
 from mmtool.events import Event, Notice, flow_fields
-from mmtool.failover.modes.cutover import Attempt, OperationContext
+from mmtool.failover.modes.cutover import Attempt, Ended, OperationContext
 from mmtool.failover.modes.drill import NoLock
 from mmtool.failover.modes.emergency import EmergencyRehearsal
+from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.operation.flapping_check import judged
 from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Both, Journalist
@@ -29,19 +30,17 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
-    from mmtool.failover.modes.cutover import Ended, LockPort
-    from mmtool.failover.modes.rehearsal import Rehearsal
+    from mmtool.failover.modes.cutover import LockPort
     from mmtool.failover.operation.journal import JournalPort
-    from mmtool.failover.operation.operation import Operation, StepLog
+    from mmtool.failover.operation.operation import Operation
     from mmtool.failover.operation.records import Recorded
-    from mmtool.failover.operation.states import OperationStatus
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.failover.steps import Step
     from mmtool.plan.groups.facts import GroupSelection
-    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.runbook.plan_file import SavedPlan
 
-E = TypeVar("E", bound="Ended")
+R_co = TypeVar("R_co", bound=Rehearsal, covariant=True)
+E_co = TypeVar("E_co", bound=Ended, covariant=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,6 @@ class Request:
         settings: The flow.
         groups: Which of them move.
         timeout: For one request to a cluster.
-        agreed: Shows the plan, and returns whether the operator confirmed it.
         reason: Why, in the operator's words.
         saved: The plan that was read; None without one.
         without_state: Kafka Streams applications move although their state does not.
@@ -64,7 +62,6 @@ class Request:
     settings: FlowSettings
     groups: GroupSelection
     timeout: timedelta
-    agreed: Callable[[Rehearsal], bool]
     reason: str
     saved: SavedPlan | None = None
     without_state: bool = False
@@ -79,124 +76,104 @@ class Request:
             return self.found.operation_id
         return None if self.saved is None else self.saved.plan.operation_id
 
-    @property
-    def since(self) -> OperationStatus:
-        """The operation's state before it is executed."""
-        return START if self.found is None else self.found.operation.standing
-
-    @property
-    def recorded_entries(self) -> int:
-        """How many journal entries the operation had when it was read; 0 for a new one."""
-        return 0 if self.found is None else self.found.entries
-
 
 @dataclass(frozen=True, slots=True)
-class Execution:
-    """A rehearsed operation, and how it is executed.
+class Move(Generic[R_co, E_co]):
+    """A rehearsed operation, ready to be executed.
 
     Attributes:
         rehearsal: The plan.
         destination: The cluster on which the groups will run.
-        identity: Of the flow.
+        work: Executes the operation with its context.
         is_alone: It takes the operation lock; a drill does not.
     """
 
     request: Request
-    rehearsal: Rehearsal
+    rehearsal: R_co
     destination: ClusterPort
-    identity: FlowIdentity
+    work: Callable[[OperationContext], E_co]
     is_alone: bool = True
 
-    @property
-    def operation_id(self) -> str:
-        return self.rehearsal.plan.operation_id
+    def judged(self) -> Move[R_co, E_co]:
+        """The move with the objections of the journals: the target's, and for a planned failover the source's.
 
+        Raises:
+            As `flapping_check.judged`.
+        """
+        request, settings, timeout = self.request, self.rehearsal.settings, self.request.timeout
+        journals = [connections.journal(settings, timeout)]
+        if self.rehearsal.plan.mode is Mode.PLANNED:
+            journals.append(connections.journal(settings, timeout, at_source=True))
+        lock = request.lock or connections.operation_lock_of(settings, timeout)
+        is_resumed = request.found is not None
+        rehearsal = judged(self.rehearsal, journals, lock, time.time() * 1000, is_resumed=is_resumed)
+        bind(operation=rehearsal.plan.operation_id, **flow_fields(rehearsal.names.flow))
+        return replace(self, rehearsal=rehearsal)
 
-def run(execution: Execution, work: Callable[[OperationContext, StepLog], Ended]) -> Ended | None:
-    """Check a rehearsal against the journals, ask the operator, and execute it.
-
-    Args:
-        execution: The rehearsed operation, and how it is executed.
-        work: Executes the operation with its context and step log.
-
-    Returns:
-        The ended operation; None if it was only rehearsed or declined.
-    """
-    judged_now = _judged(execution)
-    bind(operation=execution.operation_id, **flow_fields(judged_now.names.flow))
-    if not execution.request.agreed(judged_now):
-        return None
-    return execute(replace(execution, rehearsal=judged_now), work)
-
-
-def execute(execution: Execution, work: Callable[[OperationContext, StepLog], E]) -> E:
-    """Execute a confirmed operation under its lock; unlike `run`, ask no question and check no other operations."""
-    with at_work(execution) as (context, log):
-        return work(context, log)
-
-
-def _judged(execution: Execution) -> Rehearsal:
-    """The rehearsal after `flapping_check.judged` by the target's journal, for a planned failover also the source's."""
-    rehearsal, request = execution.rehearsal, execution.request
-    settings, timeout = rehearsal.settings, request.timeout
-    journals = [connections.journal(settings, timeout)]
-    if rehearsal.plan.mode is Mode.PLANNED:
-        journals.append(connections.journal(settings, timeout, at_source=True))
-    lock = request.lock or connections.operation_lock_of(settings, timeout)
-    return judged(rehearsal, journals, lock, time.time() * 1000, is_resumed=request.found is not None)
+    def execute(self) -> E_co:
+        """Execute the confirmed operation under its lock; raises as `at_work`."""
+        with at_work(self.request, self.rehearsal, self.destination, is_alone=self.is_alone) as context:
+            return self.work(context)
 
 
 @contextmanager
-def at_work(execution: Execution) -> Iterator[tuple[OperationContext, StepLog]]:
-    """A context with an operation's ports and its step log, in which it holds or requests the operation lock.
+def at_work(
+    request: Request, rehearsal: Rehearsal, destination: ClusterPort, *, is_alone: bool = True
+) -> Iterator[OperationContext]:
+    """A context with an operation's ports, in which it holds or requests the operation lock.
+
+    Args:
+        request: What was requested.
+        rehearsal: The plan.
+        destination: The cluster on which the groups will run.
+        is_alone: As for `Move`.
 
     Raises:
         OwnedElsewhereError: Another process started or resumed the operation.
     """
-    request = execution.request
-    kept = connections.tools(execution.rehearsal.settings, execution.identity, request.timeout)
-    bind(operation=execution.operation_id, **flow_fields(execution.rehearsal.names.flow))
-    lock: LockPort = request.lock or (kept.lock if execution.is_alone else NoLock())
-    context, log = _context(execution, kept, lock)
+    settings, found, operation_id = rehearsal.settings, request.found, rehearsal.plan.operation_id
+    kept = connections.tools(settings, rehearsal.identity, request.timeout)
+    bind(operation=operation_id, **flow_fields(rehearsal.names.flow))
+    lock: LockPort = request.lock or (kept.lock if is_alone else NoLock())
+    about = About(
+        rehearsal.names,
+        rehearsal.source_id,
+        rehearsal.target_id,
+        tuple(plan.group for plan in rehearsal.plan.groups) if found is None else found.group_names,
+        " ".join(request.reason.split()),
+        process.operator(),
+        rehearsal.unknowns if isinstance(rehearsal, EmergencyRehearsal) else Unknowns.LEAVE,
+    )
+    entries = 0 if found is None else found.entries
+    journalist = Journalist(kept.journal, about, entries)
+    journalist.operation = None if found is None else found.operation
+    attempt = Attempt(
+        operation_id,
+        about.by,
+        0.0 if found is None else max(0.0, time.time() - found.began_ms / 1000),
+        request.saved is not None,
+        START if found is None else found.operation.standing,
+        request.drain_seconds,
+    )
+    context = OperationContext(
+        destination,
+        journalist,
+        kept.marks,
+        lock,
+        connections.engine_drain(),
+        attempt,
+        Both(journalist, Teller()),
+        synced=settings.sync_group_offsets,
+        hooks=hooks_of(settings, about.reason),
+    )
     lock.join()
     try:
         if request.operation_id is not None:  # another process may start or resume it as well
             lock.hold()
-            _refuse_if_resumed(kept.journal, execution.operation_id, request.recorded_entries)
-        yield context, log
+            _refuse_if_resumed(kept.journal, operation_id, entries)
+        yield context
     finally:
         lock.leave()
-
-
-def _context(
-    execution: Execution, kept: connections.Tools, lock: LockPort
-) -> tuple[OperationContext, StepLog]:
-    settings, request, about = execution.rehearsal.settings, execution.request, _about(execution)
-    found = request.found
-    journalist = Journalist(kept.journal, about, request.recorded_entries)
-    journalist.operation = None if found is None else found.operation
-    context = OperationContext(
-        execution.destination,
-        journalist,
-        kept.marks,
-        lock,
-        Attempt(execution.operation_id, about.by, _seconds_since(found), request.saved is not None),
-        synced=settings.sync_group_offsets,
-        hooks=hooks_of(settings, about.reason),
-    )
-    return context, Both(journalist, Teller())
-
-
-def _seconds_since(recorded: Recorded | None) -> float:
-    return 0.0 if recorded is None else max(0.0, time.time() - recorded.began_ms / 1000)
-
-
-def _about(execution: Execution) -> About:
-    rehearsal, found = execution.rehearsal, execution.request.found
-    groups = tuple(plan.group for plan in rehearsal.plan.groups) if found is None else found.group_names
-    said = rehearsal.unknowns if isinstance(rehearsal, EmergencyRehearsal) else Unknowns.LEAVE
-    ids, reason = (rehearsal.source_id, rehearsal.target_id), " ".join(execution.request.reason.split())
-    return About(rehearsal.names, *ids, groups, reason, process.operator(), said)
 
 
 def _refuse_if_resumed(journal: JournalPort, operation_id: str, entries: int) -> None:

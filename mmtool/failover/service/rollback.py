@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.modes.release import rehearse_release, release
 from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
-from mmtool.failover.service import connections, fence, promotion
-from mmtool.failover.service.execution import Execution, Request, at_work
+from mmtool.failover.service import connections, rules
+from mmtool.failover.service.execution import Request, at_work
 from mmtool.failover.service.lookup import operation_of, operations_of
 from mmtool.runtime import process
 
@@ -56,42 +56,26 @@ def undo(
     Raises:
         RefusedError: The event is not allowed in the operation's state.
     """
-    found, execution = known.found, _execution(known, timeout)
-    rehearse = _rehearsal(known, event, timeout, execution)
+    flow, found = known.flow, known.found
+    rehearsal = Rehearsal(flow, found.source_id, found.target_id, found.operation.plan)
+    written, state = (
+        connections.written_at(found, flow, timeout),
+        connections.target_side(flow, timeout).state,
+    )
+
+    def rehearse() -> RollbackPlan:
+        """Plan the undo from the clusters' current answers; called again under the operation lock."""
+        at_ms, others = int(time.time() * 1000), operations_of(flow, timeout)
+        by, identity = process.operator(), rehearsal.identity
+        return rehearse_taking_back(found, event, written, state, identity, by, at_ms, others=others)
+
     plan = rehearse()
     if not agreed(plan):
         return None
-    with at_work(execution) as (context, log):
-        standing = fence.standing(known.flow, found, timeout)
-        acls = promotion.standing(known.flow, found, timeout)
-        plan = take_back(rehearse, context, log, standing, acls)
-    return Undone(operation_of(known.flow, timeout, found.operation_id), plan)
-
-
-def _execution(known: FlowOperation, timeout: timedelta) -> Execution:
-    flow, found = known.flow, known.found
-    rehearsal = Rehearsal(flow, found.source_id, found.target_id, found.operation.plan)
-    written, identity = connections.written_at(found, flow, timeout), connections.identity_of(found)
-    request = Request(flow, known.groups, timeout, lambda _: True, found.reason, found=found)  # `undo` asks
-    return Execution(request, rehearsal, written, identity)
-
-
-def _rehearsal(
-    known: FlowOperation, event: Event, timeout: timedelta, execution: Execution
-) -> Callable[[], RollbackPlan]:
-    """A function that plans the undo from the clusters' current answers; called again under the operation lock."""
-    state, found = connections.target_side(known.flow, timeout).state, known.found
-    written, identity = execution.destination, execution.identity
-
-    def rehearse() -> RollbackPlan:
-        at_ms, others, by = (
-            int(time.time() * 1000),
-            operations_of(known.flow, timeout),
-            process.operator(),
-        )
-        return rehearse_taking_back(found, event, written, state, identity, by, at_ms, others=others)
-
-    return rehearse
+    request = Request(flow, known.groups, timeout, found.reason, found=found)
+    with at_work(request, rehearsal, written) as context:
+        plan = take_back(rehearse, context, *rules.left_standing(flow, found, timeout))
+    return Undone(operation_of(flow, timeout, found.operation_id), plan)
 
 
 def release_topics(

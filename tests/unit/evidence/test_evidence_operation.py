@@ -42,8 +42,8 @@ def scene(tmp_path):
 
 def executed(scene, service=planned_mode, reason="east loses its power"):
     rehearsal = service.rehearse(scene.look(), APPS)
-    context, journalist = scene.context(rehearsal, reason)
-    return service.execute(rehearsal, scene, context, journalist)
+    context = scene.context(rehearsal, reason)
+    return service.execute(rehearsal, context)
 
 
 def evidence_of(scene):

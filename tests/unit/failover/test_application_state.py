@@ -47,8 +47,8 @@ def scene(tmp_path):
 
 
 def execute(scene, service, rehearsal):
-    context, journalist = scene.context(rehearsal)
-    return service.execute(rehearsal, scene, context, journalist)
+    context = scene.context(rehearsal)
+    return service.execute(rehearsal, context)
 
 
 def test_the_journal_keeps_what_goes_along_and_what_was_allowed(scene):
@@ -155,9 +155,9 @@ def test_state_whose_copy_is_lost_after_the_rehearsal_is_refused_before_anything
     rehearsal = service.rehearse(copied.look(), APP)
     assert rehearsal.refusal is None
     lose(copied)
-    context, journalist = copied.context(rehearsal)
+    context = copied.context(rehearsal)
     again = dataclasses.replace(rehearsal, flow=copied.look())
-    ended = service.execute(again, copied, context, journalist)
+    ended = service.execute(again, context)
     assert (ended.operation.error.exit_code, ended.operation.error.code) == (3, "state_not_mirrored")
     assert f"the copy of partition 0 on west {LOSSES[lose]}" in ended.operation.error.message
     assert copied.target.groups.committed == {}

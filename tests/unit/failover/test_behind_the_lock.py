@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.operations import heard
 from kit.scene import all_mirrored
 from mmtool.errors import MmtoolError, OwnedElsewhereError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover.commits import write as writing
 from mmtool.failover.modes import emergency
 from mmtool.failover.modes.release import rehearse_release, release
-from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward, take_back
@@ -37,9 +37,9 @@ def scene(tmp_path):
 def failed_over(scene, group, *, ahead=0.0):
     """An emergency of one group, completed; its name. ``ahead``: so many seconds is the clock of its host."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection((group,)))
-    context, journalist = scene.context(rehearsal)
-    journalist.clock = lambda: time.time() + ahead
-    assert emergency.execute(rehearsal, context, journalist).operation.error is None
+    context = scene.context(rehearsal)
+    context.journal.clock = lambda: time.time() + ahead
+    assert emergency.execute(rehearsal, context).operation.error is None
     context.lock.leave()
     return rehearsal.plan.operation_id
 
@@ -47,11 +47,11 @@ def failed_over(scene, group, *, ahead=0.0):
 def taking_back(scene, name, meanwhile):
     """Rolled back by somebody who agrees to what was seen before something else came."""
     (one,) = [one for one in recorded(scene.journal.entries()) if one.operation_id == name]
-    context, log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
+    context = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
     rehearse = scene.taking_back(one, Event.ROLL_BACK)
     assert rehearse().refusal is None
     meanwhile()
-    return lambda: take_back(rehearse, context, log)
+    return lambda: take_back(rehearse, context)
 
 
 def state_of(scene, name):
@@ -105,7 +105,7 @@ def test_who_was_frozen_while_taking_back_takes_nothing_from_whoever_came_meanwh
     """It wakes up when the others have left the lock again; the groups stand where it saw them last."""
     name, there = failed_over(scene, "app"), []
     (one,) = [one for one in recorded(scene.journal.entries()) if one.operation_id == name]
-    context, log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
+    context = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
 
     def frozen():
         context.lock.leave()
@@ -123,7 +123,7 @@ def test_who_was_frozen_while_taking_back_takes_nothing_from_whoever_came_meanwh
         return replace(seen, undoing=undoing)
 
     with pytest.raises(MmtoolError, match="another process started, resumed or ended operation") as refused:
-        take_back(rehearse, context, log)
+        take_back(rehearse, context)
     assert (refused.value.exit_code, everything(scene)) == (10 if behind == "its look" else 6, there)
     assert refused.value.remedy.count("run the same command again") == 1
 
@@ -153,19 +153,19 @@ def test_an_operation_that_ended_before_ours_has_overtaken_nobody_whatever_its_h
 
 def test_an_operation_that_ended_since_ours_began_is_told_of_whatever_its_host_s_clock_said(scene):
     rehearsal, theirs = (emergency.rehearse(scene.side, GroupSelection(("app",))) for _ in range(2))
-    _, journalist = scene.context(rehearsal)
-    context, log = scene.context(theirs)
-    log.clock = lambda: time.time() - 3600.0
+    journalist = scene.context(rehearsal).journal
+    context = scene.context(theirs)
+    context.journal.clock = lambda: time.time() - 3600.0
     begun = Operation(rehearsal.plan).after(Event.BEGIN)
     typed = Sleeps(SimpleNamespace(), StepName.WRITE, lambda: journalist.began(begun))
-    assert emergency.execute(theirs, context, Both(log, typed)).operation.error is None
+    assert emergency.execute(theirs, heard(context, typed)).operation.error is None
     with pytest.raises(OwnedElsewhereError, match="moved some of the same groups meanwhile"):
         journalist.open_others(("app",))
 
 
 def test_an_emergency_that_took_the_place_of_ours_is_told_of(scene):
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
-    _, journalist = scene.context(rehearsal)
+    journalist = scene.context(rehearsal).journal
     journalist.began(Operation(rehearsal.plan).after(Event.BEGIN))
     failed_over(scene, "app", ahead=-3600.0)
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
@@ -177,15 +177,15 @@ def test_an_emergency_that_took_the_place_of_ours_is_told_of(scene):
 def test_what_was_begun_before_ours_is_in_its_way_whatever_its_host_s_clock_said(scene, first, ahead):
     """And what was begun later, and has written nothing, is not."""
     theirs, ours = (scene.context(emergency.rehearse(scene.side, GroupSelection(("app",)))) for _ in range(2))
-    theirs[1].clock = lambda: time.time() + ahead
-    for context, journalist in (theirs, ours) if first == "theirs" else (ours, theirs):
+    theirs.journal.clock = lambda: time.time() + ahead
+    for context in (theirs, ours) if first == "theirs" else (ours, theirs):
         plan = replace(
             emergency.rehearse(scene.side, GroupSelection(("app",))).plan,
             operation_id=context.attempt.operation_id,
         )
-        journalist.began(Operation(plan).after(Event.BEGIN))
-    in_the_way = [one.operation_id for one in ours[1].open_others(("app",))]
-    assert in_the_way == ([theirs[0].attempt.operation_id] if first == "theirs" else [])
+        context.journal.began(Operation(plan).after(Event.BEGIN))
+    in_the_way = [one.operation_id for one in ours.journal.open_others(("app",))]
+    assert in_the_way == ([theirs.attempt.operation_id] if first == "theirs" else [])
 
 
 def releasing(scene, meanwhile):
@@ -223,9 +223,9 @@ class Sleeps:
 def frozen_at(scene, step, meanwhile):
     """An emergency of ``app`` whose process is frozen at a step, after which ``meanwhile`` is done with it."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
-    context, journalist = scene.context(rehearsal)
-    log = Both(journalist, Sleeps(journalist, step, lambda: meanwhile(scene, rehearsal.plan.operation_id)))
-    return lambda: emergency.execute(rehearsal, context, log)
+    context = scene.context(rehearsal)
+    sleeps = Sleeps(context.journal, step, lambda: meanwhile(scene, rehearsal.plan.operation_id))
+    return lambda: emergency.execute(rehearsal, heard(context, sleeps))
 
 
 def on_record(scene, name):
@@ -237,20 +237,18 @@ def resumed_and_gone_on(scene, name):
     """By another host; then its application is started, reads on and is stopped."""
     since = on_record(scene, name)
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)), operation_id=name)
-    context, log = scene.context(rehearsal, since=since)
+    context = scene.context(rehearsal, since=since)
     if since.operation.point_of_no_return_passed:
-        assert roll_forward(since, context, log)[0].error is None
+        assert roll_forward(since, context)[0].error is None
     else:
-        assert (
-            emergency.execute(rehearsal, context, log, since=since.operation.standing).operation.error is None
-        )
+        assert emergency.execute(rehearsal, context).operation.error is None
     goes_on(scene)
 
 
 def cancelled(scene, name):
     one = on_record(scene, name)
-    context, log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
-    take_back(scene.taking_back(one, Event.CANCEL, beside_others=False), context, log)
+    context = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
+    take_back(scene.taking_back(one, Event.CANCEL, beside_others=False), context)
 
 
 @pytest.mark.parametrize(
@@ -281,23 +279,23 @@ def test_who_was_frozen_between_the_commits_of_two_groups_moves_the_second_one_n
     scene.commits("zoo", "orders", 50)
     scene.told("zoo", "orders", (50, 50), at_ms=int(time.time() * 1000))
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app", "zoo")))
-    context, journalist = scene.context(rehearsal)
+    context = scene.context(rehearsal)
     groups = scene.target.groups
 
     def frozen(name, offsets, alter=groups.alter):
         monkeypatch.setattr(groups, "alter", alter)
         problems = alter(name, offsets)
         since = on_record(scene, rehearsal.plan.operation_id)
-        others, log = scene.context(rehearsal, since=since)
-        assert roll_forward(since, others, log)[0].error is None
+        others = scene.context(rehearsal, since=since)
+        assert roll_forward(since, others)[0].error is None
         scene.commits("zoo", "east.orders", 60, cluster=scene.target)
-        journalist.clock = lambda: time.time() + 60.0
+        context.journal.clock = lambda: time.time() + 60.0
         return problems
 
     monkeypatch.setattr(writing, "AT_ONCE", 1)
     monkeypatch.setattr(groups, "alter", frozen)
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
-        emergency.execute(rehearsal, context, journalist)
+        emergency.execute(rehearsal, context)
     assert groups.committed["zoo"] == {REMOTE: Commit(60)}
     assert state_of(scene, rehearsal.plan.operation_id) is OperationState.COMPLETED
 
@@ -310,7 +308,7 @@ def everything(scene):
 def test_a_word_that_was_on_its_way_when_the_process_was_frozen_does_not_make_it_awake(scene):
     """The journal has taken it; when its answer is read, a minute has passed."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
-    _, journalist = scene.context(rehearsal)
+    journalist = scene.context(rehearsal).journal
     append, name = scene.journal.append, rehearsal.plan.operation_id
 
     def asleep(entries):
@@ -331,7 +329,7 @@ def test_a_word_that_was_on_its_way_when_the_process_was_frozen_does_not_make_it
 def test_who_took_an_operation_over_is_seen_though_the_journal_has_not_heard_our_last_words(scene, words):
     """Both give the next entry the same number: it is not ours for that."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
-    _, journalist = scene.context(rehearsal)
+    journalist = scene.context(rehearsal).journal
     begun, name = Operation(rehearsal.plan).after(Event.BEGIN), rehearsal.plan.operation_id
     journalist.began(begun)
     scene.journal.failure = UnreachableError("gone")
@@ -349,7 +347,7 @@ def test_who_took_an_operation_over_is_seen_though_the_journal_has_not_heard_our
 
 def test_words_of_ours_that_the_journal_heard_and_did_not_answer_are_nobody_else_s(scene):
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
-    _, journalist = scene.context(rehearsal)
+    journalist = scene.context(rehearsal).journal
     append, begun = scene.journal.append, Operation(rehearsal.plan).after(Event.BEGIN)
     journalist.began(begun)
 

@@ -30,7 +30,7 @@ def scene(tmp_path):
 def ran(scene):
     def run():
         rehearsal = rehearse(scene.look(), APP)
-        return execute(rehearsal, scene, *scene.context(rehearsal))
+        return execute(rehearsal, scene.context(rehearsal))
 
     return run
 

@@ -29,8 +29,8 @@ def scene(tmp_path):
 def ran(scene, tmp_path):
     def run():
         rehearsal = rehearse(scene.both, BOTH)
-        context, journalist = scene.context(rehearsal, home=True)
-        return execute(rehearsal, scene, context, journalist, folder=tmp_path)
+        context = scene.context(rehearsal, home=True)
+        return execute(rehearsal, context, folder=tmp_path)
 
     return run
 
@@ -119,14 +119,14 @@ def test_an_export_serves_again_where_no_record_has_come_since_whatever_retentio
     """As many others would be in no file, and passed over."""
     rehearsal = rehearse(scene.both, ALONE)
     scene.source.groups.rights_missing = ["READ on group app"]
-    execute(rehearsal, scene, *scene.context(rehearsal, home=True), folder=tmp_path)
+    execute(rehearsal, scene.context(rehearsal, home=True), folder=tmp_path)
     scene.source.groups.rights_missing = []
     scene.home.logs[ORDERS] = data(12, 3 + came)
     scene.source.logs[ORDERS] = Bounds(12, 15 + came)
     (before,) = recorded(scene.journal.entries())
     again = rehearse(scene.both, ALONE, operation_id=before.operation_id)
-    context, journalist = scene.context(again, since=before, home=True)
-    ended = execute(again, scene, context, journalist, folder=tmp_path, since=before.operation.standing)
+    context = scene.context(again, since=before, home=True)
+    ended = execute(again, context, folder=tmp_path)
     error = ended.operation.error
     assert message in ("" if error is None else error.message)
     assert scene.source.groups.committed["app"][ORDERS] == Commit(8 if came else 15)

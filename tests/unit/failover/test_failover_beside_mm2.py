@@ -37,7 +37,7 @@ def scene(tmp_path):
 def ran(scene):
     def run():
         rehearsal = rehearse(scene.look(), APP)
-        return execute(rehearsal, scene, *scene.context(rehearsal))
+        return execute(rehearsal, scene.context(rehearsal))
 
     return run
 
@@ -91,8 +91,8 @@ def back(tmp_path):
 
 def home(scene, tmp_path):
     rehearsal = failback.rehearse(scene.both, GroupSelection(("app", "late")))
-    context, journalist = scene.context(rehearsal, home=True)
-    return rehearsal, failback.execute(rehearsal, scene, context, journalist, folder=tmp_path)
+    context = scene.context(rehearsal, home=True)
+    return rehearsal, failback.execute(rehearsal, context, folder=tmp_path)
 
 
 def test_groups_go_home_over_a_flow_that_mm2_ran(back, tmp_path):

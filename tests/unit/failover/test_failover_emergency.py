@@ -35,7 +35,7 @@ def scene(tmp_path):
 def ran(scene):
     def run():
         rehearsal = rehearse(scene.side, APP)
-        return execute(rehearsal, *scene.context(rehearsal, "INC-7"))
+        return execute(rehearsal, scene.context(rehearsal, "INC-7"))
 
     return run
 
@@ -145,9 +145,9 @@ def test_before_the_first_commit_all_that_will_be_written_is_on_record(scene, ra
 def test_a_loss_that_became_unknown_while_the_operator_was_asked_needs_consent_again(scene, accepts):
     scene.mirrored("orders", 0, [(0, 0, 100)], 100, source_end=100)
     rehearsal = rehearse(scene.side, APP, accepts_loss=accepts)
-    context, journalist = scene.context(rehearsal, "INC-7")
+    context = scene.context(rehearsal, "INC-7")
     later = replace(context.clock, now=lambda: time.time() + 60)
-    ended = execute(rehearsal, replace(context, clock=later), journalist)
+    ended = execute(rehearsal, replace(context, clock=later))
     assert not rehearsal.at_risk
     assert (ended.operation.error is None, bool(scene.target.groups.committed)) == (accepts, accepts)
     if not accepts:

@@ -41,11 +41,12 @@ def scene(tmp_path):
 
 @pytest.fixture
 def ran(scene):
-    def run(kind=FenceKind.ACL, *, drain=None, **patience):
+    def run(kind=FenceKind.ACL, *, drain=None, patience=None):
         port = SimpleNamespace(drain=drain) if drain else scene
         rehearsal = rehearse(scene.look(), APP, fence=scene.fence(kind))
-        context, journalist = scene.context(rehearsal)
-        return execute(rehearsal, port, context, journalist, **patience)
+        context = scene.context(rehearsal)
+        attempt = replace(context.attempt, drain_seconds=patience)
+        return execute(rehearsal, replace(context, drain=port, attempt=attempt))
 
     return run
 
@@ -74,13 +75,13 @@ def test_who_still_writes_is_named_and_the_fence_is_taken_back(scene):
     """A super user, whom no rule holds."""
     pauses = count(1)
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
-    context, journalist = scene.context(rehearsal)
+    context = scene.context(rehearsal)
 
     def pause(_seconds):
         if next(pauses) % 3 == 0:
             scene.fences.produce("User:boss", PLACE, 7)
 
-    ended = execute(rehearsal, scene, replace(context, clock=Clock(pause=pause)), journalist)
+    ended = execute(rehearsal, replace(context, clock=Clock(pause=pause)))
     error = ended.operation.error
     assert (error.exit_code, error.code) == (4, "stray_producers")
     assert "1 record in orders-0 (by producer id 7)" in error.message
@@ -90,7 +91,7 @@ def test_who_still_writes_is_named_and_the_fence_is_taken_back(scene):
 
 def test_a_transaction_that_does_not_end_is_listed_and_the_fence_is_taken_back(scene, ran):
     scene.fences.begin("User:alice", PLACE, "alice-tx")
-    ended = ran(timeout_seconds=0.01)
+    ended = ran(patience=0.01)
     assert (ended.operation.error.exit_code, ended.operation.error.code) == (4, "open_transactions")
     assert ("alice-tx" in ended.operation.error.message, scene.fences.rules) == (True, {MAY})
 
@@ -132,8 +133,8 @@ def test_the_reverse_flow_is_ready_for_the_same_file(tmp_path, naming):
     scene.commits("app", "orders", 50)
     scene.may_write("alice", "orders")
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
-    context, journalist = scene.context(rehearsal)
-    lines = reverse_lines(execute(rehearsal, scene, context, journalist))
+    context = scene.context(rehearsal)
+    lines = reverse_lines(execute(rehearsal, context))
     scene.config.write_text("\n".join([scene.config.read_text(), *lines]))
     settings = load_settings(scene.config, {})
     back = next(flow for flow in settings.flows if flow.name == "west->east")
@@ -152,8 +153,8 @@ def test_a_reverse_flow_that_is_there_already_is_not_told(tmp_path):
     scene.commits("app", "orders", 50)
     scene.may_write("alice", "orders")
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
-    context, journalist = scene.context(rehearsal)
-    assert reverse_lines(execute(rehearsal, scene, context, journalist)) == []
+    context = scene.context(rehearsal)
+    assert reverse_lines(execute(rehearsal, context)) == []
 
 
 @pytest.fixture
@@ -180,14 +181,15 @@ def telling(scene, monkeypatch):
 def test_a_transaction_is_waited_for_where_nobody_can_tell_whose_it_is(scene, telling):
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence(FenceKind.WATCH))
     telling(3)
-    context, journalist = scene.context(rehearsal)
-    assert execute(rehearsal, scene, context, journalist).operation.error is None
+    context = scene.context(rehearsal)
+    assert execute(rehearsal, context).operation.error is None
     assert scene.drained == [{PLACE: 100}]
 
 
 def test_such_a_transaction_that_does_not_end_is_four_with_its_partition(scene, telling):
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence(FenceKind.WATCH))
     telling(9)
-    context, journalist = scene.context(rehearsal)
-    error = execute(rehearsal, scene, context, journalist, timeout_seconds=0.01).operation.error
+    context = scene.context(rehearsal)
+    attempt = replace(context.attempt, drain_seconds=0.01)
+    error = execute(rehearsal, replace(context, attempt=attempt)).operation.error
     assert (error.exit_code, error.code, "orders-0" in error.message) == (4, "open_transactions", True)

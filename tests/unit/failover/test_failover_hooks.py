@@ -11,14 +11,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from kit.operations import KilledError, Killing
+from kit.operations import KilledError, Killing, heard
 from kit.scene import Scene, half_read
 from mmtool.errors import UsageError
 from mmtool.failover.modes import planned_mode
-from mmtool.failover.operation.journal import Both, Journalist
+from mmtool.failover.operation.hooks import environment_of
+from mmtool.failover.operation.journal import Journalist
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward
-from mmtool.failover.operation.step_hooks import after_step
 from mmtool.plan.groups.facts import GroupSelection
 
 APP = GroupSelection(("app",))
@@ -46,11 +46,10 @@ def ran(tmp_path):
         hooks = {name: str(path) for name, path in hooks.items()}
         scene.settings = scene.settings.model_copy(update={"hooks": hooks})
         rehearsal = planned_mode.rehearse(scene.look(), APP)
-        context, journalist = scene.context(rehearsal, "INC-7")
+        context = scene.context(rehearsal, "INC-7")
         said = []
         context = replace(context, hooks=replace(context.hooks, say=said.append, seconds=seconds))
-        told = journalist if log is None else Both(journalist, log)
-        ended = planned_mode.execute(rehearsal, scene, context, told)
+        ended = planned_mode.execute(rehearsal, context if log is None else heard(context, log))
         return SimpleNamespace(scene=scene, rehearsal=rehearsal, ended=ended, said=said, context=context)
 
     return run
@@ -154,16 +153,12 @@ def test_a_name_without_a_folder_is_looked_up_in_path(ran):
     assert ran(drain="true").ended.operation.error is None
 
 
-def test_a_list_that_no_environment_takes_is_left_to_the_row(ran, hook, tmp_path):
-    done = ran()
-    done.scene.settings = done.scene.settings.model_copy(
-        update={"hooks": {"drain": str(hook("env > {tmp}/env; cat > /dev/null"))}}
-    )
-    context = done.scene.context(done.rehearsal)[0]
-    cutover = replace(done.ended.cutover, groups=tuple(f"group-{n:040}" for n in range(5_000)))
-    step = next(step for step in done.rehearsal.plan.steps if step.name == "drain")
-    after_step(context.hooks, cutover)(done.ended.operation, step)
-    assert "MMTOOL_GROUPS" not in (tmp_path / "env").read_text()
+def test_a_list_that_no_environment_takes_is_left_to_the_row(tmp_path):
+    plan = planned_mode.rehearse(half_read(tmp_path).look(), APP).plan
+    many = [f"group-{n:040}" for n in range(5_000)]
+    assert [
+        "MMTOOL_GROUPS" in environment_of(plan, plan.steps[0], names, ()) for names in (["app"], many)
+    ] == [True, False]
 
 
 def test_a_crash_between_a_hook_and_its_record_runs_it_again(hook, tmp_path):
@@ -184,13 +179,13 @@ def test_a_crash_between_a_hook_and_its_record_runs_it_again(hook, tmp_path):
     path = hook("echo once more >> {tmp}/times")
     scene.settings = scene.settings.model_copy(update={"hooks": {"hand_over": str(path)}})
     rehearsal = planned_mode.rehearse(scene.look(), APP)
-    context, journalist = scene.context(rehearsal)
-    deaf = Deaf(journalist.port, journalist.about)
+    context = scene.context(rehearsal)
+    deaf = Deaf(context.journal.port, context.journal.about)
     with pytest.raises(KilledError):
-        planned_mode.execute(rehearsal, scene, replace(context, journal=deaf), Both(deaf, Log(0)))
+        planned_mode.execute(rehearsal, heard(replace(context, journal=deaf), Log(0)))
     (found,) = recorded(scene.journal.entries())
-    context, journalist = scene.context(rehearsal, since=found)
-    roll_forward(found, context, journalist)
+    context = scene.context(rehearsal, since=found)
+    roll_forward(found, context)
     assert (tmp_path / "times").read_text().count("once more") == 2
 
 

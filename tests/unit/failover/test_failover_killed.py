@@ -10,17 +10,17 @@ from hypothesis import settings
 
 from kit.one_name import AT_HOME as ONE_NAME_AT_HOME
 from kit.one_name import OneName
-from kit.operations import KilledError, Killing
+from kit.operations import KilledError, Killing, heard
 from kit.scene import Scene, promotion_of
 from kit.there_and_back import AT_HOME, ORDERS, ThereAndBack
 from mmtool.errors import OwnedElsewhereError, UnreachableError
-from mmtool.failover.fence.acls_asked import WithdrawalAsked
+from mmtool.failover.fence.promotion import WithdrawalAsked
 from mmtool.failover.modes import emergency, failback, planned_mode
 from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward, take_back
-from mmtool.failover.operation.states import Event, OperationState, can
+from mmtool.failover.operation.states import START, Event, OperationState, can
 from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.choices import diverged_of
 from mmtool.plan.failover.steps import Mode
@@ -77,10 +77,10 @@ class Away:
     def context(self, rehearsal, since=None):
         return self.scene.context(rehearsal, since=since)
 
-    def executed(self, rehearsal, context, log, **more):
+    def executed(self, rehearsal, context):
         if self.mode is Mode.EMERGENCY:
-            return emergency.execute(rehearsal, context, log, **more)
-        return planned_mode.execute(rehearsal, self.scene, context, log, **more)
+            return emergency.execute(rehearsal, context)
+        return planned_mode.execute(rehearsal, context)
 
 
 class Home:
@@ -106,8 +106,8 @@ class Home:
     def context(self, rehearsal, since=None):
         return self.scene.context(rehearsal, since=since, home=True)
 
-    def executed(self, rehearsal, context, log, **more):
-        return failback.execute(rehearsal, self.scene, context, log, folder=self.folder, **more)
+    def executed(self, rehearsal, context, tools=None):
+        return failback.execute(rehearsal, context, folder=self.folder, tools=tools)
 
 
 class Salvaged(Home):
@@ -127,9 +127,10 @@ class Salvaged(Home):
             self.scene.both, GROUPS, operation_id=since and since.operation_id, diverged=diverged
         )
 
-    def executed(self, rehearsal, context, log, **more):
-        tools = self.scene.tools_for(self.words, found(self) if more else None)
-        return super().executed(rehearsal, context, log, tools=tools, **more)
+    def executed(self, rehearsal, context):
+        is_resumed = context.attempt.since != START
+        tools = self.scene.tools_for(self.words, found(self) if is_resumed else None)
+        return super().executed(rehearsal, context, tools)
 
     @property
     def there(self):
@@ -154,10 +155,11 @@ def marks(case):
 def killed_at(case, word, *, unheard=False):
     """Execute until the process dies at that word, ``unheard`` by the journal; whether it came to that."""
     rehearsal = case.rehearsed()
-    context, journalist = case.context(rehearsal)
-    killing = Killing(word)
+    context = case.context(rehearsal)
+    killing, journal = Killing(word), context.journal
+    log = Both(killing, journal) if unheard else Both(journal, killing)
     try:
-        case.executed(rehearsal, context, Both(killing, journalist) if unheard else Both(journalist, killing))
+        case.executed(rehearsal, replace(context, log=log))
     except KilledError:
         return True
     return False
@@ -172,35 +174,35 @@ def resumed(case, kill=None):
     """As `mmtool failover resume` does, on another host."""
     one = found(case)
     rehearsal = case.rehearsed(one)
-    context, log = case.context(rehearsal, since=one)
-    log = log if kill is None else Both(log, Killing(kill))
+    context = case.context(rehearsal, since=one)
+    context = context if kill is None else heard(context, Killing(kill))
     if one.operation.point_of_no_return_passed:
-        return roll_forward(one, context, log, case.scene.fence(since=one), case.scene.acls)[0]
-    return case.executed(rehearsal, context, log, since=one.operation.standing).operation
+        return roll_forward(one, context, case.scene.fence(since=one), case.scene.acls)[0]
+    return case.executed(rehearsal, context).operation
 
 
 def taken_back(case, event):
     one = found(case)
     rehearse = case.scene.taking_back(one, event, case.written, beside_others=False)
     assert rehearse().refusal is None
-    context, log = case.context(case.rehearsed(one), since=one)
-    take_back(rehearse, context, log, case.scene.fence(since=one), case.scene.acls)
+    context = case.context(case.rehearsed(one), since=one)
+    take_back(rehearse, context, case.scene.fence(since=one), case.scene.acls)
 
 
 def test_who_was_frozen_between_two_records_that_it_writes_writes_no_more_behind_a_cancel(tmp_path):
     case = Salvaged(tmp_path, SALVAGED)
     rehearsal = case.rehearsed()
-    context, journalist = case.context(rehearsal)
+    context = case.context(rehearsal)
 
     def frozen(place, batch, append=case.writer.append):
         case.writer.append = append
         append(place, batch)
         taken_back(case, Event.CANCEL)
-        journalist.clock = lambda: time.time() + 60.0
+        context.journal.clock = lambda: time.time() + 60.0
 
     case.writer.append = frozen
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
-        case.executed(rehearsal, context, journalist)
+        case.executed(rehearsal, context)
     assert case.there == TAIL[:2]
     assert found(case).state is OperationState.CANCELLED
 
@@ -313,9 +315,9 @@ def killed_while_writing(case):
 
     groups.alter = one_only
     rehearsal = case.rehearsed()
-    context, journalist = case.context(rehearsal)
+    context = case.context(rehearsal)
     with pytest.raises(KilledError):
-        case.executed(rehearsal, context, journalist)
+        case.executed(rehearsal, context)
     groups.alter = alter
     return done[0]
 
@@ -352,7 +354,7 @@ def test_what_an_earlier_operation_has_left_half_done_is_said_before_the_mirror_
     case = Away(tmp_path, Mode.PLANNED)
     killed_at(case, 4)
     before, rehearsal = len(case.scene.drained), case.rehearsed()
-    ended = case.executed(rehearsal, *case.context(rehearsal))
+    ended = case.executed(rehearsal, case.context(rehearsal))
     assert (ended.operation.error.code, len(case.scene.drained)) == ("open_operation", before)
 
 
@@ -361,14 +363,14 @@ def test_a_step_that_cannot_be_put_on_record_as_done_has_failed_and_is_done_agai
     case = made(tmp_path, mode)
     groups, journal = case.written.groups, case.scene.journal
     rehearsal, alter = case.rehearsed(), groups.alter
-    context, journalist = case.context(rehearsal)
+    context = case.context(rehearsal)
 
     def last_word(group, offsets):
         journal.failure = UnreachableError("west has gone away")
         return alter(group, offsets)
 
     groups.alter = last_word
-    ended = case.executed(rehearsal, context, journalist).operation
+    ended = case.executed(rehearsal, context).operation
     assert (ended.error.exit_code, ended.standing.state) == (6, OperationState.FAILED)
     assert ended.point_of_no_return_passed
     journal.failure, groups.alter = None, alter
@@ -380,8 +382,8 @@ def test_resumed_behind_the_point_of_no_return_it_still_tells_what_it_came_to(tm
     case = made(tmp_path, mode)
     killed_while_writing(case)
     one = found(case)
-    context, log = case.context(case.rehearsed(one), since=one)
-    _, cutover = roll_forward(one, context, log, case.scene.fence(since=one))
+    context = case.context(case.rehearsed(one), since=one)
+    _, cutover = roll_forward(one, context, case.scene.fence(since=one))
     assert cutover.figures.rpo_records == 0
     assert cutover.figures.reread_records == (10 if mode is Mode.EMERGENCY else 0)
 
@@ -390,8 +392,8 @@ def test_the_time_to_recover_counts_from_when_the_operation_began_and_not_from_t
     case = made(tmp_path, mode)
     killed_while_writing(case)
     one = replace(found(case), began_ms=int(time.time() * 1000) - 90_000)
-    context, log = case.context(case.rehearsed(one), since=one)
-    _, cutover = roll_forward(one, context, log, case.scene.fence(since=one))
+    context = case.context(case.rehearsed(one), since=one)
+    _, cutover = roll_forward(one, context, case.scene.fence(since=one))
     assert 90 <= cutover.figures.rto_seconds < 95
 
 
@@ -415,7 +417,7 @@ def killed_in_the_middle(case, batches):
     if batches < 2:
         case.writer.lives, case.writer.dies = [batches], KilledError()
     rehearsal = case.rehearsed()
-    context, journalist = case.context(rehearsal)
+    context = case.context(rehearsal)
     append = case.scene.journal.append
 
     def forgets(entries):
@@ -425,7 +427,7 @@ def killed_in_the_middle(case, batches):
 
     case.scene.journal.append = forgets
     with suppress(KilledError):
-        case.executed(rehearsal, context, journalist)
+        case.executed(rehearsal, context)
     case.scene.journal.append = append
 
 

@@ -30,9 +30,9 @@ def ran(scene):
     def run(drain=None, clock=None):
         port = SimpleNamespace(drain=drain) if drain else scene
         rehearsal = rehearse(scene.look(), APP)
-        context, journalist = scene.context(rehearsal)
+        context = scene.context(rehearsal)
         context = replace(context, clock=replace(context.clock, seconds=clock)) if clock else context
-        return execute(rehearsal, port, context, journalist)
+        return execute(rehearsal, replace(context, drain=port))
 
     return run
 
@@ -107,8 +107,8 @@ def test_a_source_log_that_metadata_does_not_show_is_not_left_out_of_the_drain(t
     scene = half_read(tmp_path)
     rehearsal = rehearse(scene.look(), GroupSelection(("app",)))
     del scene.source.logs[TopicPartition("orders", 1)]
-    context, journalist = scene.context(rehearsal)
-    ended = execute(rehearsal, scene, context, journalist)
+    context = scene.context(rehearsal)
+    ended = execute(rehearsal, context)
     assert isinstance(ended.operation.error, UnreachableError)
     assert "orders-1" in ended.operation.error.message
     assert scene.target.groups.committed == {}

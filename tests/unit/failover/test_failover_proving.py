@@ -31,8 +31,8 @@ def scene(tmp_path):
 
 def ran(scene):
     rehearsal = rehearse(scene.look(), APP)
-    context, journalist = scene.context(rehearsal)
-    return execute(rehearsal, scene, context, journalist)
+    context = scene.context(rehearsal)
+    return execute(rehearsal, context)
 
 
 def test_the_last_record_before_and_the_first_one_after_are_looked_up_over_holes(scene):

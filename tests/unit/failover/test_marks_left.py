@@ -6,12 +6,11 @@ from itertools import count
 
 import pytest
 
-from kit.operations import KilledError, Killing
+from kit.operations import KilledError, Killing, heard
 from kit.scene import Scene
 from kit.there_and_back import ThereAndBack
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.failover.modes import emergency, failback, planned_mode
-from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward, take_back
@@ -60,28 +59,20 @@ def began(scene, *groups, kill=None, since=None):
     """An emergency, killed at a word or taken up again; its operation, or None."""
     name = since and since.operation_id
     rehearsal = emergency.rehearse(scene.side, GroupSelection(groups), operation_id=name)
-    context, log = scene.context(rehearsal, since=since)
-    standing = {} if since is None else {"since": since.operation.standing}
-    return _run(
-        scene, lambda: emergency.execute(rehearsal, context, _killing(log, kill), **standing).operation
-    )
+    context = _killing(scene.context(rehearsal, since=since), kill)
+    return _run(scene, lambda: emergency.execute(rehearsal, context).operation)
 
 
 def went_home(scene, kill=None, since=None, groups=("app", "late")):
     """A failback of both groups, likewise."""
     name = since and since.operation_id
     rehearsal = failback.rehearse(scene.both, GroupSelection(groups), operation_id=name)
-    context, log = scene.context(rehearsal, since=since, home=True)
-    standing = {} if since is None else {"since": since.operation.standing}
-    log = _killing(log, kill)
-    return _run(
-        scene,
-        lambda: failback.execute(rehearsal, scene, context, log, folder=scene.folder, **standing).operation,
-    )
+    context = _killing(scene.context(rehearsal, since=since, home=True), kill)
+    return _run(scene, lambda: failback.execute(rehearsal, context, folder=scene.folder).operation)
 
 
-def _killing(log, kill):
-    return log if kill is None else Both(log, Killing(kill))
+def _killing(context, kill):
+    return context if kill is None else heard(context, Killing(kill))
 
 
 def _run(scene, run):
@@ -103,8 +94,8 @@ def newest(scene):
 
 def taken_back(scene, one, event, *, home=False):
     rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=one.operation.plan)
-    context, log = scene.context(rehearsal, since=one, home=home)
-    take_back(scene.taking_back(one, event, context.destination), context, log)
+    context = scene.context(rehearsal, since=one, home=home)
+    take_back(scene.taking_back(one, event, context.destination), context)
     scene.lock.leave()
 
 
@@ -192,7 +183,7 @@ def test_one_that_was_never_marked_says_nothing_of_marks_when_it_is_resumed(scen
 def test_marks_on_another_flow_are_said_when_their_operation_is_superseded(scene, capsys):
     began(scene, "app", kill=5)
     left_marked = newest(scene)
-    _, log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))))
+    log = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",)))).journal
     log.operation = left_marked.operation
     log.about = replace(log.about, names=Names("north", "west"))
     log.supersede(left_marked)
@@ -237,8 +228,8 @@ def test_a_failback_that_fails_does_not_mark_for_an_emergency_whose_topics_were_
 
 def moved_as_planned(scene, group):
     rehearsal = planned_mode.rehearse(scene.look(), GroupSelection((group,)))
-    context, log = scene.context(rehearsal)
-    return _run(scene, lambda: planned_mode.execute(rehearsal, scene, context, log).operation)
+    context = scene.context(rehearsal)
+    return _run(scene, lambda: planned_mode.execute(rehearsal, context).operation)
 
 
 @pytest.mark.parametrize("away", [began, moved_as_planned])
@@ -262,8 +253,8 @@ def test_what_led_away_takes_all_marks_back_once_the_failback_is_rolled_back_bef
 def finished_forward(scene, one):
     """A failback that was killed behind the point of no return is resumed."""
     rehearsal = replace(emergency.rehearse(scene.side, GroupSelection(("app",))), plan=one.operation.plan)
-    context, log = scene.context(rehearsal, since=one, home=True)
-    return _run(scene, lambda: roll_forward(one, context, log)[0])
+    context = scene.context(rehearsal, since=one, home=True)
+    return _run(scene, lambda: roll_forward(one, context)[0])
 
 
 def test_a_failback_that_was_taken_up_again_releases_what_it_planned_to_release_then(scenes):

@@ -10,12 +10,11 @@ from itertools import product
 
 import pytest
 
-from kit.operations import KilledError, Killing
+from kit.operations import KilledError, Killing, heard
 from kit.there_and_back import ThereAndBack
 from mmtool.errors import MmtoolError
 from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.failover.modes.release import rehearse_release, release
-from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.records import in_journal_order
 from mmtool.failover.operation.recovery import roll_forward, take_back
 from mmtool.failover.operation.states import Event
@@ -65,8 +64,8 @@ class World:
 
     def drill(self):
         rehearsal = drill.rehearse(self.scene.look(), GroupSelection(("app",)))
-        context, log = self.scene.context(rehearsal)
-        return drill.execute(rehearsal, self.scene, context, log).operation.error is None
+        context = self.scene.context(rehearsal)
+        return drill.execute(rehearsal, context).operation.error is None
 
     def release(self):
         found = rehearse_release(self.scene.side, self.scene.journal, ())
@@ -88,8 +87,8 @@ class World:
             return False
         rehearsal = self._rehearsal(Mode.EMERGENCY, ("app",))
         rehearsal = replace(rehearsal, plan=found.operation.plan)
-        context, log = self.scene.context(rehearsal, since=found)
-        ended, _ = roll_forward(found, context, log)
+        context = self.scene.context(rehearsal, since=found)
+        ended, _ = roll_forward(found, context)
         assert ended.error is None
         self.stands.append((Mode.EMERGENCY, ("app",), found.operation_id))
         return True
@@ -106,8 +105,8 @@ class World:
         one = found[-1]
         home = one.mode is Mode.FAILBACK
         rehearsal = replace(self._rehearsal(Mode.EMERGENCY, ("app",)), plan=one.operation.plan)
-        context, log = self.scene.context(rehearsal, since=one, home=home)
-        take_back(self.scene.taking_back(one, Event.ROLL_BACK, context.destination), context, log)
+        context = self.scene.context(rehearsal, since=one, home=home)
+        take_back(self.scene.taking_back(one, Event.ROLL_BACK, context.destination), context)
         at = [name for _, _, name in self.stands].index(one.operation_id)
         _, moved = model(self.stands[:at])
         unknown = any(not moved[group] for group in one.group_names)
@@ -128,15 +127,15 @@ class World:
 
     def _moved(self, mode, *groups, kill=None):
         rehearsal = self._rehearsal(mode, groups)
-        context, log = self.scene.context(rehearsal, home=mode is Mode.FAILBACK)
-        log = log if kill is None else Both(log, Killing(kill))
+        context = self.scene.context(rehearsal, home=mode is Mode.FAILBACK)
+        context = context if kill is None else heard(context, Killing(kill))
         match mode:
             case Mode.PLANNED:
-                ended = planned_mode.execute(rehearsal, self.scene, context, log)
+                ended = planned_mode.execute(rehearsal, context)
             case Mode.EMERGENCY:
-                ended = emergency.execute(rehearsal, context, log)
+                ended = emergency.execute(rehearsal, context)
             case _:
-                ended = failback.execute(rehearsal, self.scene, context, log, folder=self.scene.folder)
+                ended = failback.execute(rehearsal, context, folder=self.scene.folder)
         if ended.operation.error is None:
             self.stands.append((mode, groups, rehearsal.plan.operation_id))
         return ended.operation.error is None

@@ -1,14 +1,14 @@
 """Partitions and topics that are added while an operation runs: drained and counted, or the operation ends there."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 
 import pytest
 
+from kit.operations import heard
 from kit.scene import Scene
 from kit.there_and_back import AT_HOME, ORDERS, ThereAndBack
 from mmtool.failover.modes import failback, planned_mode
-from mmtool.failover.operation.journal import Both
 from mmtool.failover.report.report import ended_row
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.choices import FenceKind
@@ -66,9 +66,10 @@ def moved(scene):
     def run(before=None, do=lambda: None, *, drain=None, kind=FenceKind.NONE):
         fence = None if kind is FenceKind.NONE else scene.fence(kind)
         rehearsal = planned_mode.rehearse(scene.look(), APP, fence=fence)
-        context, journalist = scene.context(rehearsal)
+        context = scene.context(rehearsal)
         port = SimpleNamespace(drain=drain) if drain else scene
-        return planned_mode.execute(rehearsal, port, context, Both(journalist, Before(before, do)))
+        context = heard(replace(context, drain=port), Before(before, do))
+        return planned_mode.execute(rehearsal, context)
 
     return run
 
@@ -122,9 +123,8 @@ def away(tmp_path):
 def back(away, tmp_path):
     def run(before, do):
         rehearsal = failback.rehearse(away.both, GroupSelection(("app", "late")))
-        context, journalist = away.context(rehearsal, home=True)
-        log = Both(journalist, Before(before, do))
-        return failback.execute(rehearsal, away, context, log, folder=tmp_path)
+        context = away.context(rehearsal, home=True)
+        return failback.execute(rehearsal, heard(context, Before(before, do)), folder=tmp_path)
 
     return run
 
@@ -155,6 +155,6 @@ def test_a_failback_brings_home_the_first_topic_that_is_created_away(tmp_path):
     rehearsal = failback.rehearse(away.both, APP)
     away.target.add_topic("orders", "id-born", 6)
     away.commits("app", "orders", 4, cluster=away.target)
-    ended = failback.execute(rehearsal, away, *away.context(rehearsal, home=True), folder=tmp_path)
+    ended = failback.execute(rehearsal, away.context(rehearsal, home=True), folder=tmp_path)
     assert ended.operation.error is None
     assert away.source.groups.committed["app"] == AT_HOME["app"]

@@ -31,10 +31,9 @@ def ran(scene, tmp_path):
         name = since and since.operation_id
         rehearsal = rehearse(scene.both, selection, operation_id=name, diverged=diverged_of(words))
         assert rehearsal.plan.guards == ()
-        context, journalist = scene.context(rehearsal, home=True, since=since)
-        standing = {} if since is None else {"since": since.operation.standing}
+        context = scene.context(rehearsal, home=True, since=since)
         tools = scene.tools_for(words, since)
-        return execute(rehearsal, scene, context, journalist, folder=tmp_path, tools=tools, **standing)
+        return execute(rehearsal, context, folder=tmp_path, tools=tools)
 
     return run
 

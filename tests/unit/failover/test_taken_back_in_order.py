@@ -22,8 +22,8 @@ def scene(tmp_path):
 def moved(scene, *groups):
     """An emergency of these groups, to its end; its name."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection(groups))
-    context, log = scene.context(rehearsal)
-    assert emergency.execute(rehearsal, context, log).operation.error is None
+    context = scene.context(rehearsal)
+    assert emergency.execute(rehearsal, context).operation.error is None
     scene.lock.leave()
     return rehearsal.plan.operation_id
 

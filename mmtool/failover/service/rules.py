@@ -1,23 +1,58 @@
-"""Connect to the ACLs of producers: for a requested promotion, for a withdrawal, or for one in a journal."""
+"""Connect to what keeps producers off the source, and to the ACLs that they get on the target.
+
+Each as it is asked for, or as the journal of an operation says that it may still be in force.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.failover.fence.acls_asked import PromotionAsked, WithdrawalAsked
+from mmtool.failover.fence.promotion import PromotionAsked, WithdrawalAsked
+from mmtool.failover.fence.steps import FenceAsked
 from mmtool.failover.operation.records import fences_standing, promoted_acls
 from mmtool.failover.service import connections
 from mmtool.failover.service.lookup import operations_of
+from mmtool.plan.failover.choices import FenceKind
 from mmtool.plan.failover.steps import Mode
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.fence.acls_asked import AclsAsked
+    from mmtool.failover.fence.promotion import AclsAsked
     from mmtool.failover.operation.records import Recorded
     from mmtool.kafka.ports import FencePort
     from mmtool.plan.failover.acl_promotion import PrincipalMap, Promotion
+    from mmtool.plan.failover.fence_plan import Fence
+
+
+def fence_asked(
+    flow: FlowSettings,
+    kind: FenceKind,
+    watch_seconds: float,
+    timeout: timedelta,
+    standing: Fence | None = None,
+) -> FenceAsked | None:
+    """The requested fence with its connections; None for ``FenceKind.NONE``.
+
+    Args:
+        flow: The flow whose source is fenced.
+        kind: The kind of fence.
+        watch_seconds: How long the source's log ends must stand still after the fence is raised.
+        timeout: For one request.
+        standing: The recorded fence that may still be up.
+    """
+    if kind is FenceKind.NONE:
+        return None
+    source, port = connections.fenced_cluster(flow.source, timeout)
+    return FenceAsked(kind, source, port, watch_seconds, standing)
+
+
+def recorded_fence(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FenceAsked | None:
+    """The fence of an operation that is resumed, with its connections; None if the operation has none."""
+    fence = found.head.plan.fence
+    standing = fence if found.fence_stands else None
+    return fence_asked(flow, fence.kind, fence.watch_seconds, timeout, standing)
 
 
 def promotion_asked(
@@ -49,6 +84,14 @@ def promotion_asked(
     )
 
 
+def recorded_promotion(flow: FlowSettings, found: Recorded, timeout: timedelta) -> AclsAsked | None:
+    """The promotion of an operation that is resumed, with its connections; None if the operation has none."""
+    promotion = found.head.plan.promotion
+    if not promotion.is_asked_for:
+        return None
+    return promotion_asked(flow, timeout, promotion.renamed, found.mode, _standing(found))
+
+
 def withdrawal_asked(
     flow: FlowSettings, timeout: timedelta, found: Recorded | None = None
 ) -> AclsAsked | None:
@@ -70,18 +113,15 @@ def withdrawal_asked(
     return WithdrawalAsked(connections.acls_of(flow.target, timeout), promoted, standing)
 
 
-def again(flow: FlowSettings, found: Recorded, timeout: timedelta) -> AclsAsked | None:
-    """The promotion of an operation that is resumed, with its connections; None if the operation has none."""
-    promotion = found.head.plan.promotion
-    if not promotion.is_asked_for:
-        return None
-    return promotion_asked(flow, timeout, promotion.renamed, found.mode, _standing(found))
-
-
-def standing(flow: FlowSettings, found: Recorded, timeout: timedelta) -> FencePort | None:
-    """The cluster on which an operation's change of producers' ACLs may be in force; None where none is."""
-    return connections.acls_of(flow.target, timeout) if found.promotion_stands else None
-
-
 def _standing(found: Recorded) -> Promotion | None:
     return found.head.plan.promotion if found.promotion_stands else None
+
+
+def left_standing(
+    flow: FlowSettings, found: Recorded, timeout: timedelta
+) -> tuple[FenceAsked | None, FencePort | None]:
+    """The fence that an operation may have left up, and the cluster on which its change of ACLs may be in force."""
+    return (
+        recorded_fence(flow, found, timeout) if found.fence_stands else None,
+        connections.acls_of(flow.target, timeout) if found.promotion_stands else None,
+    )
