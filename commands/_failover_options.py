@@ -329,8 +329,8 @@ def was_executed(
     if saved is None:
         return False
     from mmtool.failover.operation.recovery import find
+    from mmtool.failover.report.operation_row import recorded_row
     from mmtool.failover.report.plan_file import is_spent
-    from mmtool.failover.report.report import recorded_row
     from mmtool.failover.service import connections
 
     found = find(connections.journal(flow, timeout), saved.plan.operation_id)

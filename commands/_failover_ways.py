@@ -91,7 +91,7 @@ def list_(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """List the failovers, failbacks and drills that were started with --execute, the oldest first."""
-    from mmtool.failover.report.report import recorded_row
+    from mmtool.failover.report.operation_row import recorded_row
     from mmtool.failover.service.lookup import find_operations
     from mmtool.insight.flow_now import worst
     from mmtool.plan.words import few
@@ -124,7 +124,8 @@ def show(
 ) -> None:
     """Show one operation: its steps, groups, written offsets, and the commands that can follow; change nothing."""
     from mmtool.failover.operation.recovery import as_it_stands
-    from mmtool.failover.report.report import acls_left, fence_left, recorded_row, tail_left, ways_on
+    from mmtool.failover.report.operation_row import recorded_row
+    from mmtool.failover.report.report import acls_left, fence_left, tail_left, ways_on
     from mmtool.failover.service import connections
     from mmtool.failover.service.lookup import find_operation
 
@@ -173,7 +174,7 @@ def resume(
     commits the remaining offsets as they were planned.
     """
     from mmtool.failover.operation.recovery import is_finished
-    from mmtool.failover.report.report import recorded_row
+    from mmtool.failover.report.operation_row import recorded_row
     from mmtool.failover.service import group_move
 
     patience = timeout or options.DEFAULT_TIMEOUT
@@ -244,7 +245,7 @@ def _to_change(where: options.ChosenFlow, timeout: timedelta, operation_id: str)
 
 
 def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: timedelta) -> None:
-    from mmtool.failover.report.report import recorded_row
+    from mmtool.failover.report.operation_row import recorded_row
     from mmtool.failover.service import rollback as service
 
     undone = service.undo(known, event, timeout, partial(_agreed, asked, known.found))
@@ -257,8 +258,7 @@ def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: 
 
 def _agreed(asked: operations.Asked, found: Recorded, plan: RollbackPlan) -> bool:
     """Show what would be undone; whether it is to be executed, is possible, and is agreed to."""
-    from mmtool.failover.report.operation_row import show_restored
-    from mmtool.failover.report.report import recorded_row
+    from mmtool.failover.report.operation_row import recorded_row, show_restored
 
     def shown() -> Result:
         row = recorded_row(found)

@@ -114,7 +114,7 @@ class Asked:
 
         A plan that is only shown ends with the error of its ``gate``, if nothing else is wrong.
         """
-        from mmtool.failover.report.report import rehearsed_row
+        from mmtool.failover.report.operation_row import rehearsed_row
 
         def shown() -> Result:
             return self.result(rehearsed_row(rehearsal), rehearsal.warnings)
@@ -161,7 +161,7 @@ def refuse_loss(asked: Asked, rehearsal: EmergencyRehearsal) -> None:
     Raises:
         RefusedError: Always.
     """
-    from mmtool.failover.report.report import rehearsed_row
+    from mmtool.failover.report.operation_row import rehearsed_row
 
     error = rehearsal.loss_refused(
         f"records or Kafka Streams state on {rehearsal.names.source} may be lost, see the warnings; nothing was changed"
@@ -178,7 +178,8 @@ def carry_out(asked: Asked, move: Move[Rehearsal, Ended]) -> None:
 
 def show_end(asked: Asked, ended: Ended, row: Row | None = None, gate: MmtoolError | None = None) -> None:
     """The row of what was done, and what a human does next; or the error that it ended with, or its ``gate``'s."""
-    from mmtool.failover.report.report import ended_row, error_of, next_steps, reverse_lines, summary, ways_on
+    from mmtool.failover.report.operation_row import ended_row
+    from mmtool.failover.report.report import error_of, next_steps, reverse_lines, summary, ways_on
 
     error = error_of(ended.operation)
     done = asked.result(row or ended_row(ended), ended.warnings, applied=True)
@@ -197,7 +198,7 @@ def show_end(asked: Asked, ended: Ended, row: Row | None = None, gate: MmtoolErr
 
 def show_moved(asked: Asked, moved: Mapping[str, Recorded]) -> None:
     """The operations that have moved the groups before, each as its row: nothing is left to move."""
-    from mmtool.failover.report.report import recorded_row
+    from mmtool.failover.report.operation_row import recorded_row
     from mmtool.plan.words import few
 
     found = {one.operation_id: one for one in moved.values()}
@@ -272,7 +273,7 @@ def result(
     command: str, row: Row, warnings: tuple[str, ...], *, partitions: bool, applied: bool = False
 ) -> Result:
     """One operation's row for scripts, and its groups as the rows of the table."""
-    from mmtool.failover.report.report import partition_rows
+    from mmtool.failover.report.operation_row import partition_rows
     from mmtool.plan.failover.steps import Mode
 
     columns: tuple[Column, ...] = COLUMNS

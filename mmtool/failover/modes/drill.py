@@ -24,7 +24,7 @@ from mmtool.failover.modes.rehearsal import (
 )
 from mmtool.failover.operation import operation
 from mmtool.failover.operation.meanwhile import refuse_changed_names
-from mmtool.failover.report.report import ended_row
+from mmtool.failover.report.operation_row import ended_row
 from mmtool.failover.report.rows import reread_of
 from mmtool.insight.applications import app_state
 from mmtool.insight.flow_progress import short_of

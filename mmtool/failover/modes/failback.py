@@ -30,8 +30,8 @@ from mmtool.failover.operation.marks import Marking, release
 from mmtool.failover.operation.meanwhile import refuse_changed_names
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.report.plan_file import seen_of_flow
+from mmtool.failover.report.report import skipped_from
 from mmtool.failover.report.rows import reread_of
-from mmtool.failover.report.skipped_tail import skipped_from
 from mmtool.insight.applications import app_state_back, as_groups
 from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.flow_progress import log_ends

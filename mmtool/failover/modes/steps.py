@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from mmtool.failover.fence.promotion import do, undo
 from mmtool.failover.operation import operation as operations
 from mmtool.failover.operation.hooks import environment_of
-from mmtool.failover.report.report import operation_row
+from mmtool.failover.report.operation_row import operation_row
 from mmtool.plan.failover.steps import acl_step
 
 if TYPE_CHECKING:

@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from mmtool.failover.operation.operation import StepState
+from mmtool.failover.operation.operation import Operation, StepState
+from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import OperationState
-from mmtool.failover.report.rows import Exactness, ImportedRow, PlaceRow
+from mmtool.failover.report.rows import (
+    Exactness,
+    ImportedRow,
+    PlaceRow,
+    Row,
+    exactness,
+    offset_in,
+    offset_of,
+    places,
+    reread_expected,
+    reread_max,
+)
 from mmtool.plan.failover.acl_rules import AclRow
+from mmtool.plan.failover.drill import shadowed
+from mmtool.plan.failover.emergency import losses
+from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
+from mmtool.plan.failover.risks import Loss, total_loss
 from mmtool.plan.failover.steps import Mode, StepName
+from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.documents import OffsetKind
+from mmtool.plan.words import ID_PLACEHOLDER, clock_time
+from mmtool.translation.types import UNKNOWN, or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
+
+    from mmtool.failover.modes.cutover import Cutover, Ended
+    from mmtool.failover.modes.rehearsal import Rehearsal
+    from mmtool.failover.operation.records import Recorded
+    from mmtool.plan.failover.failover_plan import FailoverPlan
+    from mmtool.plan.failover.risks import Risk
+    from mmtool.plan.groups.offsets import GroupPlan, Verdict
+    from mmtool.translation.types import TopicPartition
+
+Places = frozenset[tuple[str, "TopicPartition"]]
 
 
 class LossRow(TypedDict):
@@ -173,6 +203,217 @@ class OperationRow(LossRow):
     lag_records_before: NotRequired[int | None]
     emergency_rpo_records: NotRequired[int | None]
     emergency_knowledge_age_seconds: NotRequired[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """What a row is made of, wherever it was found.
+
+    Attributes:
+        operation: Its plan's groups are not looked at.
+        groups: Offsets as far as they are known.
+        risks: As in `FailoverPlan`.
+        written: Groups and partitions whose new offset stands.
+        settled: Groups of which it is known what stands.
+        drained: Whether what a drain cures is cured.
+    """
+
+    operation: Operation
+    groups: tuple[GroupPlan, ...]
+    risks: Mapping[tuple[str, TopicPartition], Risk]
+    written: Places = frozenset()
+    settled: frozenset[str] = frozenset()
+    figures: Figures = field(default_factory=Figures)
+    drained: bool = False
+    undo: str = ""
+
+
+def rehearsed_row(rehearsal: Rehearsal) -> OperationRow:
+    """The row of the output contract for a plan that was not executed."""
+    plan = rehearsal.plan
+    return _row(_View(Operation(plan), plan.groups, plan.risks, undo=_undo(plan)))
+
+
+def ended_row(ended: Ended) -> OperationRow:
+    """The row of the output contract for an operation that this process executed, successfully or not."""
+    return operation_row(ended.operation, ended.cutover)
+
+
+def operation_row(operation: Operation, cutover: Cutover) -> OperationRow:
+    """The row of the output contract for an operation in progress, with the results so far."""
+    plan = operation.plan
+    written = frozenset((w.group, place) for w in cutover.results for place in w.written)
+    return _row(
+        _View(
+            operation,
+            cutover.plans or plan.groups,
+            cutover.risks if cutover.plans else plan.risks,
+            written,
+            frozenset(w.group for w in cutover.results if not w.unknown),
+            cutover.figures,
+            bool(cutover.plans),
+            _undo(plan, plan.operation_id),
+        )
+    )
+
+
+def recorded_row(found: Recorded) -> OperationRow:
+    """The row of the output contract for an operation from the journal, with its reason, operator and times."""
+    plan = found.operation.plan
+    stands = {} if found.state is OperationState.ROLLED_BACK else found.written
+    written = frozenset((group, place) for group, of in stands.items() for place in of)
+    row = _row(
+        _View(
+            found.operation,
+            plan.groups,
+            plan.risks,
+            written,
+            frozenset(found.written),
+            found.figures,
+            drained=True,
+            undo=_undo(plan, plan.operation_id),
+        )
+    )
+    return {
+        **row,
+        "reason": found.reason,
+        "by": found.by,
+        "began_at": clock_time(found.began_ms),
+        "changed_at": clock_time(found.last_ms),
+        "group_names": list(found.group_names),
+        "problem": found.problem,
+    }
+
+
+def partition_rows(row: Row) -> list[Row]:
+    """The operation's row flattened for the table and CSV: one row per group and partition.
+
+    A drill's copies have the names of their groups.
+    """
+    groups: object = row["groups"]
+    assert isinstance(groups, list)
+    shared = {key: row[key] for key in ("operation_id", "mode", "state")}
+    named = shadowed if row["mode"] == Mode.DRILL else str
+    return [
+        {**shared, "group": named(group["group"]), **partition}
+        for group in groups
+        for partition in group["partitions"]
+    ]
+
+
+def _row(view: _View) -> OperationRow:
+    operation, figures = view.operation, view.figures
+    plan, is_emergency = operation.plan, operation.plan.mode is Mode.EMERGENCY
+    lost = _loss(total_loss(losses(view.risks).values()) if is_emergency else Loss())
+    groups: list[MovedGroupRow] = [
+        {"group": moved.group, "partitions": [_partition(moved, verdict, view) for verdict in moved.verdicts]}
+        for moved in view.groups
+    ]
+    lags = {lag.topic.name: lag for lag in plan.lags}
+    return {
+        "operation_id": plan.operation_id,
+        "mode": plan.mode,
+        "state": operation.standing.state,
+        "point_of_no_return_passed": operation.point_of_no_return_passed,
+        "flow": plan.flow,
+        "groups": groups,
+        "state_topics": [
+            {
+                "topic": name,
+                "records_behind": None if name not in lags else or_none(lags[name].lost.most),
+                "seconds_ahead": None if name not in lags else or_none(lags[name].ahead_seconds),
+            }
+            for name in plan.state
+        ],
+        "steps": [
+            {"name": step.name, "state": operation.state_of(step), "sentence": step.sentence}
+            for step in plan.steps
+        ],
+        "promoted_acls": plan.promotion.described,
+        "rto_seconds": figures.rto_seconds,
+        "lost_max": lost["lost_max"],
+        "lost_min": lost["lost_min"],
+        "source_seen_at": lost["source_seen_at"],
+        "rpo_records": figures.rpo_records,
+        "reread_records": figures.reread_records,
+        "reread_expected": _expected(groups) if is_emergency or figures.reread_records is not None else None,
+        "diverged_records": figures.diverged_records,
+        "undo": view.undo,
+    }
+
+
+def _expected(groups: Iterable[MovedGroupRow]) -> int | None:
+    """Records that all groups are expected to read again; None if unknown for a partition."""
+    moved = [one for group in groups for one in group["partitions"] if one["reread_max"] is not None]
+    known = [one["reread_expected"] for one in moved if one["reread_expected"] is not None]
+    return sum(known) if len(known) == len(moved) else None
+
+
+def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> MovedPartitionRow:
+    waits = not view.drained and drain_cures(verdict) and view.operation.plan.mode is not Mode.EMERGENCY
+    place = plan.written_to(verdict)
+    written: bool | None = place is not None and (plan.group, place) in view.written
+    if place is not None and view.operation.may_have_written and plan.group not in view.settled:
+        written = None  # it was sent, and the result is unknown
+    read, led = offset_in(verdict.commit), offset_of(verdict)
+    upstream, downstream = (read, led) if plan.direction is Direction.FORWARD else (led, read)
+    return {
+        **places(verdict),
+        "upstream_offset": upstream,
+        "target_topic": verdict.target and verdict.target.topic,
+        "downstream_offset": downstream,
+        "exactness": None if waits else exactness(verdict),
+        **_costs(plan, verdict, view),  # type: ignore[typeddict-item]  # keys of a rollback's rehearsal come later
+        "target_offset_before": offset_in(verdict.before),
+        "written": written,
+        "reason": KNOWN_AFTER_DRAIN if waits else verdict.refusal or "",
+        "detail": "" if waits else plan.why(verdict),
+        "offsets": OffsetKind.of(verdict.same_offsets),
+    }
+
+
+def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
+    most: int | None = None
+    expected: int | None = None
+    age: float | None = None
+    lost = Loss()
+    if view.operation.plan.mode is not Mode.EMERGENCY or verdict.source is None:
+        most, expected = reread_max(verdict), reread_expected(verdict)
+        lost = Loss(0) if verdict.refusal is None else Loss()
+        # commits are asked of the living source, by the same run that writes them
+        age = None if verdict.commit is None else 0
+    elif (risk := view.risks.get((plan.group, verdict.source))) is not None:
+        most, expected, lost = or_none(risk.reread), or_none(risk.expected), risk.lost
+        age = or_none(risk.age_seconds)
+    return {
+        "reread_max": most,
+        "reread_expected": expected,
+        **_loss(lost),
+        "knowledge_age_seconds": age,
+    }
+
+
+def _loss(loss: Loss) -> LossRow:
+    seen_at = None if loss.seen_ms is UNKNOWN else clock_time(loss.seen_ms)
+    return {"lost_max": or_none(loss.most), "lost_min": loss.least, "source_seen_at": seen_at}
+
+
+def _undo(plan: FailoverPlan, operation_id: str = ID_PLACEHOLDER) -> str:
+    where = plan.way.target
+    back = (
+        f"as long as no consumer of the groups has started on {where}, `mmtool failover rollback {operation_id} -c FILE"
+        f" --execute` restores their previous offsets on {where}"
+    )
+    if plan.mode is Mode.PLANNED:
+        lifts = " and lifts the fence" if plan.fence.asked_for else ""
+        return (
+            f"{back}{lifts}; then start the consumers on {plan.way.source}: their commits there are unchanged"
+        )
+    if plan.mode is Mode.FAILBACK:
+        return f"{back}; it removes no diverged record that the failback has written"
+    if plan.mode is Mode.DRILL:
+        return "nothing to undo: a drill deletes its copies of the groups"
+    return f"{back}, and lets `mmtool replicate` mirror the topics again"
 
 
 def show_restored(row: OperationRow, restores: Iterable[ImportedRow]) -> None:

@@ -1,299 +1,49 @@
-"""Show an operation: as a row of the output contract, as a table, and as the next commands."""
+"""Sentences about an operation that has ended or stopped: its summary, and what an operator does next."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import OwnedElsewhereError, RefusedError, StoppedError, remedied
 from mmtool.failover.commits.write import Outcome
+from mmtool.failover.diverged_tail.tail_file import default_name
 from mmtool.failover.diverged_tail.tail_writer import UnknownProgressError
 from mmtool.failover.modes.cutover import ways_on as open_ways_on
-from mmtool.failover.operation.operation import Operation
-from mmtool.failover.operation.records import Figures
 from mmtool.failover.operation.states import Event, OperationState
-from mmtool.failover.report.reverse_config import reverse_flow
 from mmtool.failover.report.rows import (
-    Row,
     exactness,
-    offset_in,
     offset_of,
-    places,
-    reread_expected,
-    reread_max,
 )
-from mmtool.failover.report.skipped_tail import place_of_skipped, way_to_read_skipped
-from mmtool.plain_text import group_options, shell_line
+from mmtool.plain_text import group_options, shell_line, shell_word
 from mmtool.plan.failover.acl_rules import acl_command
-from mmtool.plan.failover.choices import FenceKind, ToTopic
-from mmtool.plan.failover.drill import shadowed
+from mmtool.plan.failover.choices import REPLAYED, FenceKind, ToTopic
 from mmtool.plan.failover.emergency import losses, total_expected
-from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.fence_plan import lowering_commands
-from mmtool.plan.failover.risks import Loss, total_loss
+from mmtool.plan.failover.risks import total_loss
 from mmtool.plan.failover.steps import Mode, topics_of
-from mmtool.plan.groups.offsets import Direction, topic_names
-from mmtool.plan.records.documents import OffsetKind
-from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, are, clock_time, counted, few
-from mmtool.translation.types import UNKNOWN, or_none
+from mmtool.plan.groups.imports import ResetLine, write_reset_csv
+from mmtool.plan.groups.offsets import topic_names
+from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, are, counted, few
+from mmtool.translation.names import DefaultPolicy, IdentityPolicy, RenamePolicy, TopicAliases
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
-    from mmtool.failover.modes.cutover import Cutover, Ended
-    from mmtool.failover.modes.rehearsal import Rehearsal
+    from mmtool.failover.diverged_tail.tails import FoundTails
+    from mmtool.failover.modes.cutover import Ended
+    from mmtool.failover.operation.operation import Operation
     from mmtool.failover.operation.records import Recorded
-    from mmtool.failover.report.operation_row import (
-        CostsRow,
-        LossRow,
-        MovedGroupRow,
-        MovedPartitionRow,
-        OperationRow,
-        StateTopicRow,
-    )
-    from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.fence_plan import Fence
-    from mmtool.plan.failover.risks import Risk
-    from mmtool.plan.groups.offsets import GroupPlan, Verdict
-    from mmtool.translation.types import TopicPartition
+    from mmtool.plan.groups.offsets import GroupPlan
 
 _NAMED = 5
 """How many groups the next commands name; of more groups they name the first ones, or use ``--all-groups``."""
-
-Places = frozenset[tuple[str, "TopicPartition"]]
-
-
-@dataclass(frozen=True, slots=True)
-class _View:
-    """What a row is made of, wherever it was found.
-
-    Attributes:
-        operation: Its plan's groups are not looked at.
-        groups: Offsets as far as they are known.
-        risks: As in `FailoverPlan`.
-        written: Groups and partitions whose new offset stands.
-        settled: Groups of which it is known what stands.
-        drained: Whether what a drain cures is cured.
-    """
-
-    operation: Operation
-    groups: tuple[GroupPlan, ...]
-    risks: Mapping[tuple[str, TopicPartition], Risk]
-    written: Places = frozenset()
-    settled: frozenset[str] = frozenset()
-    figures: Figures = field(default_factory=Figures)
-    drained: bool = False
-    undo: str = ""
-
-
-def rehearsed_row(rehearsal: Rehearsal) -> OperationRow:
-    """The row of the output contract for a plan that was not executed."""
-    plan = rehearsal.plan
-    return _row(_View(Operation(plan), plan.groups, plan.risks, undo=_undo(plan)))
-
-
-def ended_row(ended: Ended) -> OperationRow:
-    """The row of the output contract for an operation that this process executed, successfully or not."""
-    return operation_row(ended.operation, ended.cutover)
-
-
-def operation_row(operation: Operation, cutover: Cutover) -> OperationRow:
-    """The row of the output contract for an operation in progress, with the results so far."""
-    plan = operation.plan
-    written = frozenset((w.group, place) for w in cutover.results for place in w.written)
-    return _row(
-        _View(
-            operation,
-            cutover.plans or plan.groups,
-            cutover.risks if cutover.plans else plan.risks,
-            written,
-            frozenset(w.group for w in cutover.results if not w.unknown),
-            cutover.figures,
-            bool(cutover.plans),
-            _undo(plan, plan.operation_id),
-        )
-    )
-
-
-def recorded_row(found: Recorded) -> OperationRow:
-    """The row of the output contract for an operation from the journal, with its reason, operator and times."""
-    plan = found.operation.plan
-    stands = {} if found.state is OperationState.ROLLED_BACK else found.written
-    written = frozenset((group, place) for group, of in stands.items() for place in of)
-    row = _row(
-        _View(
-            found.operation,
-            plan.groups,
-            plan.risks,
-            written,
-            frozenset(found.written),
-            found.figures,
-            drained=True,
-            undo=_undo(plan, plan.operation_id),
-        )
-    )
-    return {
-        **row,
-        "reason": found.reason,
-        "by": found.by,
-        "began_at": clock_time(found.began_ms),
-        "changed_at": clock_time(found.last_ms),
-        "group_names": list(found.group_names),
-        "problem": found.problem,
-    }
-
-
-def partition_rows(row: Row) -> list[Row]:
-    """The operation's row flattened for the table and CSV: one row per group and partition.
-
-    A drill's copies have the names of their groups.
-    """
-    groups: object = row["groups"]
-    assert isinstance(groups, list)
-    shared = {key: row[key] for key in ("operation_id", "mode", "state")}
-    named = shadowed if row["mode"] == Mode.DRILL else str
-    return [
-        {**shared, "group": named(group["group"]), **partition}
-        for group in groups
-        for partition in group["partitions"]
-    ]
-
-
-def _row(view: _View) -> OperationRow:
-    operation, figures = view.operation, view.figures
-    is_emergency = operation.plan.mode is Mode.EMERGENCY
-    lost = _loss(total_loss(losses(view.risks).values()) if is_emergency else Loss())
-    return {
-        "operation_id": operation.plan.operation_id,
-        "mode": operation.plan.mode,
-        "state": operation.standing.state,
-        "point_of_no_return_passed": operation.point_of_no_return_passed,
-        "flow": operation.plan.flow,
-        "groups": [_group(plan, view) for plan in view.groups],
-        "state_topics": _state_topics(operation.plan),
-        "steps": [
-            {"name": step.name, "state": operation.state_of(step), "sentence": step.sentence}
-            for step in operation.plan.steps
-        ],
-        "promoted_acls": operation.plan.promotion.described,
-        "rto_seconds": figures.rto_seconds,
-        "lost_max": lost["lost_max"],
-        "lost_min": lost["lost_min"],
-        "source_seen_at": lost["source_seen_at"],
-        "rpo_records": figures.rpo_records,
-        "reread_records": figures.reread_records,
-        "reread_expected": _expected(view),
-        "diverged_records": figures.diverged_records,
-        "undo": view.undo,
-    }
-
-
-def _state_topics(plan: FailoverPlan) -> list[StateTopicRow]:
-    """The state topics that the plan moves, with their lag relative to the committed offsets where it was measured."""
-    lags = {lag.topic.name: lag for lag in plan.lags}
-    return [
-        {
-            "topic": name,
-            "records_behind": None if name not in lags else or_none(lags[name].lost.most),
-            "seconds_ahead": None if name not in lags else or_none(lags[name].ahead_seconds),
-        }
-        for name in plan.state
-    ]
-
-
-def _expected(view: _View) -> int | None:
-    """Records that all groups are expected to read again; None if unknown for a partition, or before the drain."""
-    if view.operation.plan.mode is not Mode.EMERGENCY and view.figures.reread_records is None:
-        return None
-    costs = [_costs(plan, verdict, view) for plan in view.groups for verdict in plan.verdicts]
-    places = [cost["reread_expected"] for cost in costs if cost["reread_max"] is not None]
-    known = [number for number in places if isinstance(number, int)]
-    return sum(known) if len(known) == len(places) else None
-
-
-def _group(plan: GroupPlan, view: _View) -> MovedGroupRow:
-    return {
-        "group": plan.group,
-        "partitions": [_partition(plan, verdict, view) for verdict in plan.verdicts],
-    }
-
-
-def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> MovedPartitionRow:
-    waits = not view.drained and drain_cures(verdict) and view.operation.plan.mode is not Mode.EMERGENCY
-    place = plan.written_to(verdict)
-    read, led = offset_in(verdict.commit), offset_of(verdict)
-    upstream, downstream = (read, led) if plan.direction is Direction.FORWARD else (led, read)
-    return {
-        **places(verdict),
-        "upstream_offset": upstream,
-        "target_topic": verdict.target and verdict.target.topic,
-        "downstream_offset": downstream,
-        "exactness": None if waits else exactness(verdict),
-        **_costs(plan, verdict, view),  # type: ignore[typeddict-item]  # keys of a rollback's rehearsal come later
-        "target_offset_before": offset_in(verdict.before),
-        "written": _is_written(plan.group, place, view),
-        "reason": KNOWN_AFTER_DRAIN if waits else verdict.refusal or "",
-        "detail": "" if waits else plan.why(verdict),
-        "offsets": OffsetKind.of(verdict.same_offsets),
-    }
-
-
-def _is_written(group: str, place: TopicPartition | None, view: _View) -> bool | None:
-    """Whether a partition's new offset is stored; None if it was sent and the result is unknown."""
-    if place is not None and view.operation.may_have_written and group not in view.settled:
-        return None
-    return place is not None and (group, place) in view.written
-
-
-def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
-    if view.operation.plan.mode is not Mode.EMERGENCY or verdict.source is None:
-        return {
-            "reread_max": reread_max(verdict),
-            "reread_expected": reread_expected(verdict),
-            **_loss(Loss(0) if verdict.refusal is None else Loss()),
-            # commits are asked of the living source, by the same run that writes them
-            "knowledge_age_seconds": None if verdict.commit is None else 0,
-        }
-    risk = view.risks.get((plan.group, verdict.source))
-    if risk is None:
-        return {
-            "reread_max": None,
-            "reread_expected": None,
-            **_loss(Loss()),
-            "knowledge_age_seconds": None,
-        }
-    return {
-        "reread_max": or_none(risk.reread),
-        "reread_expected": or_none(risk.expected),
-        **_loss(risk.lost),
-        "knowledge_age_seconds": or_none(risk.age_seconds),
-    }
-
-
-def _loss(loss: Loss) -> LossRow:
-    seen_at = None if loss.seen_ms is UNKNOWN else clock_time(loss.seen_ms)
-    return {"lost_max": or_none(loss.most), "lost_min": loss.least, "source_seen_at": seen_at}
-
-
-def _undo(plan: FailoverPlan, operation_id: str = ID_PLACEHOLDER) -> str:
-    where = plan.way.target
-    back = (
-        f"as long as no consumer of the groups has started on {where}, `mmtool failover rollback {operation_id} -c FILE"
-        f" --execute` restores their previous offsets on {where}"
-    )
-    if plan.mode is Mode.PLANNED:
-        lifts = " and lifts the fence" if plan.fence.asked_for else ""
-        return (
-            f"{back}{lifts}; then start the consumers on {plan.way.source}: their commits there are unchanged"
-        )
-    if plan.mode is Mode.FAILBACK:
-        return f"{back}; it removes no diverged record that the failback has written"
-    if plan.mode is Mode.DRILL:
-        return "nothing to undo: a drill deletes its copies of the groups"
-    return f"{back}, and lets `mmtool replicate` mirror the topics again"
 
 
 def summary(ended: Ended) -> str:
@@ -421,14 +171,6 @@ def _promoted(ended: Ended, settings: FlowSettings) -> list[NextStep]:
     ]
 
 
-def _meant(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> str:
-    """Command-line options that name the flow and the moved groups."""
-    names = _moved(ended)
-    groups = group_options(names) if len(names) <= _NAMED else ["--all-groups"]
-    flow = ["-s", settings.source.alias, "-t", settings.target.alias]
-    return shell_line([*(given[:2] if "-c" in given else ()), *flow, *groups])
-
-
 def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[NextStep]:
     """The next commands after a failover with a fence: the producers move to the target too."""
     there, fence = settings.target, ended.rehearsal.plan.fence
@@ -490,18 +232,48 @@ def _what_stays(fence: Fence, settings: FlowSettings) -> NextStep:
             return NextStep(f"keep the producers of {topics} on {here.alias} stopped: no ACL stops them")
 
 
+_KAFKA = "org.apache.kafka.connect.mirror."
+
+
 def reverse_lines(ended: Ended) -> list[str]:
-    """Properties of the reverse flow after a failover that moved producers; empty if the file has that flow."""
-    fence = ended.rehearsal.plan.fence
-    if not fence.asked_for or ended.operation.error is not None:
+    """Lines for the properties file that configure the reverse flow; empty if the file has that flow already.
+
+    Only for a failover with a fence, whose producers move too. They then write to the topic's own name on the target.
+    With prefixed names that is another topic than the mirror; with identical names it is the mirror, and each record's
+    origin decides whether the reverse flow copies it.
+    """
+    fence, settings = ended.rehearsal.plan.fence, ended.rehearsal.settings
+    if not fence.asked_for or ended.operation.error is not None or settings.way_back is not None:
         return []
-    return reverse_flow(ended.rehearsal.settings, fence.topics, _moved(ended))
+    here, there, aliases = settings.source.alias, settings.target.alias, settings.topic_aliases
+    keys = {
+        "enabled": "true",
+        "topics": ", ".join(map(_pattern, sorted(fence.topics))),
+        "groups": ", ".join(map(_pattern, sorted(_moved(ended)))),
+    }
+    match settings.policy:
+        case IdentityPolicy():
+            keys["replication.policy.class"] = f"{_KAFKA}IdentityReplicationPolicy"
+        case RenamePolicy(before=before, after=after):
+            keys["mmtool.topic.rename.format"] = f"{before}${{topic}}{after}"
+        case DefaultPolicy(separator=separator) if separator != ".":
+            keys["replication.policy.separator"] = separator
+    if aliases != TopicAliases(here, there):
+        keys |= {"source.cluster.alias": aliases.target, "target.cluster.alias": aliases.source}
+    keys["replication.factor"] = str(settings.replication_factor)
+    return [f"{there}->{here}.{key} = {value}" for key, value in keys.items()]
+
+
+def _pattern(name: str) -> str:
+    """A regular expression that matches one name, without backslashes and commas, as a properties file needs it."""
+    return re.sub(r"[^\w-]", lambda found: "[.]" if found[0] == "." else ".", name, flags=re.ASCII)
 
 
 def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[NextStep]:
     here, there = settings.source.alias, settings.target.alias
-    back = f"mmtool failover failback {_meant(ended, settings, given)}"
-    flow = [*(given[:2] if "-c" in given else ()), "-s", here, "-t", there]
+    flow, names = [*(given[:2] if "-c" in given else ()), "-s", here, "-t", there], _moved(ended)
+    groups = group_options(names) if len(names) <= _NAMED else ["--all-groups"]
+    back = f"mmtool failover failback {shell_line([*flow, *groups])}"
     stay = f"mmtool failover release {shell_line([*flow, '--execute'])}"
     return [
         NextStep(
@@ -587,3 +359,58 @@ def _renamed(ended: Ended) -> str:
     beside = "and" if ended.rehearsal.plan.moves_producers else "instead of"
     changed = [f"{there} {beside} {here}" for here, there in pairs if here != there]
     return f"; they must subscribe to {', and '.join(changed)}" if changed else ""
+
+
+_MOST_LINES = 20
+"""How many partitions of groups a command to paste sets back."""
+
+
+def skipped_from(plans: Iterable[GroupPlan], tails: FoundTails) -> Iterator[ResetLine]:
+    """The offset on the source of the first diverged record that a group skips, by group and partition."""
+    for plan in plans:
+        for verdict in plan.verdicts:
+            found = None if verdict.source is None else tails.of(verdict.source)
+            offset = offset_of(verdict)
+            if found is None or offset is None or not found.tail.records_below(offset):
+                continue
+            read = 0 if verdict.before is None else verdict.before.offset
+            first = max(found.tail.parts[0].start, read)
+            if first < offset:
+                yield ResetLine(plan.group, found.place, first)
+
+
+def place_of_skipped(ended: Ended) -> str:
+    """Where the diverged records are that the groups skip; empty if they skip none, or read replayed ones."""
+    plan = ended.rehearsal.plan
+    if not ended.cutover.figures.diverged_records or plan.diverged == REPLAYED:
+        return ""
+    if isinstance(plan.diverged, ToTopic):
+        return f"topic {plan.diverged.topic} of {ended.rehearsal.names.source}"
+    return str(ended.folder / default_name(plan.operation_id))
+
+
+def way_to_read_skipped(ended: Ended, bootstrap: str) -> tuple[str, tuple[str, ...]]:
+    """How the groups can read the diverged records that they skip: a sentence, and commands that set them back.
+
+    Args:
+        ended: A failback whose groups skip records.
+        bootstrap: The bootstrap servers of the flow's source.
+    """
+    source, number = ended.rehearsal.names.source, ended.cutover.figures.diverged_records or 0
+    groups = sorted({line.group for line in ended.skipped if line.group is not None})
+    said = (
+        f"{few(groups or ended.cutover.groups)} will skip {counted(number, 'record')} on {source}, which are in"
+        f" {place_of_skipped(ended)}: before the consumers start, let their application process these records from"
+        f" there, or set the groups back"
+    )
+    if ended.rehearsal.settings.keeps_names:
+        said += " (they then also read again what was mirrored behind these records)"
+    if not 0 < len(ended.skipped) <= _MOST_LINES:
+        return f"{said} with `kafka-consumer-groups --reset-offsets`", ()
+    lines = [line._replace(group=None) for line in ended.skipped] if len(groups) == 1 else ended.skipped
+    file = f"mmtool-diverged-{ended.rehearsal.plan.operation_id}.csv"
+    named = [word for group in groups for word in ("--group", group)]
+    tool = ["kafka-consumer-groups", "--bootstrap-server", bootstrap, *named, "--reset-offsets"]
+    written = shell_line(["printf", r"%s\n", *write_reset_csv(lines).splitlines()])
+    reset = shell_line([*tool, "--from-file", file, "--execute"])
+    return f"{said}:", (f"{written} > {shell_word(file)}", reset)

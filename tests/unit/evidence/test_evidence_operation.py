@@ -12,7 +12,7 @@ from mmtool.evidence.operation import operation_evidence, timeline
 from mmtool.evidence.page import render
 from mmtool.failover.modes import drill, planned_mode
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.report.report import recorded_row
+from mmtool.failover.report.operation_row import recorded_row
 from mmtool.plan.failover.choices import TO_FILE, ToTopic
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection

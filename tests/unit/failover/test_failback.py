@@ -10,7 +10,7 @@ from mmtool.errors import RefusedError, UnreachableError
 from mmtool.failover.diverged_tail.tail_file import exported_records
 from mmtool.failover.modes.failback import execute, rehearse
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.report.report import rehearsed_row
+from mmtool.failover.report.operation_row import rehearsed_row
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.records.marks import MovedGroupRecord

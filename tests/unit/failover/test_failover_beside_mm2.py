@@ -7,7 +7,7 @@ from kit.there_and_back import HOME, ThereAndBack
 from mmtool.failover.diverged_tail.tail_file import exported_records
 from mmtool.failover.modes import failback
 from mmtool.failover.modes.planned_mode import execute, rehearse
-from mmtool.failover.report.report import ended_row
+from mmtool.failover.report.operation_row import ended_row
 from mmtool.insight.flow_progress import short_of
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.records.marks import FailedOverRecord

@@ -9,7 +9,8 @@ from kit.scene import Scene
 from mmtool.errors import UnreachableError
 from mmtool.failover.modes.emergency import execute, rehearse
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.report.report import ended_row, recorded_row, rehearsed_row, summary
+from mmtool.failover.report.operation_row import ended_row, recorded_row, rehearsed_row
+from mmtool.failover.report.report import summary
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.records.documents import CommitRatesRecord
 from mmtool.plan.records.marks import FailedOverRecord, LookRecord

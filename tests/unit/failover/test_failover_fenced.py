@@ -14,7 +14,8 @@ from mmtool.errors import RefusedError
 from mmtool.failover.modes.cutover import Clock
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.report.report import ended_row, reverse_lines
+from mmtool.failover.report.operation_row import ended_row
+from mmtool.failover.report.report import reverse_lines
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.choices import FenceKind

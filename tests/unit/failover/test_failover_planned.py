@@ -11,11 +11,8 @@ from kit.scene import half_read
 from mmtool.errors import GateError, UnreachableError
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.report.report import (
-    ended_row,
-    error_of,
-    ways_on,
-)
+from mmtool.failover.report.operation_row import ended_row
+from mmtool.failover.report.report import error_of, ways_on
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.translation.types import TopicPartition
 

@@ -4,7 +4,7 @@ import pytest
 
 from kit.scene import Scene
 from mmtool.failover.modes.planned_mode import execute, rehearse
-from mmtool.failover.report.report import ended_row
+from mmtool.failover.report.operation_row import ended_row
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import plans_by, read_groups
 from mmtool.plan.failover.boundaries import boundaries

@@ -9,7 +9,7 @@ from kit.operations import heard
 from kit.scene import Scene
 from kit.there_and_back import AT_HOME, ORDERS, ThereAndBack
 from mmtool.failover.modes import failback, planned_mode
-from mmtool.failover.report.report import ended_row
+from mmtool.failover.report.operation_row import ended_row
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.choices import FenceKind
 from mmtool.plan.failover.steps import Mode, StepName, order_of

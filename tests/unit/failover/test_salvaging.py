@@ -8,7 +8,7 @@ from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.failover.modes.failback import execute, rehearse
 from mmtool.failover.operation.flapping_check import judged
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.report.report import ended_row
+from mmtool.failover.report.operation_row import ended_row
 from mmtool.kafka.batches import CorruptBatchError
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.choices import ToTopic, diverged_of

@@ -9,7 +9,7 @@ from kit.clusters import FakeFlowWatch
 from kit.scene import Scene
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.failover.modes.emergency import rehearse
-from mmtool.failover.report.report import rehearsed_row
+from mmtool.failover.report.operation_row import rehearsed_row
 from mmtool.insight.group_status import group_status
 from mmtool.insight.status import WatchedFlow
 from mmtool.insight.status_report import groups_headline
