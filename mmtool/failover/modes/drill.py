@@ -21,9 +21,9 @@ from mmtool.failover.modes.rehearsal import (
     new_operation_id,
     nothing_selected,
     refuse,
+    refuse_changed_names,
 )
 from mmtool.failover.operation import operation
-from mmtool.failover.operation.meanwhile import refuse_changed_names
 from mmtool.failover.report.operation_row import ended_row
 from mmtool.failover.report.rows import reread_of
 from mmtool.insight.applications import app_state
@@ -121,7 +121,8 @@ def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = 
         raise nothing_selected("drill", selection, selected)
     operation_id = new_operation_id()
     groups = read_groups(flow, selected.known, Direction.FORWARD)
-    refuse_changed_names(flow, topics_of(groups))
+    control = flow.clusters.state.control(flow.identity)
+    refuse_changed_names(flow.clusters.settings, control, topics_of(groups))
     shadows = _shadows(groups, operation_id)
     plans = plan_groups(flow, shadows, _RULES)
     sides = flow.sides(Direction.FORWARD)

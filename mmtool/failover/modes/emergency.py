@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.failover.modes.cutover import Cutover, Ended
-from mmtool.failover.modes.rehearsal import SavableRehearsal, names_of, new_operation_id, refuse
+from mmtool.failover.modes.rehearsal import (
+    SavableRehearsal,
+    names_of,
+    new_operation_id,
+    refuse,
+    refuse_changed_names,
+)
 from mmtool.failover.modes.steps import run_steps
 from mmtool.failover.operation.hooks import with_hooks
 from mmtool.failover.operation.marks import Marking
-from mmtool.failover.operation.meanwhile import names_warnings, refuse_changed_on_target
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.report.plan_file import seen_of_target
 from mmtool.insight.applications import app_state_on_target
@@ -33,6 +38,7 @@ from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection, dependencies
 from mmtool.plan.groups.outside_offsets import copied_metadata_warnings, sink_warnings
 from mmtool.plan.words import joined
+from mmtool.replication.ownership.checks import changed_names, renamed_to
 from mmtool.translation.answers import Reason
 from mmtool.translation.types import or_none
 
@@ -105,7 +111,9 @@ def rehearse(
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
     """
     now = look_at_target(side, selection, int(time.time() * 1000))
-    refuse_changed_on_target(now, operation_id)
+    marks = now.control.failed_over
+    own = {topic for topic, mark in marks.items() if mark.operation_id == operation_id}
+    refuse_changed_names(side.settings, now.control, own)  # an emergency finds commits by the mirrors' names
     if not now.facts.groups and not now.facts.unknown and now.facts.partitions:
         raise _without_checkpoint(now)
     names = names_of(side.settings)
@@ -148,7 +156,12 @@ def _without_checkpoint(now: TargetNow) -> RefusedError:
 
 def _warnings(now: TargetNow, plan: FailoverPlan, state: AppState, names: Names) -> Iterator[str]:
     yield from now.warnings
-    yield from names_warnings(now)
+    settings, positions = now.side.settings, now.control.positions.values()
+    for topic, remote in changed_names(settings, positions).items():
+        yield (
+            f"{renamed_to(settings, topic, remote)}: an emergency failover finds no commits of {topic} by that name;"
+            f" if a group that you move reads {topic}, first undo the change of names in the properties file"
+        )
     yield from copied_metadata_warnings(now.facts.groups, names.source, names.target)
     yield from sink_warnings((group.group for group in now.facts.groups), names.source, names.target)
     yield from state_warnings(state, names.target)

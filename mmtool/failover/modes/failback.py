@@ -23,11 +23,11 @@ from mmtool.failover.modes.rehearsal import (
     new_operation_id,
     nothing_selected,
     refuse,
+    refuse_changed_names,
 )
 from mmtool.failover.modes.steps import run_steps
 from mmtool.failover.operation.hooks import with_hooks
 from mmtool.failover.operation.marks import Marking, release
-from mmtool.failover.operation.meanwhile import refuse_changed_names
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.report.plan_file import seen_of_flow
 from mmtool.failover.report.report import skipped_from
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
-    from mmtool.config import FlowSettings
     from mmtool.failover.diverged_tail.tail_writer import TailTools
     from mmtool.failover.diverged_tail.tails import FoundTails
     from mmtool.failover.fence.promotion import AclsAsked
@@ -190,7 +189,9 @@ def _control_of(both: BothWays, looked: HomeLook) -> ControlView:
     """
     for flow, read in ((both.flow, looked.topics), (both.back, looked.read)):
         if flow.topics:
-            refuse_changed_names(flow, read, _only(flow.clusters.settings, read))
+            settings = flow.clusters.settings
+            run = settings if settings.enabled else settings.for_topics(read)  # as the engine would run it
+            refuse_changed_names(run, flow.clusters.state.control(flow.identity), read)
     control = both.flow.clusters.state.control(both.flow.identity)
     if ever_ran(looked.mirrored.values()) or control.failed_over or control.moved:
         return control
@@ -395,8 +396,3 @@ class _Steps:
     def _read(self) -> list[GroupFacts]:
         names = [plan.group for plan in self.rehearsal.plan.groups]
         return read_groups(self.both.flow, names, Direction.REVERSE, stable=True)
-
-
-def _only(settings: FlowSettings, topics: Collection[str]) -> FlowSettings:
-    """The flow's settings, limited to these topics if the file does not enable the flow."""
-    return settings if settings.enabled else settings.for_topics(topics)

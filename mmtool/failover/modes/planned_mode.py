@@ -22,10 +22,10 @@ from mmtool.failover.modes.rehearsal import (
     new_operation_id,
     nothing_selected,
     refuse,
+    refuse_changed_names,
 )
 from mmtool.failover.modes.steps import run_steps
 from mmtool.failover.operation.hooks import with_hooks
-from mmtool.failover.operation.meanwhile import refuse_changed_names
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.states import OperationState
 from mmtool.failover.report.plan_file import seen_of_flow
@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
+    from mmtool.plan.records.marks import MovedGroupRecord
     from mmtool.translation.types import TopicPartition
 
 _RULES = Rules(Direction.FORWARD)
@@ -119,9 +120,10 @@ def rehearse(
     if not selected.known and not selected.unknown:
         raise nothing_selected("move", selection, selected)
     groups = read_groups(flow, selected.known, Direction.FORWARD)
-    already = dict(_moved_already(flow, groups, recorded, (fence is not None, acls is not None)))
+    control, needs = flow.clusters.state.control(flow.identity), (fence is not None, acls is not None)
+    already = dict(_moved_already(control.moved, groups, flow.topics, recorded, needs))
     groups = [group for group in groups if group.group not in already]
-    refuse_changed_names(flow, topics_of(groups))
+    refuse_changed_names(flow.clusters.settings, control, topics_of(groups))
     sides = flow.sides(Direction.FORWARD)
     unknown = unknown_groups(selected.unknown, Direction.FORWARD, sides)
     plans = [*plan_groups(flow, groups, _RULES), *unknown]
@@ -153,16 +155,21 @@ def rehearse(
 
 
 def _moved_already(
-    flow: FlowNow,
+    moved: Mapping[str, MovedGroupRecord],
     groups: Iterable[GroupFacts],
+    topics: Collection[str],
     recorded: Callable[[], Iterable[Recorded]],
     needs: tuple[bool, bool],
 ) -> Iterator[tuple[str, Recorded]]:
     """Groups that a planned failover has moved and that have not run on the source since, each with that operation.
 
-    Not one without the fence, or the promotion of ACLs, that is requested now (``needs``).
+    Args:
+        moved: The marks of moved groups.
+        groups: The groups.
+        topics: The flow's topics.
+        recorded: Reads the flow's operations from the journal.
+        needs: The operation must have a fence, and a promotion of ACLs, where these are requested now.
     """
-    moved = flow.clusters.state.control(flow.identity).moved
     marked = [group for group in groups if group.group in moved and group.here.idle]
     found = {one.operation_id: one for one in recorded()} if marked else {}
     for group in marked:
@@ -181,7 +188,7 @@ def _moved_already(
             for verdict in plan.verdicts
             if verdict.source is not None and verdict.commit is not None
         }
-        now = {place: commit.offset for place, commit in group.commits.items() if place.topic in flow.topics}
+        now = {place: commit.offset for place, commit in group.commits.items() if place.topic in topics}
         if now and now.items() <= before.items():
             yield group.group, one
 

@@ -12,14 +12,16 @@ from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.groups.applications import NO_STATE
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.words import Names, counted, few
+from mmtool.replication.ownership.checks import changed_names, names_refusal
 from mmtool.translation.answers import Reason
 from mmtool.translation.types import UNKNOWN, ClusterId
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from mmtool.config import FlowSettings
     from mmtool.failover.fence.promotion import AclsAsked
+    from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.risks import Guard
     from mmtool.plan.groups.applications import AppState
@@ -98,6 +100,28 @@ class SavableRehearsal(Rehearsal):
 def names_of(settings: FlowSettings) -> Names:
     """The aliases of a flow's clusters."""
     return Names(settings.source.alias, settings.target.alias)
+
+
+def refuse_changed_names(settings: FlowSettings, control: ControlView, read: Collection[str]) -> None:
+    """Raise if the properties file now gives a mirrored topic another name on the target than its stored state has.
+
+    Topics that have failed over are skipped, as `replicate` skips them, unless they are read.
+
+    Args:
+        settings: The flow's settings, as the engine would use them.
+        control: The flow's control topic.
+        read: The topics that the groups read, by their names on the flow's source; for an emergency, which asks the
+            target alone, those that the operation itself has marked.
+
+    Raises:
+        RefusedError: A name has changed; the message has both names of the first topics.
+    """
+    changed, skipped = (
+        changed_names(settings, control.positions.values()),
+        control.failed_over.keys() - set(read),
+    )
+    if counting := {topic: name for topic, name in changed.items() if topic not in skipped}:
+        raise names_refusal(settings, counting)
 
 
 def new_operation_id() -> str:

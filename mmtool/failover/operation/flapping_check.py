@@ -11,7 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.errors import RefusedError
+from mmtool.failover.diverged_tail.tail_writer import written_before
 from mmtool.failover.modes.cutover import half_done
+from mmtool.failover.modes.failback import FailbackRehearsal
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.states import OperationState
 from mmtool.plan.failover.steps import Mode
@@ -126,30 +128,14 @@ def judged(
         RefusedError: ``mmtool.failover.min.interval.seconds`` forbids the move, or a journal cannot be read.
         UnreachableError, NotAuthorisedError: A cluster does not show its journal.
     """
-    here, *there = _recorded_in(journals)
+    with ThreadPoolExecutor(len(journals)) as pool:
+        here, *there = [recorded(entries) for entries in pool.map(lambda one: one.entries(), journals)]
     plan, known = rehearsal.plan, [*here, *(one for of in there for one in of)]
     groups, limit = [group.group for group in plan.groups], rehearsal.settings.failover_min_interval_seconds
     said = check(known, rehearsal.names, groups, now_ms, limit) if plan.mode in _AWAY else []
     open_ones = () if is_resumed else half_done(here, plan)
     guards = () if open_ones and lock.is_taken() else open_ones
+    if isinstance(rehearsal, FailbackRehearsal):
+        said += written_before(here, plan, rehearsal.tails)
     plan = replace(plan, guards=(*plan.guards, *guards))
-    return replace(
-        rehearsal, plan=plan, warnings=(*rehearsal.warnings, *said, *_written_before(here, rehearsal))
-    )
-
-
-def _written_before(found: Iterable[Recorded], rehearsal: Rehearsal) -> tuple[str, ...]:
-    """Warnings that other operations may have written a failback's diverged records; empty for other modes."""
-    if rehearsal.plan.mode is not Mode.FAILBACK:
-        return ()
-    from mmtool.failover.diverged_tail.tail_writer import written_before
-    from mmtool.failover.modes.failback import FailbackRehearsal  # that of others is a light one
-
-    tails = rehearsal.tails if isinstance(rehearsal, FailbackRehearsal) else None
-    return () if tails is None else written_before(found, rehearsal.plan, tails)
-
-
-def _recorded_in(journals: Sequence[JournalPort]) -> list[list[Recorded]]:
-    """The operations of each journal; the journals are read in parallel."""
-    with ThreadPoolExecutor(len(journals)) as pool:
-        return [recorded(entries) for entries in pool.map(lambda one: one.entries(), journals)]
+    return replace(rehearsal, plan=plan, warnings=(*rehearsal.warnings, *said))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, UnreachableError
+from mmtool.errors import MmtoolError, OwnedElsewhereError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover.commits.undo import look_at
 from mmtool.failover.fence.promotion import undo as undo_acls
 from mmtool.failover.fence.steps import FenceSteps, came_since, refuse_late_records
@@ -18,7 +18,6 @@ from mmtool.failover.modes.cutover import Cutover, ways_on
 from mmtool.failover.modes.release import refuse_half_way
 from mmtool.failover.modes.steps import PromotionStep, run_steps
 from mmtool.failover.operation.marks import holders, lifted, release
-from mmtool.failover.operation.meanwhile import on_record, refuse_others
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.states import Event, OperationState, can
@@ -33,7 +32,7 @@ from mmtool.plan.words import few, joined, then
 from mmtool.translation.types import or_none
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from mmtool.failover.commits.undo import Undoing
     from mmtool.failover.fence.steps import FenceAsked
@@ -374,17 +373,17 @@ def take_back(
     context.lock.join()
     context.lock.hold()
     context.journal.still_ours()
-    told = on_record(context)
+    told = _on_record(context)
     taking = rehearse()
     if taking.refusal is not None:
         raise taking.refusal
     if taking.undoing.writable:
-        refuse_others(context, told)
+        _refuse_others(context, told)
         moved = taking.undoing.write()
         if moved.error is not None:
             raise moved.error if isinstance(moved.error, RefusedError) else _left(taking, moved.error)
     try:
-        refuse_others(context, told, is_unchanged=not taking.undoing.writable)
+        _refuse_others(context, told, is_unchanged=not taking.undoing.writable)
         context.marks.write(taking.marks)
     except MmtoolError as error:
         if taking.undoing.writable:
@@ -403,6 +402,34 @@ def take_back(
         raise _left(taking, error) from error
     context.log.ended(replace(taking.found.operation.after(taking.event), error=None))
     return taking
+
+
+def _on_record(context: OperationContext) -> dict[str, int]:
+    """Number of journal entries by operation id, for the flow's operations; drills are left out."""
+    found = context.journal.of_flow()
+    return {one.operation_id: one.entries for one in found if one.mode is not Mode.DRILL}
+
+
+def _refuse_others(context: OperationContext, told: Mapping[str, int], *, is_unchanged: bool = True) -> None:
+    """Raise if any operation on the flow has other entries than when the undo was planned; wait for the lock first.
+
+    Args:
+        context: Of the undo.
+        told: The number of entries then, by operation.
+        is_unchanged: No part of the undo was done yet.
+
+    Raises:
+        OwnedElsewhereError: Another process started, resumed or ended an operation since.
+    """
+    context.lock.hold()
+    others = sorted(name for name, entries in _on_record(context).items() if told.get(name) != entries)
+    if others:
+        unchanged = "nothing was changed; " if is_unchanged else ""
+        raise OwnedElsewhereError(
+            f"another process started, resumed or ended operation {others[0]} after this undo was planned",
+            remedy=f"{unchanged}see with `mmtool failover show {others[0]} -c FILE` whether the undo is still needed,"
+            " and stop here if it is not; then run the same command again",
+        )
 
 
 def _left(taking: RollbackPlan, error: MmtoolError) -> MmtoolError:
