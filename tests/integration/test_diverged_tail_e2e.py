@@ -14,10 +14,11 @@ from confluent_kafka import Producer
 
 from kit.lookups import batches_of, flow_now
 from kit.mirror_flow import Owner
+from kit.tail_files import exported_records
 from kit.wire import signed
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError
-from mmtool.failover.diverged_tail.tail_file import export_tail, exported_records, read_export
+from mmtool.failover.diverged_tail.tail_file import export_tail, read_export
 from mmtool.failover.diverged_tail.tail_writer import ends_of, transactional_id, write_tail, written_to
 from mmtool.failover.diverged_tail.tails import TailKind, find_tail
 from mmtool.insight.partitions import partition_facts

@@ -15,7 +15,7 @@ from kit.consumers import consume
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from kit.real_mirror_maker import MirrorMaker
-from mmtool.failover.diverged_tail.tail_file import exported_records
+from kit.tail_files import exported_records
 from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import end_offsets, read_topic

@@ -16,7 +16,7 @@ from kit.added_partitions import ADDED, growing_hook
 from kit.black_hole import BlackHole
 from kit.consumers import consume
 from kit.processes import run_mmtool
-from mmtool.failover.diverged_tail.tail_file import exported_records
+from kit.tail_files import exported_records
 from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 

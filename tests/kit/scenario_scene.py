@@ -14,9 +14,9 @@ from kit.operations import FakeJournal, KilledError
 from kit.scenarios import SceneState, commits_of, place_of, rule_of
 from kit.scene import Scene
 from kit.tables import ScenarioError
+from kit.tail_files import exported_records
 from kit.there_and_back import ThereAndBack
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError, UnreachableError
-from mmtool.failover.diverged_tail.tail_file import exported_records
 from mmtool.failover.operation.records import recorded
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.groups.facts import Member

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 import os
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import UsageError
 from mmtool.kafka.batches import NO_TIMESTAMP, BatchError, Record, decode, verify_crc
@@ -25,7 +25,7 @@ from mmtool.translation.connect_offsets import parse_json
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
@@ -34,14 +34,6 @@ if TYPE_CHECKING:
 
 VERSION = 1
 _BASE64 = "base64"
-
-
-class TailRecord(NamedTuple):
-    """One line of the file. ``timestamp_type`` is Kafka's name for it; header names are bytes, as in the log."""
-
-    place: TopicPartition
-    timestamp_type: str
-    record: Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +158,12 @@ def _sync_folder(path: Path) -> None:
 def _written(file: Any, source: BatchesPort, tails: FoundTails, found: FoundTail) -> ExportedPartition:
     digest, records = sha256(), 0
     for view in own_batches_of(source, tails, found):
-        records_in = [record for record in _trusted(found.place, view) if _is_in(record, found)]
-        lines = [_line(_row(found.place, view, record)) for record in records_in]
+        within = range(found.tail.start, found.tail.end)
+        lines = [
+            _line(_row(found.place, view, record))
+            for record in _trusted(found.place, view)
+            if record.offset in within
+        ]
         block = b"".join(lines)
         digest.update(block)
         file.write(block)
@@ -196,10 +192,6 @@ def own_batches_of(source: BatchesPort, tails: FoundTails, found: FoundTail) -> 
         header = view.header
         if not header.is_control and header.producer_id not in tails.brought:
             yield view
-
-
-def _is_in(record: Record, found: FoundTail) -> bool:
-    return found.tail.start <= record.offset < found.tail.end
 
 
 def _row(place: TopicPartition, view: BatchView, record: Record) -> dict[str, Any]:
@@ -234,12 +226,6 @@ def _shown(content: bytes | None) -> str | dict[str, str] | None:
         return {_BASE64: b64encode(content).decode()}
 
 
-def _meant(shown: str | dict[str, str] | None) -> bytes | None:
-    if isinstance(shown, dict):
-        return b64decode(shown[_BASE64], validate=True)
-    return None if shown is None else shown.encode()
-
-
 def read_export(path: Path) -> ExportedTail:
     """Read an exported file, and check every line of it.
 
@@ -254,7 +240,10 @@ def read_export(path: Path) -> ExportedTail:
         if head is None:
             head = content
         elif "offset" in content and not last:
-            place = _record(path, content).place
+            try:
+                place = made(TopicPartition, content["topic"], content["partition"])
+            except (KeyError, TypeError) as error:
+                raise _damaged(path, "a line is not a record") from error
             digests.setdefault(place, sha256()).update(line)
             counts[place] = counts.get(place, 0) + 1
         elif last or "partitions" not in content:
@@ -269,52 +258,24 @@ def read_export(path: Path) -> ExportedTail:
         raise _damaged(path, "its first line is not the header that mmtool writes")
     if not last:
         raise _damaged(path, "its last line is missing: the file is truncated")
-    partitions = _partitions(path, last)
-    _check(path, partitions, digests, counts)
+    partitions = _checked(path, last, digests, counts)
     return ExportedTail(path, str(head["operation_id"]), str(head["source_cluster_id"]), partitions)
 
 
-def _partitions(path: Path, last: dict[str, Any]) -> tuple[ExportedPartition, ...]:
+def _checked(
+    path: Path, last: dict[str, Any], digests: dict[TopicPartition, Any], counts: dict[TopicPartition, int]
+) -> tuple[ExportedPartition, ...]:
+    """The entries of the last line, whose counts and digests are those of the file's records."""
     try:
-        return tuple(made_of(ExportedPartition, partition) for partition in last["partitions"])
+        partitions = tuple(made_of(ExportedPartition, partition) for partition in last["partitions"])
     except (TypeError, AttributeError) as error:
         raise _damaged(path, "its last line is not what mmtool writes") from error
-
-
-def _check(
-    path: Path,
-    partitions: Iterable[ExportedPartition],
-    digests: dict[TopicPartition, Any],
-    counts: dict[TopicPartition, int],
-) -> None:
     told = {TopicPartition(p.topic, p.partition): (p.records, p.sha256) for p in partitions}
     for place in told.keys() | digests.keys():
         found = counts.get(place, 0), digests.get(place, sha256()).hexdigest()
         if found != told.get(place):
             raise _damaged(path, f"the records of {place} are not those that were written")
-
-
-def exported_records(path: Path) -> Iterator[TailRecord]:
-    """The records of an exported file in its order, without the file's checks: run `read_export` before.
-
-    Raises:
-        UsageError: The file cannot be read, or a line is damaged.
-    """
-    for _, content in _lines(path):
-        if "offset" in content:
-            yield _record(path, content)
-
-
-def _record(path: Path, content: dict[str, Any]) -> TailRecord:
-    try:
-        timestamp = NO_TIMESTAMP if content["timestamp"] is None else content["timestamp"]
-        headers = tuple((_meant(name) or b"", _meant(value)) for name, value in content["headers"])
-        key, value = _meant(content["key"]), _meant(content["value"])
-        place = made(TopicPartition, content["topic"], content["partition"])
-        record = made(Record, content["offset"], timestamp, key, value, headers)
-        return made(TailRecord, place, content["timestamp_type"], record)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _damaged(path, "a line is not a record") from error
+    return partitions
 
 
 def _lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:

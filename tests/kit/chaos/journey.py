@@ -13,7 +13,7 @@ from kit.chaos.linked_flow import PARTITIONS, LinkedFlow
 from kit.chaos.sides import Sides, first_unread
 from kit.consumers import consume
 from kit.lookups import groups_of
-from mmtool.failover.diverged_tail.tail_file import exported_records
+from kit.tail_files import exported_records
 from mmtool.lab.load import Load, numbered, produce
 from mmtool.plan.groups.facts import Commit
 

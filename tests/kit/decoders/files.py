@@ -22,7 +22,7 @@ from mmtool.errors import UsageError
 from mmtool.evidence.signature import EVIDENCE, SIGNATURE, PageError, check, load_public_key, load_signer
 from mmtool.failover.commits.apply import read_undo
 from mmtool.failover.commits.exchange import lines_in
-from mmtool.failover.diverged_tail.tail_file import exported_records, read_export
+from mmtool.failover.diverged_tail.tail_file import read_export
 from mmtool.insight.verify.points import points_in
 from mmtool.lab.state import BrokerState, LabState, StateDirectory
 from mmtool.plan.failover.acl_promotion import read_principal_map
@@ -201,9 +201,7 @@ def _sealed_tail(damaged: bytes) -> bytes:
 
 
 def _read_tail(data: bytes) -> None:
-    path = as_file(data)
-    read_export(path)
-    list(exported_records(path))
+    read_export(as_file(data))
 
 
 @cache

@@ -15,8 +15,9 @@ from kit.clusters import FakeFlowState
 from kit.maps import about_of, map_of
 from kit.memory_logs import FakeBatches
 from kit.scene import Scene
+from kit.tail_files import exported_records
 from mmtool.errors import UsageError
-from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, exported_records, read_export
+from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, read_export
 from mmtool.failover.diverged_tail.tails import TailKind, find_tail
 from mmtool.kafka.batches import BatchError, decode, iter_batches
 from mmtool.kafka.ports import Bounds

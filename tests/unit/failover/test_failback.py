@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from kit.batches import data
+from kit.tail_files import exported_records
 from kit.there_and_back import AWAY, ORDERS, ThereAndBack
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.failover.diverged_tail.tail_file import exported_records
 from mmtool.failover.modes.failback import execute, rehearse
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.report.operation_row import rehearsed_row

@@ -3,8 +3,8 @@
 import pytest
 
 from kit.scene import Scene
+from kit.tail_files import exported_records
 from kit.there_and_back import HOME, ThereAndBack
-from mmtool.failover.diverged_tail.tail_file import exported_records
 from mmtool.failover.modes import failback
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.failover.report.operation_row import ended_row
