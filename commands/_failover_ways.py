@@ -173,14 +173,14 @@ def resume(
     If the operation stopped before it committed an offset, mmtool runs every check again. If it stopped later, mmtool
     commits the remaining offsets as they were planned.
     """
-    from mmtool.failover.operation.recovery import is_finished
+    from mmtool.failover.operation.states import OperationState
     from mmtool.failover.report.operation_row import recorded_row
     from mmtool.failover.service import group_move
 
     patience = timeout or options.DEFAULT_TIMEOUT
     known = _to_change(where, patience, operation_id)
     asked = operations.Asked("failover resume", execution, output, where.words, partitions)
-    if is_finished(known.found):
+    if known.found.state is OperationState.COMPLETED:
         finish(asked.result(recorded_row(known.found), ()), output, None)
         talk(f"operation {operation_id} is completed: there is nothing to resume")
         return

@@ -132,7 +132,13 @@ def clear(
     if not writing:
         return
     wanted = {plan.group: plan.to_write() for plan in writing}
-    _check_rights(cluster, wanted)
+    missing = cluster.groups.missing_rights(wanted)
+    if missing:
+        raise NotAuthorisedError(
+            f"mmtool may not commit these offsets on {cluster.alias}: it lacks {few(missing, _NAMED)};"
+            " no offset was committed",
+            remedy=f"grant these rights on {cluster.alias} to mmtool's principal, then run the same command again",
+        )
     _check_metadata(cluster, wanted)
     _check_standing(cluster, writing)
     if not synced and (young := _young(cluster, writing)):
@@ -142,31 +148,20 @@ def clear(
 
 def _young(cluster: ClusterPort, writing: Iterable[GroupPlan]) -> list[GroupPlan]:
     """Plans of groups whose commits to be replaced are less than a minute old, as far as brokers tell."""
-    replacing = {plan.group: _replaced(plan) for plan in writing}
+    replacing = {
+        plan.group: {at for at, before in plan.before().items() if before != plan.to_write()[at]}
+        for plan in writing
+    }
     times = cluster.commit_times([group for group, places in replacing.items() if places])
     since_ms = (time.time() - _YOUNG_SECONDS) * 1000
     young = {group for group, of in times.items() if any(of.get(at, 0) > since_ms for at in replacing[group])}
     return [plan for plan in writing if plan.group in young]
 
 
-def _replaced(plan: GroupPlan) -> set[TopicPartition]:
-    wanted = plan.to_write()
-    return {place for place, before in plan.before().items() if before != wanted[place]}
-
-
-def _check_rights(cluster: ClusterPort, wanted: Wanted) -> None:
-    missing = cluster.groups.missing_rights(wanted)
-    if missing:
-        raise NotAuthorisedError(
-            f"mmtool may not commit these offsets on {cluster.alias}: it lacks {few(missing, _NAMED)};"
-            " no offset was committed",
-            remedy=f"grant these rights on {cluster.alias} to mmtool's principal, then run the same command again",
-        )
-
-
 def _check_metadata(cluster: ClusterPort, wanted: Wanted) -> None:
     lengths = {
-        (group, place): _length(commit.metadata)
+        (group, place): len(commit.metadata.encode("utf-16-le"))
+        // 2  # as Java's String.length, which brokers compare
         for group, of_group in wanted.items()
         for place, commit in of_group.items()
         if commit.metadata
@@ -183,11 +178,6 @@ def _check_metadata(cluster: ClusterPort, wanted: Wanted) -> None:
             remedy=f"raise offset.metadata.max.bytes on {cluster.alias}, or leave the group out",
             code="metadata_too_large",
         )
-
-
-def _length(metadata: str) -> int:
-    """Length in UTF-16 code units, as Java's ``String.length``, which brokers compare."""
-    return len(metadata.encode("utf-16-le")) // 2
 
 
 def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:

@@ -7,13 +7,14 @@ import time
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, is_away
 from mmtool.failover.commits.write import AT_ONCE, FRESH_SECONDS, MOVED_JUST_NOW, moved_since
 from mmtool.insight.group_lookup import ShownCommits
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look, metadata_warnings, selected_groups, selection_warnings
+from mmtool.kafka.ports import Problem
 from mmtool.plain_text import did_you_mean, duration, shell_word
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts, GroupStanding
 from mmtool.plan.groups.offsets import Direction
@@ -65,13 +66,6 @@ class SyncedGroup:
     causes: frozenset[str] = frozenset()
 
 
-class _Refused(NamedTuple):
-    """Why an offset was not committed, in a sentence; the name of the cause, empty where it has no remedy."""
-
-    sentence: str
-    cause: str = ""
-
-
 @dataclass(slots=True)
 class OffsetSyncer:
     """Commits for groups without members on the target, and renews commits that Kafka would expire.
@@ -113,7 +107,9 @@ class OffsetSyncer:
     def _turn(self, wanted: Mapping[str, Offsets]) -> dict[str, SyncedGroup]:
         moved = self.moved()
         for group in [group for group in wanted if group in moved]:
-            self._forget(group)
+            # what is known of it is dropped: after a failback its sync starts fresh
+            for known in (self._done, self._stood, self._renewed, self._moved_at):
+                known.pop(group, None)
         stay = {group: offsets for group, offsets in wanted.items() if group not in moved}
         self._denied = {
             group: error for group, error in self._denied.items() if not is_away(error)
@@ -145,7 +141,9 @@ class OffsetSyncer:
         old = {group.group for group in facts if self._is_old(group.group)}
         planned = self._inside(
             {
-                group.group: self._planned(group, wanted[group.group], renew=group.group in old)
+                group.group: {}
+                if self._is_moved_by_others(group)
+                else plan_group_sync(group, wanted[group.group], renew=group.group in old)
                 for group in facts
             }
         )
@@ -158,16 +156,6 @@ class OffsetSyncer:
             for group, (offsets, problems) in zip(facts, sent, strict=True)
             if group.group not in self.moved()
         }
-
-    def _forget(self, group: str) -> None:
-        """Drop what is known of a group that now belongs to the target: after a failback its sync starts fresh."""
-        for known in (self._done, self._stood, self._renewed, self._moved_at):
-            known.pop(group, None)
-
-    def _planned(self, group: GroupFacts, wanted: Offsets, *, renew: bool) -> Offsets:
-        if self._is_moved_by_others(group):
-            return {}
-        return plan_group_sync(group, wanted, renew=renew)
 
     def _is_moved_by_others(self, group: GroupFacts) -> bool:
         """Whether another client commits for a group without members, now or within the last minute.
@@ -219,7 +207,7 @@ class OffsetSyncer:
 
     def _commit(
         self, group: GroupFacts, offsets: Offsets
-    ) -> tuple[Offsets, Mapping[TopicPartition, _Refused]]:
+    ) -> tuple[Offsets, Mapping[TopicPartition, Problem]]:
         """Commit a group's offsets in one request; return the offsets sent, and the problems by partition."""
         name = group.group
         if not offsets or name in self.moved():
@@ -229,23 +217,23 @@ class OffsetSyncer:
             offsets = {place: commit for place, commit in offsets.items() if place not in moved}
             problems = self.target.groups.alter(name, offsets) if offsets else {}
         except MmtoolError as error:
-            return offsets, dict.fromkeys(offsets, _Refused(error.message, error.code))
-        refused = {at: _Refused(f"{at}: {found}", found.name) for at, found in sorted(problems.items())}
+            return offsets, dict.fromkeys(offsets, Problem(error.code, error.message))
+        refused = {at: Problem(found.name, f"{at}: {found}") for at, found in sorted(problems.items())}
         return offsets, refused | moved
 
-    def _moved_since(self, group: GroupFacts, offsets: Offsets) -> dict[TopicPartition, _Refused]:
-        """Partitions that another client has committed since the check, each with a sentence; see L."""
+    def _moved_since(self, group: GroupFacts, offsets: Offsets) -> dict[TopicPartition, Problem]:
+        """Partitions that another client has committed since the check; the cause has no name, as it has no remedy."""
         if self.now() - self._looked_at < FRESH_SECONDS:
             return {}
         moved = moved_since(self.target.groups, group.group, group.before, offsets)
-        return {place: _Refused(f"{place} {MOVED_JUST_NOW}") for place in moved}
+        return {place: Problem("", f"{place} {MOVED_JUST_NOW}") for place in moved}
 
     def _followed(
         self,
         group: GroupFacts,
         wanted: Offsets,
         sent: Offsets,
-        problems: Mapping[TopicPartition, _Refused],
+        problems: Mapping[TopicPartition, Problem],
         *,
         renewed: bool,
     ) -> SyncedGroup:
@@ -268,7 +256,7 @@ class OffsetSyncer:
         told = "; ".join(dict.fromkeys(one.sentence for one in problems.values()))
         problem = f"group {name}: {told}" if told else ""
         moved = sum(before.get(place) != sent[place].offset for place in written)
-        causes = frozenset(one.cause for one in problems.values() if one.cause)
+        causes = frozenset(one.name for one in problems.values() if one.name)
         return SyncedGroup(group.there, frozenset(stands), moved, frozenset(ahead), others, problem, causes)
 
 
@@ -397,7 +385,10 @@ class GroupSync:
         moved = {**moved, **self._moved}
         rows = [_moved(of, moved[name]) if name in moved else self._row(name, of) for name, of in led.items()]
         rows += [_unknown(*names, self.clusters.settings) for names in selected.unknown.items()]
-        rows += [_not_shown(name, error) for name, error in self._shown.denied.items()]
+        rows += [
+            SyncRow(name, SyncState.BEHIND, 0, 0, 0, None, error.message)
+            for name, error in self._shown.denied.items()
+        ]
         ages = sum((counts for _, counts in self._ages), Counter[float]())
         groups = [GroupFacts(name, of_group) for name, of_group in commits.items()]
         said = (
@@ -457,10 +448,6 @@ class GroupSync:
 def _unknown(name: str, near: str | None, flow: FlowSettings) -> SyncRow:
     reason = Reason.UNKNOWN_GROUP.said_of(Sides(flow.source.alias, flow.target.alias))
     return SyncRow(name, SyncState.UNKNOWN_GROUP, 0, 0, 0, None, reason + did_you_mean([near]))
-
-
-def _not_shown(name: str, error: MmtoolError) -> SyncRow:
-    return SyncRow(name, SyncState.BEHIND, 0, 0, 0, None, error.message)
 
 
 def _moved(led: TranslatedCommits, mark: MovedGroupRecord) -> SyncRow:

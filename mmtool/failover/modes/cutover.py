@@ -17,7 +17,7 @@ from mmtool.plan.failover.failover_plan import blocking_guards
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, continued
 from mmtool.plan.groups.facts import ABSENT
-from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
+from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.plan.words import ID_PLACEHOLDER
 
 if TYPE_CHECKING:
@@ -295,7 +295,17 @@ class Cutover:
         """Commit the offsets of all groups; a group that is refused in part is restored at once."""
         self.context.lock.hold()
         self.context.journal.still_ours()
-        found = self._found() if self.resumed else {}
+        found: dict[
+            str, Written
+        ] = {}  # what a resumed operation has written before, or must not write any more
+        if self.resumed:
+            names, groups = [plan.group for plan in self.plans], self.context.destination.groups
+            standing, now = groups.describe(names), groups.commits(names)
+            where, operation_id = self.context.destination.alias, self.context.attempt.operation_id
+            for plan in self.plans:
+                met = _met(plan, standing.get(plan.group, ABSENT), now[plan.group], where, operation_id)
+                if met is not None:
+                    found[plan.group] = met
         left = [plan for plan in self.plans if plan.group not in found]
         sent = commit_all(self.context.destination.groups, left, still_ours=self.context.journal.still_ours)
         self.results = (*found.values(), *sent.values())
@@ -304,20 +314,6 @@ class Cutover:
         )
         if nothing and not self.resumed:
             _raise(failure_of_writing(self.results, self.context.destination.alias))
-
-    def _found(self) -> dict[str, Written]:
-        """Results of groups that a resumed operation has already written, or must not write any more."""
-        names = [plan.group for plan in self.plans]
-        standing, now = (
-            self.context.destination.groups.describe(names),
-            self.context.destination.groups.commits(names),
-        )
-        where = self.context.destination.alias
-        name = self.context.attempt.operation_id
-        looked = (
-            _met(plan, standing.get(plan.group, ABSENT), now[plan.group], where, name) for plan in self.plans
-        )
-        return {one.group: one for one in looked if one is not None}
 
     def read_back(self) -> None:
         """Read the commits back with a fresh client, record each group's result, and raise if not all are written."""
@@ -337,27 +333,20 @@ class Cutover:
 
         A group without an offset to write has not moved, so it gets no mark.
         """
-        away = self.mode is not Mode.FAILBACK
-        handed = [plan.group for plan in self.plans if plan.to_write() or not away]
-        self.context.marks.write([self._moved(group, moved=away) for group in handed])
-        if self.promotes and (places := continued(self.plans)):
-            self.context.marks.promote(places)
-
-    def hold(self, topics: Iterable[str]) -> None:
-        """Mark topics of the source as failed over, so that the flow does not mirror them any more."""
-        context, at_ms = self.context, self.context.clock.now_ms()
-        context.marks.write(
+        away, attempt, at_ms = (
+            self.mode is not Mode.FAILBACK,
+            self.context.attempt,
+            self.context.clock.now_ms(),
+        )
+        self.context.marks.write(
             [
-                FailedOverRecord(topic, True, context.attempt.operation_id, context.attempt.by, at_ms)
-                for topic in topics
+                MovedGroupRecord(plan.group, away, attempt.operation_id, attempt.by, at_ms)
+                for plan in self.plans
+                if plan.to_write() or not away
             ]
         )
-
-    def _moved(self, group: str, *, moved: bool) -> MovedGroupRecord:
-        at_ms = self.context.clock.now_ms()
-        return MovedGroupRecord(
-            group, moved, self.context.attempt.operation_id, self.context.attempt.by, at_ms
-        )
+        if self.promotes and (places := continued(self.plans)):
+            self.context.marks.promote(places)
 
 
 def gives_way(other: Recorded, mode: Mode) -> bool:

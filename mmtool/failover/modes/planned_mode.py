@@ -141,7 +141,7 @@ def rehearse(
         *state_warnings(state, names.target),
         *_idle_warnings(flow, groups),
         *standstill(flow, plans),
-        *_around(flow, selection, known),
+        *(dependencies(selection.unit, readers_of(flow), known, names) if selection.unit is not None else ()),
         *(
             f"{name} is left out: operation {by.operation_id} has already moved it"
             for name, by in already.items()
@@ -191,13 +191,6 @@ def _moved_already(
         now = {place: commit.offset for place, commit in group.commits.items() if place.topic in topics}
         if now and now.items() <= before.items():
             yield group.group, one
-
-
-def _around(flow: FlowNow, selection: GroupSelection, known: Collection[str]) -> Iterable[str]:
-    """Warnings about groups that read topics across the border of the selected unit."""
-    if selection.unit is None:
-        return ()
-    return dependencies(selection.unit, readers_of(flow), known, names_of(flow.clusters.settings))
 
 
 def _idle_warnings(flow: FlowNow, groups: Iterable[GroupFacts]) -> list[str]:
@@ -267,18 +260,14 @@ class PlannedSteps:
         refuse(active_guards(self.groups, self.rehearsal.names))
         self.flow, _ = look_for_added(self.flow, self.topics, self.cutover.context.attempt)
         if self.fence is not None:
-            self._nobody_else(self.fence)
+            self.cutover.alone()
+            left = set(topics_to_fence(self.groups, self.flow.topics)).difference(self.fence.fence.topics)
+            by_now = "the fence does not cover {}: the groups have committed offsets in it since the fence was planned"
+            again = (
+                "run the same command again: it plans the fence for this topic as well; nothing was changed"
+            )
+            refuse(Guard("source_commits_moved", by_now.format(topic), again) for topic in sorted(left))
             self.fence.places = self._fenced(self.flow)
-
-    def _nobody_else(self, fence: FenceSteps) -> None:
-        """Raise if another operation is open, or if a group has committed in a topic that the fence does not cover."""
-        self.cutover.alone()
-        left = set(topics_to_fence(self.groups, self.flow.topics)).difference(fence.fence.topics)
-        by_now = (
-            "the fence does not cover {}: the groups have committed offsets in it since the fence was planned"
-        )
-        again = "run the same command again: it plans the fence for this topic as well; nothing was changed"
-        refuse(Guard("source_commits_moved", by_now.format(topic), again) for topic in sorted(left))
 
     def _fenced(self, flow: FlowNow) -> tuple[TopicPartition, ...]:
         return tuple(place for place in flow.partitions if place.topic in self.rehearsal.plan.fence.topics)
@@ -342,18 +331,15 @@ class PlannedSteps:
         self.cutover.write()
 
     def report(self) -> None:
+        """Count what came to the source since; raise if a record came in spite of a fence."""
         if self.fence is not None:
-            self._prove_fence(self.fence)
+            came = came_since(self.fence.fence, self.fence.source)
+            self.cutover.figures = replace(self.cutover.figures, diverged_records=sum(came.values()))
+            refuse_late_records(self.rehearsal.plan, self.rehearsal.names, came)
             return
         now = look_again(self.flow)
         ends = {place: log.log_end for place, log in log_ends(now, self.topics).items()}
         self.cutover.figures = replace(self.cutover.figures, diverged_records=short_of(now, ends))
-
-    def _prove_fence(self, fence: FenceSteps) -> None:
-        """Raise if a record came to the source after the fence's log ends."""
-        came = came_since(fence.fence, fence.source)
-        self.cutover.figures = replace(self.cutover.figures, diverged_records=sum(came.values()))
-        refuse_late_records(self.rehearsal.plan, self.rehearsal.names, came)
 
     def _read(self) -> list[GroupFacts]:
         names = [plan.group for plan in self.rehearsal.plan.groups]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.failover.modes.rehearsal import names_of
@@ -20,53 +20,45 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.plan.failover.boundaries import Boundary
-    from mmtool.plan.groups.applications import StateLoss
-    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts, Verdict
+    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
     from mmtool.plan.words import Names
-    from mmtool.translation.lockstep import Seen
-    from mmtool.translation.runs import Mirrored
     from mmtool.translation.types import TopicPartition
-
-
-class Proof(NamedTuple):
-    """The result of the comparison.
-
-    Attributes:
-        records: Records that both logs hold, with the same content.
-        gone: Records that one of the logs has deleted or compacted meanwhile and that cannot be compared.
-    """
-
-    records: int
-    gone: int
 
 
 def prove(
     flow: FlowNow, plans: Iterable[GroupPlan], partitions: Mapping[TopicPartition, PartitionFacts]
-) -> Proof:
+) -> None:
     """Compare the records next to translated offsets on both clusters, by key, value and headers.
+
+    Records that one of the logs has deleted or compacted meanwhile cannot be compared.
 
     Raises:
         RefusedError: Two records differ: the translated offset is wrong.
         UnreachableError, NotAuthorisedError: A log cannot be read.
     """
-    found = boundaries(plans, partitions, MOST_PROVEN)
     parts = {
-        (boundary, record): _parts(boundary, record) for boundary in found for record in boundary.records
+        (boundary, record): (
+            LogPart(boundary.source, boundary.source_id, range(record.upstream, record.upstream + 1), 1),
+            LogPart(boundary.target, boundary.target_id, range(record.downstream, record.downstream + 1), 1),
+        )
+        for boundary in boundaries(plans, partitions, MOST_PROVEN)
+        for record in boundary.records
     }
-    committed = flow.clusters.settings.reads_committed
+    committed, names = flow.clusters.settings.reads_committed, names_of(flow.clusters.settings)
     here = flow.clusters.source.records([part for part, _ in parts.values()], committed=committed)
     there = flow.clusters.target.records([part for _, part in parts.values()], committed=committed)
-    same = gone = 0
     for (boundary, record), (source, target) in parts.items():
         if not here[source] or not there[target]:
-            gone += 1
-        elif here[source][0].digest == there[target][0].digest:
-            same += 1
-        else:
-            seen = here[source][0], there[target][0]
-            raise _differs(names_of(flow.clusters.settings), boundary, record, *seen)
-    return Proof(same, gone)
+            continue
+        ours, theirs = here[source][0].digest, there[target][0].digest
+        if ours != theirs:
+            raise RefusedError(
+                f"near offset {boundary.commit} of {boundary.source} on {names.source}, the record at {record.upstream}"
+                f" differs from the record at {record.downstream} of {boundary.target} on {names.target} (SHA-256"
+                f" {ours.hex()[:12]} and {theirs.hex()[:12]}); no offset was committed",
+                remedy=compare_again(names, boundary.source, boundary.target, "run the same command again"),
+                code="boundary_differs",
+            )
 
 
 def state_end_guards(
@@ -79,44 +71,19 @@ def state_end_guards(
         partitions: The partition facts of these plans, by source partition.
         flow: The flow that mirrors the state to the applications' destination.
     """
-    return tuple(_lost_state(verdict, partitions, flow) for plan in ends for verdict in plan.blocking)
-
-
-def _lost_state(
-    verdict: Verdict, partitions: Mapping[TopicPartition, PartitionFacts], flow: FlowSettings
-) -> Guard:
-    loss, target = _state_loss(verdict, partitions, flow), flow.target.alias
-    sentence = f"the state in {verdict.source} is not on {target}: {loss.why}"
-    return Guard(Reason.STATE_NOT_MIRRORED, sentence, or_without_state(loss.remedy, target))
-
-
-def _state_loss(
-    verdict: Verdict, partitions: Mapping[TopicPartition, PartitionFacts], flow: FlowSettings
-) -> StateLoss:
-    reason = verdict.refusal
-    assert verdict.source is not None, "a verdict on a source partition"
-    assert reason is not None, "a blocking verdict"
-    known, names = partitions.get(verdict.source), names_of(flow)
-    if known is None:  # the topic was recreated on the source with fewer partitions
-        return end_loss(reason, names, None)
-    return copy_loss(known, flow) or end_loss(reason, names, partial(mirror_again, known, flow))
-
-
-def _parts(boundary: Boundary, record: Mirrored) -> tuple[LogPart, LogPart]:
-    return (
-        LogPart(boundary.source, boundary.source_id, range(record.upstream, record.upstream + 1), 1),
-        LogPart(boundary.target, boundary.target_id, range(record.downstream, record.downstream + 1), 1),
-    )
-
-
-def _differs(names: Names, boundary: Boundary, record: Mirrored, here: Seen, there: Seen) -> RefusedError:
-    return RefusedError(
-        f"near offset {boundary.commit} of {boundary.source} on {names.source}, the record at {record.upstream} differs"
-        f" from the record at {record.downstream} of {boundary.target} on {names.target} (SHA-256"
-        f" {here.digest.hex()[:12]} and {there.digest.hex()[:12]}); no offset was committed",
-        remedy=compare_again(names, boundary.source, boundary.target, "run the same command again"),
-        code="boundary_differs",
-    )
+    guards, target, names = [], flow.target.alias, names_of(flow)
+    for verdict in (verdict for plan in ends for verdict in plan.blocking):
+        reason, source = verdict.refusal, verdict.source
+        assert source is not None, "a verdict on a source partition"
+        assert reason is not None, "a blocking verdict"
+        known = partitions.get(source)
+        if known is None:  # the topic was recreated on the source with fewer partitions
+            loss = end_loss(reason, names, None)
+        else:
+            loss = copy_loss(known, flow) or end_loss(reason, names, partial(mirror_again, known, flow))
+        sentence = f"the state in {source} is not on {target}: {loss.why}"
+        guards.append(Guard(Reason.STATE_NOT_MIRRORED, sentence, or_without_state(loss.remedy, target)))
+    return tuple(guards)
 
 
 def compare_again(names: Names, source: TopicPartition, target: TopicPartition, again: str) -> str:

@@ -147,19 +147,14 @@ def release(
     try:
         lock.hold()
         refuse_half_way(_on_the_flow(journal, found.identity), found.topics)
-        _refuse_other_marks(found)
+        _, control = identity_on_target(found.side)
+        changed = [mark.topic for mark in found.marks if control.failed_over.get(mark.topic) != mark]
+        if changed:
+            raise RefusedError(
+                f"another operation marked or released {few(changed)} meanwhile; nothing was changed",
+                remedy="run the same command again: it shows which operation marked each topic",
+                code="marks_changed",
+            )
         marks.write([replace(mark, failed_over=False, by=by, since_ms=at_ms) for mark in found.marks])
     finally:
         lock.leave()
-
-
-def _refuse_other_marks(found: Release) -> None:
-    """Raise if a topic's mark was changed or removed since the operator confirmed the release."""
-    _, control = identity_on_target(found.side)
-    changed = [mark.topic for mark in found.marks if control.failed_over.get(mark.topic) != mark]
-    if changed:
-        raise RefusedError(
-            f"another operation marked or released {few(changed)} meanwhile; nothing was changed",
-            remedy="run the same command again: it shows which operation marked each topic",
-            code="marks_changed",
-        )

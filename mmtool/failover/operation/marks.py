@@ -59,7 +59,11 @@ class Marking:
         are removed.
         """
         others, standing = self.cutover.giving_way(), self.standing()
-        self.cutover.hold([name for name in self.topics if name not in standing])
+        attempt, at_ms = self.context.attempt, self.context.clock.now_ms()
+        unmarked = [name for name in self.topics if name not in standing]
+        self.context.marks.write(
+            [FailedOverRecord(name, True, attempt.operation_id, attempt.by, at_ms) for name in unmarked]
+        )
         self.context.marks.write(self._handed_on(standing, others))
         for other in others:
             self.context.journal.supersede(other)

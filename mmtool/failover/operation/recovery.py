@@ -437,8 +437,3 @@ def _left(taking: RollbackPlan, error: MmtoolError) -> MmtoolError:
         f"operation {taking.found.operation_id} is undone in part: {error.message}",
         remedy=f"{then(error.remedy)}: finished parts are not repeated",
     )
-
-
-def is_finished(found: Recorded) -> bool:
-    """Whether the operation is completed, so that there is nothing to resume."""
-    return found.state is OperationState.COMPLETED
