@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mmtool.commands._options import Execution
     from mmtool.config import FlowSettings
     from mmtool.errors import MmtoolError
-    from mmtool.failover.commits.move import Moved
+    from mmtool.failover.commits.exchange import Moved
     from mmtool.failover.report.report import NextStep
     from mmtool.output import OutputFormat, Result
 

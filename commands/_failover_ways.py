@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
-    from mmtool.failover.modes.release import Release
+    from mmtool.failover.operation.marks import Release
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.recovery import RollbackPlan
     from mmtool.failover.operation.states import Event

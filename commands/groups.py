@@ -257,8 +257,7 @@ def export(
     --format spark, nothing is written if there is such a partition: Spark needs every partition of a topic. -s A -t C
     also translates along a chain of enabled flows, A->B->C.
     """
-    from mmtool.failover.commits.exchange import spark_offsets, translated_checkpoint
-    from mmtool.failover.commits.move import left_out, refusal
+    from mmtool.failover.commits.exchange import left_out, refusal, spark_offsets, translated_checkpoint
     from mmtool.failover.report.rows import reset_lines
     from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look_along, translate_groups
@@ -316,8 +315,13 @@ def import_(
     offsets, and deletes commits that did not exist before.
     """
     from mmtool.failover.commits.apply import is_undo, read_undo
-    from mmtool.failover.commits.exchange import check_import, content_of, import_rows, read_reset_file
-    from mmtool.failover.commits.move import question_of
+    from mmtool.failover.commits.exchange import (
+        check_import,
+        content_of,
+        import_rows,
+        question_of,
+        read_reset_file,
+    )
     from mmtool.insight.flow_now import connect
 
     if group == "":

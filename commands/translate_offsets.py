@@ -113,7 +113,8 @@ def translate_offsets(
     Without a choice of groups, all groups are translated. --execute needs -g, --groups, --unit or --all-groups.
     -s A -t C also translates along a chain of enabled flows, A->B->C.
     """
-    from mmtool.failover.commits.move import moved, question, refusal, rehearsed, write_csv
+    from mmtool.failover.commits.exchange import moved, question_of, refusal, write_csv
+    from mmtool.failover.report.rows import translation_rows
     from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look_along, translate_groups
     from mmtool.plan.groups.offsets import Direction, Rules
@@ -135,20 +136,25 @@ def translate_offsets(
         return translate_groups(flow, chosen, rules, refine=refine)
 
     found = translated()
+    where_to = found.flow.written_at(rules.direction).alias
     if csv is not None and (left_out := write_csv(csv, found, with_group=not chosen.is_one)):
         warn(left_out)
     if execution.execute and found.writable:
-        consent(question(found), yes=execution.yes, about=lambda: _result(rehearsed(found), found))
+        consent(
+            question_of(found.plans, where_to),
+            yes=execution.yes,
+            about=lambda: _result(translation_rows(found.plans), found),
+        )
         # minutes may have passed at the prompt, and a topic may be another one by now: asked again, with the guards
         again = found if execution.yes else translated()
         ended = moved(again, synced=_synced(flows, settings, reverse=reverse))
         say_undo(ended, flows[0] if reverse else flows[-1], where.config)
         finish(_result(ended.rows, found, applied=True), output, ended.error)
     else:
-        finish(_result(rehearsed(found), found), output, refusal(found))
+        finish(_result(translation_rows(found.plans), found), output, refusal(found))
         if found.writable and flows[0].enabled:
             add = "--execute" if chosen.given else "--all-groups --execute"
-            talk(f"nothing was changed; add {add} to {question(found)}")
+            talk(f"nothing was changed; add {add} to {question_of(found.plans, where_to)}")
 
 
 def _check_options(csv: Path | None, flows: Sequence[FlowSettings], *, refine: bool) -> None:
@@ -175,7 +181,7 @@ def _synced(flows: Sequence[FlowSettings], settings: Settings, *, reverse: bool)
 
 
 def _result(rows: Sequence[Row], found: Translation, *, applied: bool = False) -> Result:
-    from mmtool.failover.commits.move import summary
+    from mmtool.failover.commits.exchange import summary
 
     return Result(
         "translate-offsets",

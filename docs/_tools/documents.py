@@ -24,7 +24,7 @@ from mmtool.config.explain import Explained
 from mmtool.doctor.finding import Finding
 from mmtool.events import FIELDS, Event
 from mmtool.evidence.document import EvidenceDocument
-from mmtool.failover.modes.release import ReleasedRow
+from mmtool.failover.operation.marks import ReleasedRow
 from mmtool.failover.report.operation_row import OperationRow
 from mmtool.failover.report.rows import ImportedRow, TranslationRow
 from mmtool.insight.smoke_flow import SmokeRow

@@ -88,8 +88,7 @@ def _verdict(found: Recorded) -> Verdict:
 
 def _summary(found: Recorded, entries: Sequence[Entry]) -> Iterator[Fact]:
     names, is_drill = found.names, found.mode is Mode.DRILL
-    failback = found.mode is Mode.FAILBACK
-    here, there = (names.target, names.source) if failback else (names.source, names.target)
+    here, there = found.way
     operators = list(dict.fromkeys(entry.by for entry in entries)) or [found.by]
     groups = [shadowed(name) for name in found.group_names] if is_drill else list(found.group_names)
     versions = [entry.body["version"] for entry in entries if "version" in entry.body]
@@ -189,13 +188,10 @@ def _acls(told: Sequence[Entry]) -> tuple[str, str]:
 
 
 def _tail(told: Sequence[Entry]) -> tuple[str, str]:
-    stands = told[0].body["stands"]
-    if not stands:
-        return "diverged records written", ""
-    return (
-        "diverged records (which never reached the target) recorded in the journal, before they are written",
-        "",
+    before = (
+        "diverged records (which never reached the target) recorded in the journal, before they are written"
     )
+    return before if told[0].body["stands"] else "diverged records written", ""
 
 
 def _intents(told: Sequence[Entry]) -> tuple[str, str]:

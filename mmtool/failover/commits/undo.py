@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError
-from mmtool.failover.commits.move import Moved, groups_of, refused_for
+from mmtool.failover.commits.exchange import Moved, groups_of, refused_for
 from mmtool.failover.commits.write import (
     AT_ONCE,
     FRESH_SECONDS,

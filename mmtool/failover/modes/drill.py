@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError
 from mmtool.failover.modes.cutover import Cutover, Ended
-from mmtool.failover.modes.drain import look_for_added, refuse_missing
+from mmtool.failover.modes.drain import compare_again, look_for_added, refuse_missing
 from mmtool.failover.modes.emergency import rehearse as rehearse_emergency
 from mmtool.failover.modes.planned_mode import PlannedSteps
-from mmtool.failover.modes.proof import compare_again
 from mmtool.failover.modes.rehearsal import (
     Rehearsal,
     names_of,

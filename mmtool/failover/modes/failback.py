@@ -14,9 +14,8 @@ from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, read_export
 from mmtool.failover.diverged_tail.tail_writer import DivergedTailWriter, refuse_topic
 from mmtool.failover.modes.cutover import Cutover, Ended
-from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_added
+from mmtool.failover.modes.drain import drain_all, look_for_added, prove, refuse_added, state_end_guards
 from mmtool.failover.modes.failback_steps import BothWays, HomeLook, at_home_already, stay, told
-from mmtool.failover.modes.proof import prove, state_end_guards
 from mmtool.failover.modes.rehearsal import (
     SavableRehearsal,
     names_of,

@@ -13,8 +13,14 @@ from typing import TYPE_CHECKING
 from mmtool.errors import GateError
 from mmtool.failover.fence.steps import FenceSteps, came_since, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover, Ended
-from mmtool.failover.modes.drain import drain_all, look_for_added, refuse_added, refuse_missing
-from mmtool.failover.modes.proof import prove, state_end_guards
+from mmtool.failover.modes.drain import (
+    drain_all,
+    look_for_added,
+    prove,
+    refuse_added,
+    refuse_missing,
+    state_end_guards,
+)
 from mmtool.failover.modes.rehearsal import (
     Rehearsal,
     SavableRehearsal,

@@ -50,22 +50,13 @@ def opposites(
         one
         for one in found
         if one.state is OperationState.COMPLETED and one.last_ms >= since_ms and wanted & set(one.group_names)
-        if _is_opposite(one, names)
+        if one.mode is not Mode.DRILL and one.way == (names.target, names.source)
     ]
-
-
-def _is_opposite(one: Recorded, names: Names) -> bool:
-    here = (one.names.source, one.names.target)
-    if one.mode is Mode.FAILBACK:
-        return here == (names.source, names.target)
-    return one.mode in _AWAY and here == (names.target, names.source)
 
 
 def sentence_of(one: Recorded) -> str:
     """Describe an operation in one sentence: id, operator, groups, both clusters and time."""
-    left, reached = one.names.source, one.names.target
-    if one.mode is Mode.FAILBACK:
-        left, reached = reached, left
+    left, reached = one.way
     return (
         f"{one.mode} operation {one.operation_id} by {one.by} moved {few(one.group_names, 3)} from {left} to {reached}"
         f" at {moment(one.last_ms)}"

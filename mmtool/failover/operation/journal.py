@@ -144,6 +144,12 @@ class Journalist:
     def __post_init__(self) -> None:
         self._alone_at = self.clock()
 
+    @property
+    def operation_id(self) -> str:
+        """The id of the operation that was last reported."""
+        assert self.operation is not None
+        return self.operation.plan.operation_id
+
     def still_ours(self) -> None:
         """Raise if another process has resumed or ended the operation; the journal is read at most every 5 s.
 
@@ -165,8 +171,7 @@ class Journalist:
         Raises:
             TakenUpError: Another process has written an entry of this operation.
         """
-        assert self.operation is not None
-        name, alone_at = self.operation.plan.operation_id, self.clock()
+        name, alone_at = self.operation_id, self.clock()
         entries = list(self.port.entries())
         if any(entry.operation_id == name and self._is_theirs(entry) for entry in entries):
             raise TakenUpError(
@@ -214,19 +219,19 @@ class Journalist:
             body["state"] = list(plan.state)
         if plan.without_state:
             body["without_state"] = True
-        self._write(operation, (Kind.BEGAN, body))
+        self._write((Kind.BEGAN, body), operation=operation)
 
     def intended(self, operation: Operation, step: Step) -> None:
-        self._write(operation, _of_step(step, StepState.RUNNING))
+        self._write(_of_step(step, StepState.RUNNING), operation=operation)
 
     def done(self, operation: Operation, step: Step) -> None:
-        self._write(operation, _of_step(step, StepState.DONE))
+        self._write(_of_step(step, StepState.DONE), operation=operation)
 
     def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
-        self._try(operation, _of_step(step, StepState.FAILED, problem=error.message))
+        self._try(_of_step(step, StepState.FAILED, problem=error.message), operation=operation)
 
     def undone(self, operation: Operation, step: Step) -> None:
-        self._try(operation, _of_step(step, operation.state_of(step)))
+        self._try(_of_step(step, operation.state_of(step)), operation=operation)
 
     def ended(self, operation: Operation) -> None:
         figures = {} if self.figures is None else _as_values(self.figures())
@@ -237,42 +242,35 @@ class Journalist:
             "problem": "" if error is None else error.message,
             "code": "" if error is None else error.code,
         }
-        self._try(operation, (Kind.ENDED, body))
+        self._try((Kind.ENDED, body), operation=operation)
 
     def intends(self, plans: Iterable[GroupPlan], risks: Mapping[tuple[str, TopicPartition], Risk]) -> None:
         """Record the planned offset of each group and its current one; all in-sync replicas have it on return."""
         of_group: dict[str, dict[tuple[str, TopicPartition], Risk]] = {}
         for (group, place), risk in risks.items():
             of_group.setdefault(group, {})[group, place] = risk
-        assert self.operation is not None
-        self._write(
-            self.operation, *((Kind.GROUP, dict(group_body(p, of_group.get(p.group, {})))) for p in plans)
-        )
+        self._write(*((Kind.GROUP, dict(group_body(p, of_group.get(p.group, {})))) for p in plans))
 
     def fenced(self, fence: Fence, *, stands: bool) -> None:
         """Record a fence as up (``stands``) before it is raised, or as lowered after that.
 
         A lowered fence stays lowered even if that cannot be recorded; then this warns instead of raising.
         """
-        assert self.operation is not None
         write = self._write if stands else self._try
-        write(self.operation, (Kind.FENCE, fence_body(fence, stands=stands)))
+        write((Kind.FENCE, fence_body(fence, stands=stands)))
 
     def promoted(self, promotion: Promotion, *, stands: bool) -> None:
         """Record a change of producers' ACLs (``stands``) before it is made, or as undone after that, as `fenced`."""
-        assert self.operation is not None
         write = self._write if stands else self._try
-        write(self.operation, (Kind.ACLS, promotion_body(promotion, stands=stands)))
+        write((Kind.ACLS, promotion_body(promotion, stands=stands)))
 
     def salvages(self, begun: Begun) -> None:
         """Record which diverged records will be written; on return, all in-sync replicas have that record."""
-        assert self.operation is not None
-        self._write(self.operation, (Kind.TAIL, begun_body(begun)))
+        self._write((Kind.TAIL, begun_body(begun)))
 
     def salvaged(self, written: Mapping[TopicPartition, Parts]) -> None:
         """Record which diverged records are written, once none of them is in flight."""
-        assert self.operation is not None
-        self._write(self.operation, (Kind.TAIL, written_body(written)))
+        self._write((Kind.TAIL, written_body(written)))
 
     def settled(self, results: Iterable[Written]) -> None:
         """Record the outcome of each group's commits."""
@@ -286,8 +284,7 @@ class Journalist:
             }
             for result in results
         ]
-        assert self.operation is not None
-        self._write(self.operation, *((Kind.OUTCOME, body) for body in bodies))
+        self._write(*((Kind.OUTCOME, body) for body in bodies))
 
     def open_others(self, groups: Collection[str]) -> list[Recorded]:
         """Other open operations on these groups, without those that started later and have written no offset.
@@ -300,8 +297,7 @@ class Journalist:
                 stale.
             TakenUpError: Another process has resumed this operation.
         """
-        assert self.operation is not None
-        entries, name = self._all_entries(), self.operation.plan.operation_id
+        entries, name = self._all_entries(), self.operation_id
         found = {one.operation_id: one for one in recorded(entries)}
         del found[name]
         wanted = set(groups)
@@ -320,16 +316,14 @@ class Journalist:
 
     def told_since(self) -> list[Recorded]:
         """Operations on the same flow that have entries since this one started, by the journal's order."""
-        assert self.operation is not None
         entries = self._all_entries()
-        _, since = _parted(entries, self.operation.plan.operation_id)
+        _, since = _parted(entries, self.operation_id)
         found = recorded(entry for entry in entries if entry.operation_id in since)
         return [one for one in found if one.names == self.about.names]
 
     def supersede(self, other: Recorded) -> None:
         """End an operation that has written no offset: this one replaces it, and already has its marks."""
-        assert self.operation is not None
-        ours = self.operation.plan.operation_id
+        ours = self.operation_id
         ended = replace(other.head.after(Event.CANCEL), sentence=f"superseded by operation {ours}")
         if other.fence_stands:  # by an emergency: what keeps producers off a source that is lost does no harm
             warn(
@@ -359,21 +353,24 @@ class Journalist:
         """Set the function that returns the operation's results when it ends."""
         self.figures = figures
 
-    def _try(self, operation: Operation, told: tuple[Kind, dict[str, Any]]) -> None:
+    def _try(self, told: tuple[Kind, dict[str, Any]], operation: Operation | None = None) -> None:
         """Write an entry about something that already happened; warn if it cannot be written."""
         try:
-            self._write(operation, told)
+            self._write(told, operation=operation)
         except TakenUpError:
             raise
         except MmtoolError as error:
-            name = operation.plan.operation_id
+            name = self.operation_id
             warn(
                 f"the last change of operation {name} was made, but is not recorded in the journal: {error.message};"
                 f" `mmtool failover show {name} -c FILE` shows the state before that change, and the commands that can"
                 " follow"
             )
 
-    def _write(self, operation: Operation, *told: tuple[Kind, dict[str, Any]]) -> None:
+    def _write(self, *told: tuple[Kind, dict[str, Any]], operation: Operation | None = None) -> None:
+        """Write entries about the operation that was last reported, or that is reported now."""
+        operation = operation or self.operation
+        assert operation is not None
         self.operation = operation
         self.still_ours()
         alone_at, standing = self.clock(), operation.standing

@@ -134,6 +134,12 @@ class Recorded:
             return frozenset()
         return frozenset(place.topic for place in self.tail.parts)
 
+    @property
+    def way(self) -> tuple[str, str]:
+        """The aliases of the clusters from which and to which the groups move."""
+        source, target = self.names.source, self.names.target
+        return (target, source) if self.mode is Mode.FAILBACK else (source, target)
+
     def may(self, event: Event) -> bool:
         """Whether an event is allowed: resume, cancel or roll back.
 
@@ -197,29 +203,34 @@ def recorded(entries: Iterable[Entry]) -> list[Recorded]:
 
 def _one(entries: Sequence[Entry]) -> Recorded:
     """One operation from its entries; only the last entry of each kind for a group is kept."""
-    last: dict[tuple[Kind, str], Entry] = {}
+    of_groups: dict[tuple[Kind, str], Entry] = {}
     found: Recorded | None = None
     for entry in entries:
         with _making_sense_of(entry):
-            if found is None or entry.kind not in _OF_GROUPS:
-                found = _after(found, entry)
-            else:
-                OperationState(entry.state)  # refused where it is unknown; the last one counts
+            state = OperationState(entry.state)  # refused where it is unknown; the last one counts
+            if found is None:
+                found = _begun(entry)
+            elif entry.kind in _OF_GROUPS:
                 key = Kind(entry.kind), entry.body["group"]
-                last.pop(key, None)  # where it was told of last is its place
-                last[key] = entry
+                of_groups.pop(key, None)  # where it was told of last is its place
+                of_groups[key] = entry
+            else:
+                found = _TAKE[Kind(entry.kind)](found, entry.body)
     assert found is not None
-    return _with_groups(_standing(found, entries[-1]), last)
-
-
-def _with_groups(found: Recorded, last: Mapping[tuple[Kind, str], Entry]) -> Recorded:
-    intents = tuple(entry for (kind, _), entry in last.items() if kind is Kind.GROUP)
-    written = {}
-    for (kind, group), entry in last.items():
+    written, last = {}, entries[-1]
+    for (kind, group), entry in of_groups.items():
         if kind is Kind.OUTCOME and entry.body.get("known", True):
             with _making_sense_of(entry):
                 written[group] = frozenset(TopicPartition(*place) for place in entry.body["written"])
-    return replace(found, intents=intents, written=written)
+    standing = OperationStatus(state, Phase.AFTER if last.past_return else Phase.BEFORE)
+    return replace(
+        found,
+        head=replace(found.head, standing=standing),
+        last_ms=last.at_ms,
+        entries=last.number,
+        intents=tuple(entry for (kind, _), entry in of_groups.items() if kind is Kind.GROUP),
+        written=written,
+    )
 
 
 _BURY = "write a tombstone (a null value) with the key of each of these entries"
@@ -240,44 +251,35 @@ def _making_sense_of(entry: Entry) -> Iterator[None]:
         ) from error
 
 
-def _after(before: Recorded | None, entry: Entry) -> Recorded:
-    if before is None:
-        if entry.kind != Kind.BEGAN:
-            raise RefusedError(
-                f"the first entry of operation {entry.operation_id} in {JOURNAL_TOPIC} on the flow's target is"
-                " missing, so mmtool cannot read the operation",
-                remedy=f"check that the topic has cleanup.policy=compact, and delete the operation's other entries:"
-                f" {_BURY}",
-                code="unreadable_state",
-            )
-        return _standing(_begun(entry), entry)
-    return _standing(_TAKE[Kind(entry.kind)](before, entry.body), entry)
-
-
-def _standing(now: Recorded, entry: Entry) -> Recorded:
-    phase = Phase.AFTER if entry.past_return else Phase.BEFORE
-    head = replace(now.head, standing=OperationStatus(OperationState(entry.state), phase))
-    return replace(now, head=head, last_ms=entry.at_ms, entries=entry.number)
-
-
 def _begun(entry: Entry) -> Recorded:
-    body = entry.body
+    if entry.kind != Kind.BEGAN:
+        raise RefusedError(
+            f"the first entry of operation {entry.operation_id} in {JOURNAL_TOPIC} on the flow's target is missing, so"
+            " mmtool cannot read the operation",
+            remedy="check that the topic has cleanup.policy=compact, and delete the operation's other entries:"
+            f" {_BURY}",
+            code="unreadable_state",
+        )
+    body, mode, fence = entry.body, Mode(entry.body["mode"]), NO_FENCE
+    if "fence" in body:  # the ACLs of the fence and of the promotion have entries of their own
+        fence = Fence(FenceKind(body["fence"]["kind"]), watch_seconds=body["fence"]["watch_seconds"])
+    renamed = PrincipalMap(dict(body.get("promotes", {})))
     names = Names(body["source"], body["target"])
     steps = tuple(Step(StepName(name), sentence) for name, sentence in body["steps"])
     diverged = body.get("diverged", TO_FILE.words)
     released = tuple(body.get("released", ()))
     plan = FailoverPlan(
         entry.operation_id,
-        Mode(body["mode"]),
+        mode,
         names,
         (),
         steps,
         released=released,
-        fence=_fence_asked_for(body),
+        fence=fence,
         diverged=REPLAYED if diverged == REPLAYED.words else diverged_of(diverged),
         state=tuple(body.get("state", ())),
         without_state=bool(body.get("without_state", False)),
-        promotion=_promotion_asked_for(body),
+        promotion=Promotion("promotes" in body, withdraws=mode is Mode.FAILBACK, renamed=renamed),
     )
     source_id = body["source_id"]
     return Recorded(
@@ -292,20 +294,6 @@ def _begun(entry: Entry) -> Recorded:
         entry.at_ms,
         unknowns=Unknowns(body.get("unknown", Unknowns.LEAVE)),
     )
-
-
-def _fence_asked_for(body: Mapping[str, Any]) -> Fence:
-    """The requested kind of fence, without ACLs: these have an entry of their own."""
-    if "fence" not in body:
-        return NO_FENCE
-    asked = body["fence"]
-    return Fence(FenceKind(asked["kind"]), watch_seconds=asked["watch_seconds"])
-
-
-def _promotion_asked_for(body: Mapping[str, Any]) -> Promotion:
-    """Whether producers' ACLs are changed, without the ACLs: these have an entry of their own."""
-    withdraws, renamed = Mode(body["mode"]) is Mode.FAILBACK, PrincipalMap(dict(body.get("promotes", {})))
-    return Promotion("promotes" in body, withdraws=withdraws, renamed=renamed)
 
 
 def _again(before: Recorded, body: Mapping[str, Any]) -> Recorded:

@@ -15,9 +15,8 @@ from mmtool.failover.commits.undo import look_at
 from mmtool.failover.fence.promotion import undo as undo_acls
 from mmtool.failover.fence.steps import FenceSteps, came_since, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover, ways_on
-from mmtool.failover.modes.release import refuse_half_way
 from mmtool.failover.modes.steps import PromotionStep, run_steps
-from mmtool.failover.operation.marks import holders, lifted, release
+from mmtool.failover.operation.marks import holders, lifted, refuse_half_way, release
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.states import Event, OperationState, can

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.failover.modes.rehearsal import Rehearsal
-from mmtool.failover.modes.release import rehearse_release, release
+from mmtool.failover.operation.marks import rehearse_release, release_marks
 from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
 from mmtool.failover.service import connections, rules
 from mmtool.failover.service.execution import Request, at_work
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.modes.release import Release
+    from mmtool.failover.operation.marks import Release
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.recovery import RollbackPlan
     from mmtool.failover.operation.states import Event
@@ -100,5 +100,5 @@ def release_topics(
     if not agreed(found):
         return None
     kept = connections.tools(flow, found.identity, timeout)
-    release(found, kept.journal, kept.marks, kept.lock, process.operator(), int(time.time() * 1000))
+    release_marks(found, kept.journal, kept.marks, kept.lock, process.operator(), int(time.time() * 1000))
     return found

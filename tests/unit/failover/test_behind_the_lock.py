@@ -11,7 +11,7 @@ from kit.scene import all_mirrored
 from mmtool.errors import MmtoolError, OwnedElsewhereError, PartlyAppliedError, RefusedError, UnreachableError
 from mmtool.failover.commits import write as writing
 from mmtool.failover.modes import emergency
-from mmtool.failover.modes.release import rehearse_release, release
+from mmtool.failover.operation.marks import rehearse_release, release_marks
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward, take_back
@@ -192,7 +192,7 @@ def releasing(scene, meanwhile):
     """Released by somebody who agrees to what was seen before something else came."""
     found = rehearse_release(scene.side, scene.journal, ())
     meanwhile()
-    return lambda: release(found, scene.journal, scene.marks, scene.lock, "bob@host-2", 1)
+    return lambda: release_marks(found, scene.journal, scene.marks, scene.lock, "bob@host-2", 1)
 
 
 @pytest.mark.parametrize("stays", [True, False], ids=["marked anew", "released"])

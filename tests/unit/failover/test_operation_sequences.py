@@ -14,7 +14,7 @@ from kit.operations import KilledError, Killing, heard
 from kit.there_and_back import ThereAndBack
 from mmtool.errors import MmtoolError
 from mmtool.failover.modes import drill, emergency, failback, planned_mode
-from mmtool.failover.modes.release import rehearse_release, release
+from mmtool.failover.operation.marks import rehearse_release, release_marks
 from mmtool.failover.operation.records import in_journal_order
 from mmtool.failover.operation.recovery import roll_forward, take_back
 from mmtool.failover.operation.states import Event
@@ -67,9 +67,9 @@ class World:
         context = self.scene.context(rehearsal)
         return drill.execute(rehearsal, context).operation.error is None
 
-    def release(self):
+    def release_marks(self):
         found = rehearse_release(self.scene.side, self.scene.journal, ())
-        release(found, self.scene.journal, self.scene.marks, self.scene.lock, "ann@host-1", 0)
+        release_marks(found, self.scene.journal, self.scene.marks, self.scene.lock, "ann@host-1", 0)
         if found.topics:
             self.stands.append(("release", (), ""))
         return bool(found.topics)
