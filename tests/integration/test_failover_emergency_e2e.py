@@ -262,11 +262,6 @@ def test_applications_go_on_skip_nothing_and_read_again_no_more_than_was_said(mo
     )
 
 
-def test_not_one_connection_was_attempted_to_the_source_by_any_of_it(moved, lost):
-    """The last test of the outage but one, which does ask it."""
-    assert lost.hole.attempts == 0
-
-
 def test_verify_of_transactions_tells_what_the_target_alone_knows(moved, lost):
     line = ("verify", "-c", str(lost.unreachable), "--transactions", "--timeout", "5s", "-o", "json")
     answer = run_mmtool(lost.folder / "verify", *line)

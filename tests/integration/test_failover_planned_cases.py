@@ -38,35 +38,6 @@ def test_who_is_behind_what_the_source_has_deleted_reads_it_on_the_target(bench,
     assert left == written[10:]
 
 
-def test_an_emergency_that_is_rolled_back_leaves_nothing_to_one_that_was_failed_back(bench, tmp_path):
-    """Emergency, failback, emergency, rollback: no topic is failed over, in whoever's name."""
-    source = bench.fleet["source"].bootstrap
-    topic = f"twice-{time.monotonic_ns()}"
-    create_topic(source, topic, 1)
-    produce(source, Load(topic, 60, 1, 100, keys="sequence"))
-    assert groups_of(source).alter(topic, {TopicPartition(topic, 0): Commit(10)}) == {}
-    properties = bench.properties(topic)
-    assert bench.catch_up(properties).code == 0
-    given, done = ["-c", str(properties), "-o", "json"], []
-
-    def run(*words):
-        answer = run_mmtool(tmp_path / f"run-{len(done)}", "failover", *words, *given)
-        assert answer.code == 0, answer.stderr
-        done.append(answer)
-        return answer.rows
-
-    def is_held():  # other files hold topics of the same clusters
-        return topic in [row["topic"] for row in run("release")]
-
-    move = ("-g", topic, "--execute", "--yes")
-    run("emergency", "--accept-data-loss", *move)
-    assert is_held()
-    run("failback", *move)
-    (second,) = run("emergency", "--accept-data-loss", *move)
-    run("rollback", second["operation_id"], "--execute", "--yes")
-    assert not is_held()
-
-
 def test_partitions_that_are_added_while_it_runs_are_mirrored_first_or_end_it(bench, tmp_path):
     """Beside a `replicate` that looks for new partitions seldom; the second one is added behind the drain."""
     source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))

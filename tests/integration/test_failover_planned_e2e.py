@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import pytest
 
 from kit.consumers import consume
-from kit.lookups import committed, groups_of
+from kit.lookups import groups_of
 from kit.processes import partitions_of, run_mmtool
 from mmtool.lab.load import Load, Transactions, produce
-from mmtool.lab.topics import create_topic, read_topic, topics_of
+from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
 
@@ -39,7 +39,6 @@ class Moved:
     groups: dict[str, str]
     read_before: dict[str, list]
     properties: object
-    rehearsal: object
     answer: object
 
 
@@ -66,15 +65,8 @@ def moved(bench, tmp_path_factory):
     properties = bench.properties(f"{stem}-.*")
     folder = tmp_path_factory.mktemp("failover")
     line = ["failover", "planned", "-c", str(properties), "--groups", f"{stem}-.*", "-o", "json"]
-    rehearsal = run_mmtool(folder / "rehearsal", *line)
     answer = run_mmtool(folder / "executed", *line, "--execute", "--yes")
-    return Moved(topics, groups, before, properties, rehearsal, answer)
-
-
-def test_the_rehearsal_of_a_flow_that_never_ran_is_executable_and_changes_nothing(moved):
-    assert (moved.rehearsal.code, moved.rehearsal.rows[0]["state"]) == (0, "planned"), moved.rehearsal.stderr
-    reasons = Counter(partition["reason"] for partition in partitions_of(moved.rehearsal))
-    assert set(reasons) <= {"known after drain", "no_commit"}
+    return Moved(topics, groups, before, properties, answer)
 
 
 def test_it_completes_and_proves_that_nothing_is_lost_or_read_again(moved):
@@ -108,33 +100,6 @@ def test_the_way_back_leads_to_where_the_same_records_are_next(moved, bench, tmp
     assert (back.code, wrong) == (0, []), back.stderr
 
 
-def test_with_source_and_target_swapped_nothing_is_written(moved, bench, tmp_path):
-    """Every topic and commit of both clusters stays, for each command that an operator types the wrong way round."""
-    places = [bench.fleet[side].bootstrap for side in ("source", "target")]
-
-    def seen():
-        return [
-            (topics_of(place), [committed(place, group) for group in moved.groups.values()])
-            for place in places
-        ]
-
-    before = seen()
-    line = ["-c", str(moved.properties), "-s", "target", "-t", "source"]
-    executed = [*line, *_named(moved), "--execute", "--yes"]
-    for number, words in enumerate(
-        (
-            ["failover", "planned", *executed],
-            ["failover", "failback", *executed],
-            ["replicate", "--until-caught-up", *line],
-            ["groups", "sync", "--once", *line],
-        )
-    ):
-        answer = run_mmtool(tmp_path / f"swapped-{number}", *words)
-        assert answer.code == 2, answer.stderr
-        assert "target->source is not enabled; did you swap -s and -t?" in answer.stderr
-    assert seen() == before
-
-
 def test_applications_go_on_exactly_where_they_stopped(moved, bench):
     """The last test of this file: it consumes on the target."""
     source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
@@ -153,15 +118,3 @@ def _named(moved):
 def _left(offsets, row, commit):
     """How many records of a partition are still to be read from there."""
     return sum(p == row["partition"] and offset >= commit for p, offset in offsets[row["topic"]])
-
-
-def test_typed_again_it_says_that_the_groups_were_moved_and_changes_nothing(moved, bench, tmp_path):
-    target = bench.fleet["target"].bootstrap
-    groups = list(moved.groups.values())
-    before = [committed(target, group) for group in groups]
-    line = ["failover", "planned", "-c", str(moved.properties), *_named(moved), "-o", "json"]
-    again = run_mmtool(tmp_path / "twice", *line, "--execute", "--yes")
-    identity = moved.answer.rows[0]["operation_id"]
-    assert (again.code, [row["operation_id"] for row in again.rows]) == (0, [identity]), again.stderr
-    assert f"nothing was changed: operation {identity} has already moved " in again.stderr
-    assert [committed(target, group) for group in groups] == before

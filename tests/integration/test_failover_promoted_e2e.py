@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from dataclasses import dataclass
 
@@ -150,32 +148,15 @@ heartbeats.topic.replication.factor = 1
 
     def failover(self, verb, *more):
         """On the flow from east to west."""
-        flow = () if verb in {"resume", "cancel", "rollback"} else ("-s", "east", "-t", "west", "-g", GROUP)
+        flow = () if verb == "rollback" else ("-s", "east", "-t", "west", "-g", GROUP)
         return self.run("failover", verb, *more, *flow)
 
     def planned(self, *more):
         return self.failover("planned", "--promote-acls", *more)
 
-    def killed(self, when):
-        """A planned failover that dies before or after its ACLs are created; its operation's id."""
-        self.runs += 1
-        line = ["failover", "planned", "--promote-acls", *EXECUTE, "-s", "east", "-t", "west", "-g", GROUP]
-        died = subprocess.run(
-            [sys.executable, "-P", "-m", "kit.killed_at", "at-acls", when, *line, "-c", self.config()],
-            check=False,
-            capture_output=True,
-            timeout=120,
-        )
-        assert died.returncode == -9, died.stderr
-        return self.run("failover", "list", "-s", "east", "-t", "west").rows[-1]["operation_id"]
-
     def promoted(self):
         """The rules on west that were not there at the beginning."""
         return self.west.rules() - self.before
-
-    def undone(self, verb, operation_id):
-        answer = self.failover(verb, operation_id, *EXECUTE)
-        assert answer.code == 0, answer.stderr
 
 
 def guarded(cluster, rules):
@@ -221,24 +202,10 @@ def test_producers_are_refused_before_and_write_under_the_topic_s_own_name_after
 
 
 def test_a_rollback_takes_exactly_these_away(stage, moved):
-    stage.undone("rollback", moved[1].rows[0]["operation_id"])
+    undone = stage.failover("rollback", moved[1].rows[0]["operation_id"], *EXECUTE)
+    assert undone.code == 0, undone.stderr
     assert stage.promoted() == set()
     assert stage.west.answers()[:2] == [REFUSED] * 2
-
-
-def test_killed_behind_their_creation_it_can_be_cancelled(stage, moved):
-    operation_id = stage.killed("after")
-    assert stage.promoted() == PROMOTED
-    stage.undone("cancel", operation_id)
-    assert stage.promoted() == set()
-
-
-def test_killed_before_their_creation_it_can_be_resumed_and_rolled_back(stage, moved):
-    operation_id = stage.killed("before")
-    answer = stage.failover("resume", operation_id, *EXECUTE)
-    assert (answer.code, stage.promoted()) == (0, PROMOTED), answer.stderr
-    stage.undone("rollback", operation_id)
-    assert stage.promoted() == set()
 
 
 def test_a_failback_withdraws_them(stage, moved):

@@ -1,4 +1,4 @@
-"""A plan that is kept, its runbook done by hand with Kafka's own tools, and its execution, on real clusters."""
+"""A plan that is kept, and its runbook done by hand with Kafka's own tools, on real clusters."""
 
 import json
 import os
@@ -62,10 +62,6 @@ def kept(bench, tmp_path_factory):
     commits = {TopicPartition(topic, n): Commit(offset) for n, offset in WRITTEN.items()}
     assert groups_of(source).alter(f"{topic}-app", commits) == {}
     path = bench.properties(f"{topic}.*")
-    hook = folder / "flip"
-    hook.write_text(f"#!/bin/sh\ncat > {folder}/told\n")
-    hook.chmod(0o755)
-    path.write_text(f"{path.read_text()}\nmmtool.hook.hand_over = {hook}\n")
     mirrored = run_mmtool(folder / "replicate", "replicate", "-c", str(path), "--until-caught-up")
     assert mirrored.code == 0, mirrored.stderr
     files = ["--out", str(folder / "plan.json"), "--runbook", str(folder / "page.md")]
@@ -83,7 +79,6 @@ def kept(bench, tmp_path_factory):
     remote = bench.flow(path).remote_topic(topic)
     return SimpleNamespace(
         planned=planned, plan=str(folder / "plan.json"), blocks=blocks, group=f"{topic}-app", remote=remote,
-        told=folder / "told", row=rehearsal.rows[0],
     )  # fmt: skip
 
 
@@ -107,17 +102,3 @@ def test_by_hand_the_same_offsets_are_written_and_taken_back_and_the_plan_knows_
     by_hand("".join(line.removeprefix("# ") for line in back.splitlines(keepends=True)))
     assert committed(bench, kept) == {}
     assert kept.planned("--plan", kept.plan).code == 0
-
-
-def test_executed_it_is_the_plan_that_was_kept_and_its_hook_is_told(kept, bench):
-    done = kept.planned("--plan", kept.plan, "--execute", "--yes")
-    assert done.code == 0, done.stderr
-    assert (done.rows[0]["operation_id"], done.rows[0]["state"]) == (kept.row["operation_id"], "completed")
-    assert committed(bench, kept) == WRITTEN
-    told = json.loads(kept.told.read_text())
-    assert (told["operation_id"], told["point_of_no_return_passed"]) == (kept.row["operation_id"], True)
-
-
-def test_a_second_time_it_says_that_it_was_executed(kept):
-    again = kept.planned("--plan", kept.plan, "--execute", "--yes")
-    assert (again.code, "has already executed this plan" in again.stderr) == (0, True)

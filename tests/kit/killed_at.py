@@ -2,7 +2,7 @@
 
 WHEN and WHAT are ``before`` or ``after`` a step, once that is on record, or ``while-writing`` a group: in place of its
 request, when those of other groups have been answered; or ``while-salvaging`` diverged records, in place of a batch,
-which WHAT counts from 0; or ``at-acls``: WHAT is ``before`` or ``after`` the request that creates ACLs.
+which WHAT counts from 0.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.plan.records.journal import Kind
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.ports import Problem
-    from mmtool.plan.failover.acl_rules import Binding
     from mmtool.plan.groups.facts import Commit
     from mmtool.plan.records.journal import Entry
     from mmtool.translation.types import TopicPartition
@@ -40,8 +38,6 @@ def main(when: str, what: str, *arguments: str) -> None:
         _die_at_write(what)
     elif when == "while-salvaging":
         _die_at_batch(int(what))
-    elif when == "at-acls":
-        _die_at_acls(after=what == "after")
     else:
         _die_at_word(_STATES[when], what)
     sys.argv = ["mmtool", *arguments]
@@ -74,18 +70,6 @@ def _die_at_write(victim: str) -> None:
         return alter(groups, group, offsets)
 
     KafkaGroups.alter = heard  # type: ignore[method-assign,assignment]
-
-
-def _die_at_acls(*, after: bool) -> None:
-    create = KafkaFences.create
-
-    def heard(fences: KafkaFences, bindings: Collection[Binding]) -> dict[Binding, Problem]:
-        if after:
-            create(fences, bindings)
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError
-
-    KafkaFences.create = heard  # type: ignore[method-assign,assignment]
 
 
 def _die_at_batch(number: int) -> None:
