@@ -363,14 +363,17 @@ def settle(
         StalePlanError: The plan does not hold any more.
         UsageError: A file cannot be written.
     """
-    from mmtool.failover.report.plan_file import check_fresh, save, save_runbook, saved_of
+    from mmtool.failover.report.plan_file import check_fresh, runbook_of, saved_of
+    from mmtool.failover.report.runbook import render
+    from mmtool.plan.runbook.plan_file import write_plan
+    from mmtool.runtime.files import write_named
 
     if saved is not None:
         check_fresh(saved, rehearsal)
         talk(f"the plan {saved.plan.operation_id} by {saved.origin.by} is still valid")
     now = saved_of(rehearsal, said)
     if files.out is not None:
-        save(files.out, now)
+        write_named("--out", files.out, write_plan(now))
         where = options.ChosenFlow(config).words
         words = ["mmtool", "failover", now.plan.mode, *where, "--plan", str(files.out), "--execute"]
         words += ["--accept-data-loss"] if rehearsal.at_risk else []
@@ -382,5 +385,6 @@ def settle(
         talk(f"the plan was written to {files.out}; {follows}")
     if files.runbook is not None:
         kept = files.out or files.plan
-        save_runbook(files.runbook, now, rehearsal.settings, str(config), kept=kept)
+        page = render(runbook_of(now, rehearsal.settings, str(config), kept=kept))
+        write_named("--runbook", files.runbook, page.encode())
         talk(f"the runbook was written to {files.runbook}")

@@ -15,7 +15,7 @@ from mmtool.output.redaction import NOTHING, redacted
 from mmtool.runtime.process import operator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
 
@@ -219,16 +219,18 @@ _LIBRARIES = (("confluent_kafka", "confluent-kafka"), ("aiokafka", "aiokafka"), 
 
 def environment(flows: Iterable[FlowSettings]) -> tuple[Fact, ...]:
     """Facts about this process and host, and the clusters' bootstrap servers as configured."""
-    return (*_host(), *_clusters(flows))
-
-
-def _host() -> Iterator[Fact]:
-    yield Fact("written_by", "page written by", operator())
-    yield Fact("mmtool", "mmtool", __version__)
-    yield Fact("python", "Python", platform.python_version())
-    for key, name in _LIBRARIES:
-        yield Fact(key, name, _version(name))
-    yield Fact("platform", "operating system", platform.platform())
+    clusters = {cluster.alias: cluster for flow in flows for cluster in (flow.source, flow.target)}
+    return (
+        Fact("written_by", "page written by", operator()),
+        Fact("mmtool", "mmtool", __version__),
+        Fact("python", "Python", platform.python_version()),
+        *(Fact(key, name, _version(name)) for key, name in _LIBRARIES),
+        Fact("platform", "operating system", platform.platform()),
+        *(
+            Fact(f"bootstrap_servers_{alias}", f"bootstrap.servers of {alias}", cluster.bootstrap_servers)
+            for alias, cluster in clusters.items()
+        ),
+    )
 
 
 def _version(name: str) -> str | None:
@@ -236,11 +238,3 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _clusters(flows: Iterable[FlowSettings]) -> Iterator[Fact]:
-    places = {
-        cluster.alias: cluster.bootstrap_servers for flow in flows for cluster in (flow.source, flow.target)
-    }
-    for alias, servers in places.items():
-        yield Fact(f"bootstrap_servers_{alias}", f"bootstrap.servers of {alias}", servers)

@@ -100,19 +100,17 @@ def check(page: bytes, key: Ed25519PublicKey) -> Document:
             "the page was signed with another key, or its evidence was changed after it was signed",
             _OTHER_KEY,
         ) from None
-    document = _document(payload)
-    if document.get("page_sha256") != sha256(_around(page)).hexdigest():
-        raise PageError("the visible page was changed after it was signed")
-    return document
-
-
-def _document(payload: bytes) -> Document:
     try:
         document = parse_json(payload)
     except ValueError:
         document = None
     if not isinstance(document, dict):
         raise PageError("the page was signed with this key, but its evidence was not written by mmtool")
+    # the page without its JSON and its signature, whose digest the JSON has
+    bare = _EVIDENCE_IN.sub(EVIDENCE + b"</script>", page, count=1)
+    bare = _SIGNATURE_IN.sub(SIGNATURE + b"</pre>", bare, count=1)
+    if document.get("page_sha256") != sha256(bare).hexdigest():
+        raise PageError("the visible page was changed after it was signed")
     return document
 
 
@@ -124,12 +122,6 @@ def _decoded(signature: bytes) -> bytes:
     if b64encode(decoded) != signature:
         raise PageError("the signature in the page is damaged")
     return decoded
-
-
-def _around(page: bytes) -> bytes:
-    """The page without its JSON and its signature; the JSON contains this page's digest."""
-    page = _EVIDENCE_IN.sub(EVIDENCE + b"</script>", page, count=1)
-    return _SIGNATURE_IN.sub(SIGNATURE + b"</pre>", page, count=1)
 
 
 def load_signer(path: Path, password: str | None = None) -> Signer:

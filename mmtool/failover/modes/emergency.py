@@ -119,7 +119,8 @@ def rehearse(
     names = names_of(side.settings)
     state = app_state_on_target(now, without=without_state)
     lags = tuple(state_lags(state, now.facts))
-    promotion = NO_PROMOTION if acls is None else acls.plan(_topics(now), names)
+    topics = topics_to_fence(now.facts.groups, {place.topic for place in now.facts.partitions})
+    promotion = NO_PROMOTION if acls is None else acls.plan(topics, names)
     plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns, state, promotion)
     plan = with_hooks(replace(plan, lags=lags), side.settings.hooks)
     warnings = tuple(_warnings(now, plan, state, names))
@@ -168,18 +169,10 @@ def _warnings(now: TargetNow, plan: FailoverPlan, state: AppState, names: Names)
     yield from (lag.sentence(names) for lag in plan.lags)
     yield from plan.promotion.warned
     yield from told_before(plan, now.facts)
-    yield from _transactions(now, names)
-
-
-def _topics(now: TargetNow) -> tuple[str, ...]:
-    return topics_to_fence(now.facts.groups, {place.topic for place in now.facts.partitions})
-
-
-def _transactions(now: TargetNow, names: Names) -> Iterator[str]:
-    """A warning that transactions in the groups' topics may be incomplete on the target; none without transactions."""
-    read = {place.topic for group in now.facts.groups for place in group.commits}
-    transactions = transactions_on_target(now.facts, read)
-    if transactions.topics:
+    transactions = transactions_on_target(
+        now.facts, {place.topic for group in now.facts.groups for place in group.commits}
+    )
+    if transactions.topics:  # those in the groups' topics may be incomplete on the target
         yield told_by_target(transactions, names)
 
 

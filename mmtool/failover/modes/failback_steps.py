@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from mmtool.failover.diverged_tail.tail_file import default_name
 from mmtool.failover.diverged_tail.tails import TailKind, find_tail
+from mmtool.failover.report.rows import offset_of
 from mmtool.insight.partitions import partition_facts
 from mmtool.plan.failover.choices import ToTopic
 from mmtool.plan.failover.failback import HomeFacts
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.words import ID_PLACEHOLDER, are, counted, few, first_part, joined
-from mmtool.translation.answers import Refused
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import BatchesPort
     from mmtool.plan.failover.failback import Homecoming
-    from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import GroupPlan
@@ -167,10 +166,16 @@ def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> s
     records = sum(one.tail.records for one in found)
     passed = sum(homecoming.passed.get(one.place, 0) for one in found)
     these = "them" if passed == records else f"{passed:,} of them"
+    to = homecoming.plan.diverged
+    where = (
+        f"writes them into topic {to.topic} of {names.source}"
+        if isinstance(to, ToTopic)
+        else f"exports them to {default_name(ID_PLACEHOLDER)}"
+    )
     skipped = f"groups that had read everything on {names.target} skip {these} on {names.source}"
     return joined(
         f"{_counted(found, records)} of {names.source} never reached {names.target} ({_places(found)}):"
-        f" {_whereto(homecoming.plan, names)}",
+        f" the failback {where}",
         skipped if passed else "",
     )
 
@@ -182,12 +187,6 @@ def _counted(found: list[FoundTail], records: int) -> str:
 
 def _places(found: list[FoundTail]) -> str:
     return few([one.place for one in found], 3)
-
-
-def _whereto(plan: FailoverPlan, names: Names) -> str:
-    if isinstance(plan.diverged, ToTopic):
-        return f"the failback writes them into topic {plan.diverged.topic} of {names.source}"
-    return f"the failback exports them to {default_name(ID_PLACEHOLDER)}"
 
 
 def stay(facts: HomeFacts, names: Names) -> Iterable[str]:
@@ -216,7 +215,15 @@ def at_home_already(plans: Iterable[GroupPlan], moved: Collection[str], names: N
     copies of older ones.
     """
     for plan in plans:
-        ahead = {} if plan.group in moved else dict(_skipped(plan))
+        if plan.group in moved:
+            continue
+        ahead: dict[TopicPartition, int] = {}
+        for verdict in plan.verdicts:
+            offset, before, place = offset_of(verdict), verdict.before, verdict.source
+            if verdict.refusal is not None or offset is None or before is None or place is None:
+                continue
+            if offset > before.offset:
+                ahead[place] = offset - before.offset
         if ahead:
             yield (
                 f"no recorded failover moved group {plan.group} to {names.target}, and a failback would make it skip"
@@ -224,12 +231,3 @@ def at_home_already(plans: Iterable[GroupPlan], moved: Collection[str], names: N
                 f" ({few(sorted(map(str, ahead)), 3)}): leave the group out unless it has read these records on"
                 f" {names.target}"
             )
-
-
-def _skipped(plan: GroupPlan) -> Iterator[tuple[TopicPartition, int]]:
-    for verdict in plan.verdicts:
-        answer, before, place = verdict.answer, verdict.before, verdict.source
-        if verdict.refusal is not None or answer is None or before is None or place is None:
-            continue
-        if not isinstance(answer, Refused) and answer.offset > before.offset:
-            yield place, answer.offset - before.offset

@@ -124,9 +124,14 @@ class Hooks:
         undoes = " called to undo the step," if told.get("MMTOOL_ACTION") == _UNDO else ""
         what = f"the hook of step {step.name}, {executable},{undoes}"
         row = json.dumps(about, ensure_ascii=False, default=plain).encode()
-        called = _Called(f"hook {step.name}", executable, self.say)
+
+        def listen(lines: IO[bytes]) -> None:
+            for line in lines:
+                said = f"hook {step.name}: {line.decode(errors='replace').rstrip()}"
+                self.say(Notice(said, Event.HOOK_OUTPUT, hook=step.name))
+
         try:
-            code = called.run({**os.environ, **self.about, **told}, row, self.seconds)
+            code = _run(executable, {**os.environ, **self.about, **told}, row, self.seconds, listen)
         except subprocess.TimeoutExpired as error:
             why = f"took more than {self.seconds:g} s and was stopped"
             raise _failed(operation, f"{what} {why}", _TOO_LONG, GateError) from error
@@ -199,79 +204,65 @@ def _lines(names: Iterable[str]) -> str:
     return "\n".join(map(printable, names))
 
 
-@dataclass(frozen=True, slots=True)
-class _Called:
-    """One run of one hook.
+def _run(
+    executable: str,
+    environment: Mapping[str, str],
+    row: bytes,
+    seconds: float,
+    listen: Callable[[IO[bytes]], None],
+) -> int:
+    """Run an executable, and return its exit code; a negative one is the signal that ended it.
 
-    Attributes:
-        name: What stands before each of its lines.
+    The process runs in a session of its own, so Ctrl-C does not reach it directly: after the point of no return it
+    continues.
+
+    Args:
+        executable: The executable.
+        environment: All of its environment variables.
+        row: What it reads on stdin.
+        seconds: How long it may take.
+        listen: Reads what it writes.
+
+    Raises:
+        OSError: The executable cannot be started.
+        subprocess.TimeoutExpired: The process took longer than ``seconds``, and was ended.
+        KeyboardInterrupt: Ctrl-C, or SIGTERM; the process was ended.
     """
+    started: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
+    gate, abandoned = threading.Lock(), threading.Event()
 
-    name: str
-    executable: str
-    say: Callable[[str], None]
-
-    def run(self, environment: Mapping[str, str], row: bytes, seconds: float) -> int:
-        """Run the executable, and return its exit code; a negative one is the signal that ended it.
-
-        The process runs in a session of its own, so Ctrl-C does not reach it directly: after the point of no return it
-        continues.
-
-        Raises:
-            OSError: The executable cannot be started.
-            subprocess.TimeoutExpired: The process took longer than ``seconds``, and was ended.
-            KeyboardInterrupt: Ctrl-C, or SIGTERM; the process was ended.
-        """
-        started: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
-        gate, abandoned = threading.Lock(), threading.Event()
-
-        def start() -> None:
-            """In another thread: an interrupt inside `Popen` would leave a process that nobody knows."""
-            process, listener = self._start(environment, row)
-            with gate:
-                if not abandoned.is_set():
-                    started.append((process, listener))
-                    return
-            _end(process)
-
-        with ThreadPoolExecutor(1) as pool:
-            try:
-                pool.submit(start).result()
-                return started[0][0].wait(seconds)
-            except BaseException:
-                with gate:
-                    abandoned.set()
-                for process, _ in started:
-                    _end(process)
-                raise
-            finally:
-                for _, listener in started:
-                    listener.join(
-                        _GRACE_SECONDS
-                    )  # what it has left in the background may keep its output open
-
-    def _start(
-        self, environment: Mapping[str, str], row: bytes
-    ) -> tuple[subprocess.Popen[bytes], threading.Thread]:
-        """The process, which is given the row, and the thread that passes its output on."""
+    def start() -> None:
+        """In another thread: an interrupt inside `Popen` would leave a process that nobody knows."""
         process = subprocess.Popen(
-            [shutil.which(self.executable) or self.executable],
+            [shutil.which(executable) or executable],
             env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        listener = threading.Thread(target=self._listen, args=(process.stdout,), daemon=True)
-        teller = threading.Thread(target=_tell, args=(process.stdin, row), daemon=True)
+        listener = threading.Thread(target=listen, args=(process.stdout,), daemon=True)
         listener.start()
-        teller.start()
-        return process, listener
+        threading.Thread(target=_tell, args=(process.stdin, row), daemon=True).start()
+        with gate:
+            if not abandoned.is_set():
+                started.append((process, listener))
+                return
+        _end(process)
 
-    def _listen(self, lines: IO[bytes]) -> None:
-        for line in lines:
-            said = f"{self.name}: {line.decode(errors='replace').rstrip()}"
-            self.say(Notice(said, Event.HOOK_OUTPUT, hook=self.name.removeprefix("hook ")))
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            pool.submit(start).result()
+            return started[0][0].wait(seconds)
+        except BaseException:
+            with gate:
+                abandoned.set()
+            for process, _ in started:
+                _end(process)
+            raise
+        finally:
+            for _, listener in started:
+                listener.join(_GRACE_SECONDS)  # what it has left in the background may keep its output open
 
 
 def _tell(pipe: IO[bytes], row: bytes) -> None:

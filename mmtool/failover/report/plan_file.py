@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from mmtool import __version__
 from mmtool.errors import RefusedError, StalePlanError, UsageError
 from mmtool.failover.operation.states import Event, OperationState
-from mmtool.failover.report.runbook import Runbook, render
+from mmtool.failover.report.runbook import Runbook
 from mmtool.plain_text import group_options
 from mmtool.plan.groups.offsets import Direction, topic_names
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.runbook.by_hand import Place
 from mmtool.plan.runbook.fingerprint import another_cluster, fingerprint_of
-from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
+from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan
 from mmtool.plan.words import counted
-from mmtool.runtime.files import file_errors, write_named
+from mmtool.runtime.files import file_errors
 from mmtool.runtime.process import operator
 from mmtool.translation.types import or_none
 
@@ -80,29 +80,15 @@ def saved_of(rehearsal: SavableRehearsal, options: Mapping[str, str]) -> SavedPl
     return SavedPlan(rehearsal.plan, rehearsal.seen, origin, dict(options), rehearsal.warnings)
 
 
-def save(path: Path, saved: SavedPlan) -> None:
-    """Write a saved plan to the ``--out`` file; raises as `write_named`."""
-    write_named("--out", path, write_plan(saved))
-
-
-def save_runbook(
-    path: Path, saved: SavedPlan, settings: FlowSettings, config: str, *, kept: Path | None
-) -> None:
-    """Write the plan as a page to read, to the ``--runbook`` file; raises as `write_named`.
+def runbook_of(saved: SavedPlan, settings: FlowSettings, config: str, *, kept: Path | None) -> Runbook:
+    """The content of the page with the plan to read.
 
     Args:
-        path: The runbook's file.
         saved: The plan.
         settings: The settings of the plan's flow.
         config: The properties file, as the operator names it.
         kept: The file with the saved plan itself; None if it was not saved.
     """
-    page = render(runbook_of(saved, settings, config, kept=kept))
-    write_named("--runbook", path, page.encode())
-
-
-def runbook_of(saved: SavedPlan, settings: FlowSettings, config: str, *, kept: Path | None) -> Runbook:
-    """The content of the page that `save_runbook` writes, which takes the same arguments."""
     here, there = settings.source, settings.target
     flow = ("-s", here.alias, "-t", there.alias)
     groups = group_options(saved.groups)
