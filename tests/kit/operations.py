@@ -148,4 +148,4 @@ class Killing:
         if self.number == 0:
             raise KilledError
 
-    began = intended = done = failed = undone = ended = _word
+    began = changed = ended = _word

@@ -221,17 +221,12 @@ class Journalist:
             body["without_state"] = True
         self._write((Kind.BEGAN, body), operation=operation)
 
-    def intended(self, operation: Operation, step: Step) -> None:
-        self._write(_of_step(step, StepState.RUNNING), operation=operation)
-
-    def done(self, operation: Operation, step: Step) -> None:
-        self._write(_of_step(step, StepState.DONE), operation=operation)
-
-    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
-        self._try(_of_step(step, StepState.FAILED, problem=error.message), operation=operation)
-
-    def undone(self, operation: Operation, step: Step) -> None:
-        self._try(_of_step(step, operation.state_of(step)), operation=operation)
+    def changed(self, operation: Operation, step: Step, state: StepState) -> None:
+        body: dict[str, Any] = {"step": step.name, "step_state": operation.state_of(step)}
+        if state is StepState.FAILED and operation.error is not None:
+            body["problem"] = operation.error.message
+        write = self._write if state in {StepState.RUNNING, StepState.DONE} else self._try
+        write((Kind.STEP, body), operation=operation)
 
     def ended(self, operation: Operation) -> None:
         figures = {} if self.figures is None else _as_values(self.figures())
@@ -407,21 +402,9 @@ class Both:
         self.first.began(operation)
         self.second.began(operation)
 
-    def intended(self, operation: Operation, step: Step) -> None:
-        self.first.intended(operation, step)
-        self.second.intended(operation, step)
-
-    def done(self, operation: Operation, step: Step) -> None:
-        self.first.done(operation, step)
-        self.second.done(operation, step)
-
-    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
-        self.first.failed(operation, step, error)
-        self.second.failed(operation, step, error)
-
-    def undone(self, operation: Operation, step: Step) -> None:
-        self.first.undone(operation, step)
-        self.second.undone(operation, step)
+    def changed(self, operation: Operation, step: Step, state: StepState) -> None:
+        self.first.changed(operation, step, state)
+        self.second.changed(operation, step, state)
 
     def ended(self, operation: Operation) -> None:
         self.first.ended(operation)
@@ -442,10 +425,6 @@ def _overtaken(other: Recorded) -> OwnedElsewhereError:
         remedy=f"`mmtool failover show {other.operation_id} -c FILE` shows which groups; start a new operation with -g"
         " for each of the other groups",
     )
-
-
-def _of_step(step: Step, state: StepState, **more: str) -> tuple[Kind, dict[str, Any]]:
-    return Kind.STEP, {"step": step.name, "step_state": state, **more}
 
 
 def _as_values(figures: Figures) -> dict[str, Any]:

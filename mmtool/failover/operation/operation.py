@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import (
@@ -114,24 +115,20 @@ def nobody_else() -> None:
 class StepLog(Protocol):
     """A listener that is called before and after each step: the progress display, or the journal.
 
-    ``began`` and ``intended`` raise when they cannot record the step; then the step is not done. When ``done``
-    raises, the step has failed: a step that is not recorded as done is done again.
+    ``began`` raises when it cannot record the start. ``changed`` raises when it cannot record that a step is
+    ``RUNNING``: then the step is not done; or that it is ``DONE``: then it has failed, as a step that is not recorded
+    as done is done again.
     """
 
     def began(self, operation: Operation, /) -> None:
         """Called before the first step, of a new or a resumed operation."""
 
-    def intended(self, operation: Operation, step: Step, /) -> None:
-        """Called before a step is executed; when this returns, that is recorded."""
+    def changed(self, operation: Operation, step: Step, state: StepState, /) -> None:
+        """Called before a step is executed, and after it was executed, has failed or was undone.
 
-    def done(self, operation: Operation, step: Step, /) -> None:
-        """Called after a step was executed."""
-
-    def failed(self, operation: Operation, step: Step, error: MmtoolError, /) -> None:
-        """Called when a step has failed."""
-
-    def undone(self, operation: Operation, step: Step, /) -> None:
-        """Called after a step was undone."""
+        When this returns for ``RUNNING``, that is recorded. A failed step that was undone is ``UNDONE`` here, and stays
+        ``FAILED`` in the operation.
+        """
 
     def ended(self, operation: Operation, /) -> None:
         """Called once the operation has ended, successfully or not."""
@@ -224,15 +221,14 @@ def run(
         if step.name is POINT_OF_NO_RETURN and not operation.point_of_no_return_passed:
             operation = operation.after(Event.PAST_RETURN)
         operation = operation.with_step(step, StepState.RUNNING)
-        error = _attempt(lambda o=operation, s=step: log.intended(o, s), stops, finish=False)  # type: ignore[misc]
+        error = _attempt(partial(log.changed, operation, step, StepState.RUNNING), stops, finish=False)
+        finish, done = operation.point_of_no_return_passed, operation.with_step(step, StepState.DONE)
         if error is None:
-            error = _attempt(actions[step.name], stops, finish=operation.point_of_no_return_passed)
+            error = _attempt(actions[step.name], stops, finish=finish)
         if error is None:
-            finish = operation.point_of_no_return_passed
-            error = _attempt(lambda o=operation, s=step: after(o, s), stops, finish=finish)  # type: ignore[misc]
+            error = _attempt(partial(after, operation, step), stops, finish=finish)
         if error is None:
-            done = operation.with_step(step, StepState.DONE)
-            error = _attempt(lambda o=done, s=step: log.done(o, s), stops, finish=True)  # type: ignore[misc]
+            error = _attempt(partial(log.changed, done, step, StepState.DONE), stops, finish=True)
         if error is not None:
             return _given_up(operation, step, error, log, undo or {})
         operation = done
@@ -286,7 +282,7 @@ def _given_up(operation: Operation, step: Step, error: MmtoolError, log: StepLog
         event = Event.LATER_STEP_FAILED
     operation = replace(operation.with_step(step, StepState.FAILED).after(event), error=error)
     with Stops().shielded():  # who asks twice for an end wants nothing left behind
-        log.failed(operation, step, error)
+        log.changed(operation, step, StepState.FAILED)
         if not operation.point_of_no_return_passed:
             operation = _taken_back(operation, log, undo)
         log.ended(operation)
@@ -302,7 +298,7 @@ def _taken_back(operation: Operation, log: StepLog, undo: Actions) -> Operation:
             return replace(operation, sentence=left, error=_half_done(operation, step, error))
         if operation.state_of(step) is not StepState.FAILED:
             operation = operation.with_step(step, StepState.UNDONE)
-        log.undone(operation, step)
+        log.changed(operation, step, StepState.UNDONE)
     return operation
 
 

@@ -16,6 +16,7 @@ from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.operation.flapping_check import judged
 from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Both, Journalist
+from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.recovery import find
 from mmtool.failover.operation.states import START
 from mmtool.failover.service import connections
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.config import FlowSettings
-    from mmtool.errors import MmtoolError
     from mmtool.failover.modes.cutover import LockPort
     from mmtool.failover.operation.journal import JournalPort
     from mmtool.failover.operation.operation import Operation
@@ -206,19 +206,16 @@ class Teller:
         said = f"operation {plan.operation_id} started"
         talk(Notice(said, Event.OPERATION_STARTED, operation=plan.operation_id, mode=plan.mode))
 
-    def intended(self, _: Operation, step: Step) -> None:
-        said = f"{step.name}: {step.sentence}"  # the plan with its sentences stands above
-        detail(Notice(said, Event.STEP_STARTED, step=step.name))
-
-    def done(self, _: Operation, step: Step) -> None:
-        talk(Notice(f"{step.name}: done", Event.STEP_DONE, step=step.name))
-
-    def failed(self, operation: Operation, step: Step, error: MmtoolError) -> None:
-        said = f"{step.name}: failed; {operation.sentence}"
-        talk(Notice(said, Event.STEP_FAILED, step=step.name, code=error.code, reason=error.message))
-
-    def undone(self, _: Operation, step: Step) -> None:
-        talk(Notice(f"{step.name}: undone", Event.STEP_UNDONE, step=step.name))
+    def changed(self, operation: Operation, step: Step, state: StepState) -> None:
+        error, name = operation.error, step.name
+        if state is StepState.RUNNING:  # the plan with its sentences stands above
+            detail(Notice(f"{name}: {step.sentence}", Event.STEP_STARTED, step=name))
+        elif state is StepState.FAILED and error is not None:
+            said = f"{name}: failed; {operation.sentence}"
+            talk(Notice(said, Event.STEP_FAILED, step=name, code=error.code, reason=error.message))
+        else:
+            event = Event.STEP_DONE if state is StepState.DONE else Event.STEP_UNDONE
+            talk(Notice(f"{name}: {state}", event, step=name))
 
     def ended(self, operation: Operation) -> None:
         """Log the end of the operation; the command's summary shows it to the operator."""

@@ -12,7 +12,7 @@ from mmtool.errors import MmtoolError, OwnedElsewhereError, PartlyAppliedError, 
 from mmtool.failover.commits import write as writing
 from mmtool.failover.modes import emergency
 from mmtool.failover.operation.marks import rehearse_release, release_marks
-from mmtool.failover.operation.operation import Operation
+from mmtool.failover.operation.operation import Operation, StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward, take_back
 from mmtool.failover.operation.states import Event, OperationState
@@ -211,8 +211,8 @@ class Sleeps:
     def __init__(self, journalist, step, meanwhile):
         self.journalist, self.step, self.meanwhile = journalist, step, meanwhile
 
-    def intended(self, operation, step):
-        if step.name is self.step:
+    def changed(self, operation, step, state):
+        if (step.name, state) == (self.step, StepState.RUNNING):
             self.meanwhile()
             self.journalist.clock = lambda: time.time() + 60.0
 
@@ -321,7 +321,7 @@ def test_a_word_that_was_on_its_way_when_the_process_was_frozen_does_not_make_it
     begun = Operation(rehearsal.plan).after(Event.BEGIN)
     journalist.began(begun)
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
-        journalist.intended(begun, rehearsal.plan.steps[0])
+        journalist.changed(begun, rehearsal.plan.steps[0], StepState.RUNNING)
     assert state_of(scene, name) is OperationState.CANCELLED
 
 
@@ -335,13 +335,13 @@ def test_who_took_an_operation_over_is_seen_though_the_journal_has_not_heard_our
     scene.journal.failure = UnreachableError("gone")
     for step in rehearsal.plan.steps[:words]:
         with pytest.raises(UnreachableError):
-            journalist.intended(begun, step)
+            journalist.changed(begun, step, StepState.RUNNING)
     scene.journal.failure = None
     cancelled(scene, name)
     journalist.clock = lambda: time.time() + 60.0
     failed = begun.after(Event.STEP_FAILED)
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
-        journalist.failed(failed, rehearsal.plan.steps[0], UnreachableError("gone"))
+        journalist.changed(failed, rehearsal.plan.steps[0], StepState.FAILED)
     assert state_of(scene, name) is OperationState.CANCELLED
 
 
@@ -357,9 +357,9 @@ def test_words_of_ours_that_the_journal_heard_and_did_not_answer_are_nobody_else
 
     scene.journal.append = unanswered
     with pytest.raises(UnreachableError):
-        journalist.intended(begun, rehearsal.plan.steps[0])
+        journalist.changed(begun, rehearsal.plan.steps[0], StepState.RUNNING)
     scene.journal.append = append
     journalist.clock = lambda: time.time() + 60.0
     journalist.still_ours()
-    journalist.failed(begun.after(Event.STEP_FAILED), rehearsal.plan.steps[0], UnreachableError("gone"))
+    journalist.changed(begun.after(Event.STEP_FAILED), rehearsal.plan.steps[0], StepState.FAILED)
     assert state_of(scene, rehearsal.plan.operation_id) is OperationState.FAILED

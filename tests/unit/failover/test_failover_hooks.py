@@ -17,6 +17,7 @@ from mmtool.errors import UsageError
 from mmtool.failover.modes import planned_mode
 from mmtool.failover.operation.hooks import environment_of
 from mmtool.failover.operation.journal import Journalist
+from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward
 from mmtool.plan.groups.facts import GroupSelection
@@ -64,10 +65,10 @@ def test_a_hook_that_reads_nothing_and_leaves_something_running_holds_nobody_up(
 
 def test_a_hook_runs_when_the_steps_work_is_done_and_before_that_is_on_record(ran, hook, tmp_path):
     class Log(Killing):
-        def done(self, operation, step):
-            if step.name == "drain":
+        def changed(self, operation, step, state):
+            if (step.name, state) == ("drain", StepState.DONE):
                 assert (tmp_path / "ran").exists()
-            super().done(operation, step)
+            super().changed(operation, step, state)
 
     done = ran(log=Log(1_000), drain=hook("touch {tmp}/ran"))
     assert (done.ended.operation.error, done.scene.drained != []) == (None, True)
@@ -166,14 +167,14 @@ def test_a_crash_between_a_hook_and_its_record_runs_it_again(hook, tmp_path):
         def _word(self):
             pass
 
-        def intended(self, operation, step):
+        def changed(self, operation, step, state):
             if step.name == "report":  # hand_over is done, and that it is was never written down
                 raise KilledError
 
     class Deaf(Journalist):
-        def done(self, operation, step):
-            if step.name != "hand_over":
-                Journalist.done(self, operation, step)
+        def changed(self, operation, step, state):
+            if (step.name, state) != ("hand_over", StepState.DONE):
+                Journalist.changed(self, operation, step, state)
 
     scene = half_read(tmp_path)
     path = hook("echo once more >> {tmp}/times")

@@ -9,6 +9,7 @@ from kit.operations import heard
 from kit.scene import Scene
 from kit.there_and_back import AT_HOME, ORDERS, ThereAndBack
 from mmtool.failover.modes import failback, planned_mode
+from mmtool.failover.operation.operation import StepState
 from mmtool.failover.report.operation_row import ended_row
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.choices import FenceKind
@@ -35,10 +36,11 @@ class Before:
     do: object
     names: list = field(default_factory=list)
 
-    def intended(self, operation, step):
-        self.names.append(step.name)
-        if step.name is self.step:
-            self.do()
+    def changed(self, operation, step, state):
+        if state is StepState.RUNNING:
+            self.names.append(step.name)
+            if step.name is self.step:
+                self.do()
 
     def __getattr__(self, name):
         return lambda *_: None
