@@ -48,16 +48,10 @@ if TYPE_CHECKING:
 
 _TAKEN_BACK = {OperationState.CANCELLED, OperationState.ROLLED_BACK}
 _OVER = "nothing has to be done: the operation is already undone; to move its groups, start a new operation"
-_COMPLETES = "; `mmtool failover resume {0} -c FILE --execute` completes it"
 _COPIES_LEFT = (
-    "`mmtool failover rollback {0} -c FILE --execute` deletes copies of groups that this drill may have left"
+    "`mmtool failover rollback {} -c FILE --execute` deletes copies of groups that this drill may have left"
 )
-_INSTEAD = {
-    Event.RESUME: "nothing is left to do; `mmtool failover show {0} -c FILE` lists the commands that can follow",
-    Event.CANCEL: "it is past its point of no return: `mmtool failover rollback {0} -c FILE --execute` restores the"
-    " groups' previous offsets",
-    Event.ROLL_BACK: "no offset was written: `mmtool failover cancel {0} -c FILE --execute` ends it",
-}
+_PAST = {Event.RESUME: "resumed", Event.CANCEL: "cancelled", Event.ROLL_BACK: "rolled back"}
 
 
 def find(journal: JournalPort, operation_id: str) -> Recorded | None:
@@ -90,16 +84,11 @@ def require(found: Recorded, event: Event) -> None:
             remedy=joined("run the drill again", left.format(found.operation_id)),
             code="wrong_state",
         )
-    completes = _COMPLETES if event is Event.CANCEL and found.may(Event.RESUME) else ""
-    remedy = _OVER if found.state in _TAKEN_BACK else _INSTEAD[event] + completes
     raise RefusedError(
         f"operation {found.operation_id} is {found.state}: it cannot be {_PAST[event]}",
-        remedy=remedy.format(found.operation_id),
+        remedy=_OVER if found.state in _TAKEN_BACK else ways_on(found),
         code="wrong_state",
     )
-
-
-_PAST = {Event.RESUME: "resumed", Event.CANCEL: "cancelled", Event.ROLL_BACK: "rolled back"}
 
 
 def as_it_stands(found: Recorded, groups: GroupsPort) -> Recorded:

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from datetime import timedelta
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.fence.promotion import AclsAsked
     from mmtool.failover.fence.steps import FenceAsked
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.modes.drill import Drilled, DrillRehearsal
@@ -48,15 +47,6 @@ def drill_of(request: Request) -> Move[DrillRehearsal, Drilled]:
     rehearsal = drill.rehearse(flow, request.groups, without_state=request.without_state)
     work = partial(drill.execute, rehearsal)
     return Move(request, rehearsal, flow.clusters.target, work, is_alone=False)
-
-
-def _acls(request: Request, principals: PrincipalMap | None, mode: Mode) -> AclsAsked | None:
-    """The promotion with its connections: the recorded one, else the requested one; None without ``principals``."""
-    if request.found is not None:
-        return rules.recorded_promotion(request.settings, request.found, request.timeout)
-    if principals is None:
-        return None
-    return rules.promotion_asked(request.settings, request.timeout, principals, mode)
 
 
 def planned_of(
@@ -87,7 +77,9 @@ def planned_of(
         operation_id=request.operation_id,
         fence=fence,
         without_state=request.without_state,
-        acls=_acls(request, principals, Mode.PLANNED),
+        acls=rules.promotion_asked(
+            request.settings, request.timeout, principals, Mode.PLANNED, request.found
+        ),
         recorded=lambda: () if request.operation_id else operations_of(request.settings, request.timeout),
     )
     return Move(request, rehearsal, clusters.target, partial(planned_mode.execute, rehearsal))
@@ -121,7 +113,9 @@ def emergency_of(
         unknowns,
         operation_id=request.operation_id,
         without_state=request.without_state,
-        acls=_acls(request, principals, Mode.EMERGENCY),
+        acls=rules.promotion_asked(
+            request.settings, request.timeout, principals, Mode.EMERGENCY, request.found
+        ),
         accepts_loss=accepts_loss,
     )
     return Move(request, rehearsal, side.target, partial(emergency.execute, rehearsal))

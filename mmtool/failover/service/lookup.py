@@ -77,8 +77,3 @@ def operations_of(flow: FlowSettings, timeout: timedelta) -> list[Recorded]:
     aliases = flow.source.alias, flow.target.alias
     found = in_journal_order(connections.journal(flow, timeout).entries())
     return [one for one in found if (one.names.source, one.names.target) == aliases]
-
-
-def operation_of(flow: FlowSettings, timeout: timedelta, operation_id: str) -> Recorded:
-    """A recorded operation of a flow, read from the journal again."""
-    return next(one for one in operations_of(flow, timeout) if one.operation_id == operation_id)

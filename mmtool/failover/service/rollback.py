@@ -11,7 +11,7 @@ from mmtool.failover.operation.marks import rehearse_release, release_marks
 from mmtool.failover.operation.recovery import rehearse_taking_back, take_back
 from mmtool.failover.service import connections, rules
 from mmtool.failover.service.execution import Request, at_work
-from mmtool.failover.service.lookup import operation_of, operations_of
+from mmtool.failover.service.lookup import operations_of
 from mmtool.runtime import process
 
 if TYPE_CHECKING:
@@ -75,7 +75,8 @@ def undo(
     request = Request(flow, known.groups, timeout, found.reason, found=found)
     with at_work(request, rehearsal, written) as context:
         plan = take_back(rehearse, context, *rules.left_standing(flow, found, timeout))
-    return Undone(operation_of(flow, timeout, found.operation_id), plan)
+    (now,) = [one for one in operations_of(flow, timeout) if one.operation_id == found.operation_id]
+    return Undone(now, plan)
 
 
 def release_topics(

@@ -58,38 +58,35 @@ def recorded_fence(flow: FlowSettings, found: Recorded, timeout: timedelta) -> F
 def promotion_asked(
     flow: FlowSettings,
     timeout: timedelta,
-    principals: PrincipalMap,
+    principals: PrincipalMap | None,
     mode: Mode,
-    standing: Promotion | None = None,
-) -> AclsAsked:
-    """A requested promotion with its connections; reads the journal for the fences of earlier operations.
+    found: Recorded | None = None,
+) -> AclsAsked | None:
+    """A promotion with its connections; reads the journal for the fences of earlier operations.
 
     Args:
         flow: The flow.
         timeout: For one request.
-        principals: The principals' names on the target.
+        principals: The principals' names on the target; None where no promotion is requested.
         mode: The failover's mode.
-        standing: What the journal of the resumed operation has.
+        found: The recorded failover, if it is resumed: its promotion counts, not what is requested.
 
     Raises:
         UnreachableError, NotAuthorisedError: The target does not answer, or does not show its journal.
     """
+    if found is not None:
+        promotion = found.head.plan.promotion
+        principals = promotion.renamed if promotion.is_asked_for else None
+    if principals is None:
+        return None
     return PromotionAsked(
         connections.acls_to_read(flow.source, timeout),
         connections.acls_of(flow.target, timeout),
         principals,
-        standing,
+        _standing(found),
         fences_standing(operations_of(flow, timeout)),
         may_be_lost=mode is Mode.EMERGENCY,
     )
-
-
-def recorded_promotion(flow: FlowSettings, found: Recorded, timeout: timedelta) -> AclsAsked | None:
-    """The promotion of an operation that is resumed, with its connections; None if the operation has none."""
-    promotion = found.head.plan.promotion
-    if not promotion.is_asked_for:
-        return None
-    return promotion_asked(flow, timeout, promotion.renamed, found.mode, _standing(found))
 
 
 def withdrawal_asked(
@@ -107,14 +104,14 @@ def withdrawal_asked(
     """
     known = None if found is None else found.operation_id
     promoted = promoted_acls(one for one in operations_of(flow, timeout) if one.operation_id != known)
-    standing = None if found is None else _standing(found)
+    standing = _standing(found)
     if not promoted and standing is None:
         return None
     return WithdrawalAsked(connections.acls_of(flow.target, timeout), promoted, standing)
 
 
-def _standing(found: Recorded) -> Promotion | None:
-    return found.head.plan.promotion if found.promotion_stands else None
+def _standing(found: Recorded | None) -> Promotion | None:
+    return found.head.plan.promotion if found is not None and found.promotion_stands else None
 
 
 def left_standing(
