@@ -80,14 +80,12 @@ class FailbackRehearsal(SavableRehearsal):
 
     Attributes:
         selection_said: Warnings about the selection.
-        homecoming: The plan, and which diverged records its groups skip or still read.
         tails: The diverged tails of the topics that the groups read.
         held: Those topics: they are not mirrored during the failback.
     """
 
     selection_said: tuple[str, ...] = field(kw_only=True)
     both: BothWays = field(kw_only=True)
-    homecoming: Homecoming = field(kw_only=True)
     tails: FoundTails = field(kw_only=True)
     held: tuple[str, ...] = field(kw_only=True)
 
@@ -163,7 +161,6 @@ def rehearse(
         seen=seen_of_flow(both.flow, groups, homecoming.plan.groups),
         acls=acls if withdrawal.is_asked_for else None,
         both=both,
-        homecoming=homecoming,
         tails=tails,
         held=facts.topics,
     )
