@@ -15,7 +15,7 @@ from mmtool.config import load_settings
 from mmtool.errors import RefusedError
 from mmtool.failover.fence.promotion import PromotionAsked
 from mmtool.failover.fence.steps import FenceAsked
-from mmtool.failover.modes.cutover import Attempt, Clock, OperationContext
+from mmtool.failover.modes.cutover import Clock, OperationContext
 from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Journalist
 from mmtool.failover.operation.records import fences_standing, in_journal_order, recorded
@@ -121,8 +121,11 @@ class Scene:
             self.marks,
             self.lock,
             self,
-            Attempt(operation_id, about.by, began_before, since=standing),
             journalist,
+            operation_id,
+            about.by,
+            began_before,
+            since=standing,
             hooks=hooks_of(self.settings, reason),
             clock=Clock(pause=lambda _: None),
         )

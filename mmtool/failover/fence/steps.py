@@ -117,7 +117,7 @@ class FenceSteps:
     @property
     def patience_seconds(self) -> float:
         """How long to wait for open transactions."""
-        return self.context.attempt.drain_seconds or TRANSACTION_SECONDS
+        return self.context.drain_seconds or TRANSACTION_SECONDS
 
     def do(self) -> None:
         """Raise the fence; a hook's fence is raised by its hook."""

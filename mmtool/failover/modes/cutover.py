@@ -148,27 +148,6 @@ class DrainPort(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """One process that executes an operation, from its start or from where another one stopped.
-
-    Attributes:
-        operation_id: Of the operation.
-        by: The operator, as ``user@host``.
-        began_before: Seconds since the operation began in another process; 0 if it began in this one.
-        is_saved: It executes a plan from a file, which becomes stale.
-        since: The operation's state before this attempt.
-        drain_seconds: For each drain, and for open transactions; None waits as long as a drain takes.
-    """
-
-    operation_id: str
-    by: str
-    began_before: float = 0.0
-    is_saved: bool = False
-    since: OperationStatus = START
-    drain_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Clock:
     """The time, and waiting.
 
@@ -189,7 +168,7 @@ class Clock:
 
 @dataclass(frozen=True, slots=True)
 class OperationContext:
-    """The ports and facts of one operation.
+    """The ports and facts of one process that executes an operation, from its start or from where another stopped.
 
     Attributes:
         destination: The cluster on which the groups will run; for a failback the flow's source.
@@ -197,8 +176,13 @@ class OperationContext:
         marks: Writes the marks for the flow's owner.
         lock: The operation lock.
         drain: Drains the flow.
-        attempt: The process that executes the operation.
         log: Called before and after each step; it writes to the journal first.
+        operation_id: Of the operation.
+        by: The operator, as ``user@host``.
+        began_before: Seconds since the operation began in another process; 0 if it began in this one.
+        is_saved: It executes a plan from a file, which becomes stale.
+        since: The operation's state before this process executes it.
+        drain_seconds: For each drain, and for open transactions; None waits as long as a drain takes.
         synced: The flow syncs group offsets to the target, so recent commits there are the sync's.
         hooks: The hooks that run with its steps.
         clock: The time, and waiting.
@@ -209,8 +193,13 @@ class OperationContext:
     marks: MarksPort
     lock: LockPort
     drain: DrainPort
-    attempt: Attempt
     log: StepLog
+    operation_id: str
+    by: str
+    began_before: float = 0.0
+    is_saved: bool = False
+    since: OperationStatus = START
+    drain_seconds: float | None = None
     synced: bool = False
     hooks: Hooks = field(default_factory=Hooks)
     clock: Clock = field(default_factory=Clock)
@@ -301,7 +290,7 @@ class Cutover:
         if self.resumed:
             names, groups = [plan.group for plan in self.plans], self.context.destination.groups
             standing, now = groups.describe(names), groups.commits(names)
-            where, operation_id = self.context.destination.alias, self.context.attempt.operation_id
+            where, operation_id = self.context.destination.alias, self.context.operation_id
             for plan in self.plans:
                 met = _met(plan, standing.get(plan.group, ABSENT), now[plan.group], where, operation_id)
                 if met is not None:
@@ -320,11 +309,11 @@ class Cutover:
         settled = {result.group: result for result in self.results}
         results = read_back_all(self.context.destination.groups, self.plans, settled)
         self.results = tuple(results)
-        took = self.context.attempt.began_before + self.context.clock.seconds() - self.began
+        took = self.context.began_before + self.context.clock.seconds() - self.began
         self.figures = replace(self.figures, rto_seconds=round(took, 3))
         self.context.journal.settled(results)
         # the same command would find this one open, but for a drill, which is in nobody's way
-        again = f"run `mmtool failover resume {self.context.attempt.operation_id} -c FILE --execute`"
+        again = f"run `mmtool failover resume {self.context.operation_id} -c FILE --execute`"
         again = "run the drill again" if self.mode is Mode.DRILL else again
         _raise(failure_of_writing(results, self.context.destination.alias, again))
 
@@ -333,14 +322,10 @@ class Cutover:
 
         A group without an offset to write has not moved, so it gets no mark.
         """
-        away, attempt, at_ms = (
-            self.mode is not Mode.FAILBACK,
-            self.context.attempt,
-            self.context.clock.now_ms(),
-        )
+        away, context, at_ms = self.mode is not Mode.FAILBACK, self.context, self.context.clock.now_ms()
         self.context.marks.write(
             [
-                MovedGroupRecord(plan.group, away, attempt.operation_id, attempt.by, at_ms)
+                MovedGroupRecord(plan.group, away, context.operation_id, context.by, at_ms)
                 for plan in self.plans
                 if plan.to_write() or not away
             ]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.modes.cutover import Attempt, DrainPort, OperationContext
+    from mmtool.failover.modes.cutover import DrainPort, OperationContext
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
     from mmtool.plan.words import Names
@@ -81,14 +81,14 @@ def drain_all(
     """
     while True:
         until = goal(flow)
-        _bring_up(flow, until, context.drain, context.attempt.drain_seconds)
-        flow, added = look_for_added(flow, topics, context.attempt)
+        _bring_up(flow, until, context.drain, context.drain_seconds)
+        flow, added = look_for_added(flow, topics, context)
         if not added:
             return flow, until
 
 
 def look_for_added(
-    flow: FlowNow, topics: Collection[str], attempt: Attempt
+    flow: FlowNow, topics: Collection[str], context: OperationContext
 ) -> tuple[FlowNow, Sequence[TopicPartition]]:
     """The flow as it is now, and the partitions that were added to these topics of its source since it was read.
 
@@ -98,19 +98,19 @@ def look_for_added(
     """
     now, known = look_again(flow), set(flow.partitions)
     added = [place for place in now.partitions if place.topic in topics and place not in known]
-    if attempt.is_saved:
-        refuse_stale(attempt.operation_id, [_added_on(flow, [place]) for place in added])
+    if context.is_saved:
+        refuse_stale(context.operation_id, [_added_on(flow, [place]) for place in added])
     return now, added
 
 
-def refuse_added(flow: FlowNow, topics: Collection[str], attempt: Attempt) -> None:
+def refuse_added(flow: FlowNow, topics: Collection[str], context: OperationContext) -> None:
     """Raise if partitions were added to these topics since the flow was drained; ask before the first commit.
 
     Raises:
         RefusedError: Partitions were added: the target may lack their records.
         As `look_for_added`.
     """
-    _, added = look_for_added(flow, topics, attempt)
+    _, added = look_for_added(flow, topics, context)
     if added:
         raise RefusedError(
             f"{_added_on(flow, added)} after the mirror had caught up; no offset was committed",

@@ -192,7 +192,7 @@ class DrillSteps(PlannedSteps):
         groups = read_groups(self.flow, names, Direction.FORWARD)
         refuse(name_guards(groups, self.rehearsal.names.target))
         self.groups = _shadows(groups, self.rehearsal.plan.operation_id)
-        self.flow, _ = look_for_added(self.flow, self.topics, self.cutover.context.attempt)
+        self.flow, _ = look_for_added(self.flow, self.topics, self.cutover.context)
         self.lag_before = short_of(self.flow, self.goal(self.flow))
 
     def translate(self) -> None:

@@ -185,7 +185,7 @@ def execute(rehearsal: EmergencyRehearsal, context: OperationContext) -> Ended:
     plan, cutover = rehearsal.plan, Cutover.of(context, rehearsal.plan)
     steps = EmergencySteps(rehearsal, cutover)
     marking = Marking(cutover, steps.marks, sorted({*topics_of(plan.groups), *plan.state}))
-    operation = Operation(plan, context.attempt.since)
+    operation = Operation(plan, context.since)
     ended = run_steps(operation, cutover, steps.actions(), rehearsal.acls, (marking,))
     return Ended(rehearsal, ended, cutover)
 

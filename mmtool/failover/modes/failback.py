@@ -237,7 +237,7 @@ def execute(
     steps = _Steps(rehearsal, cutover, folder, salvage)
     # a topic that an emergency has marked keeps the emergency's mark until it is released
     marking = Marking(cutover, steps.marks, rehearsal.held)
-    operation = Operation(rehearsal.plan, context.attempt.since)
+    operation = Operation(rehearsal.plan, context.since)
     ended = run_steps(operation, cutover, steps.actions(), rehearsal.acls, (marking,))
     skipped = tuple(skipped_from(cutover.plans, steps.rehearsal.tails))
     return Ended(steps.rehearsal, ended, cutover, folder, skipped)
@@ -288,9 +288,8 @@ class _Steps:
         self.cutover.context.lock.join()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.turned))
-        attempt = self.cutover.context.attempt
-        flow, _ = look_for_added(self.both.flow, self.topics, attempt)
-        back, _ = look_for_added(self.both.back, self.read, attempt)
+        flow, _ = look_for_added(self.both.flow, self.topics, self.cutover.context)
+        back, _ = look_for_added(self.both.back, self.read, self.cutover.context)
         self._see(flow, back)
         self.cutover.giving_way()
 
@@ -386,7 +385,7 @@ class _Steps:
         self.cutover.validate()
 
     def write(self) -> None:
-        refuse_added(self.both.back, self.read, self.cutover.context.attempt)
+        refuse_added(self.both.back, self.read, self.cutover.context)
         self.cutover.write()
 
     def _read(self) -> list[GroupFacts]:

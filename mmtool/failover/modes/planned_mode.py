@@ -218,9 +218,7 @@ def execute(rehearsal: PlannedRehearsal, context: OperationContext) -> Ended:
     fence = None if asked is None else FenceSteps(plan, asked, context, committed)
     steps = PlannedSteps(rehearsal, rehearsal.flow, cutover, fence)
     preparations = () if fence is None else (fence,)
-    ended = run_steps(
-        Operation(plan, context.attempt.since), cutover, steps.actions(), rehearsal.acls, preparations
-    )
+    ended = run_steps(Operation(plan, context.since), cutover, steps.actions(), rehearsal.acls, preparations)
     return Ended(rehearsal, ended, cutover)
 
 
@@ -264,7 +262,7 @@ class PlannedSteps:
         self.cutover.not_half_done()
         self.groups = self._read()
         refuse(active_guards(self.groups, self.rehearsal.names))
-        self.flow, _ = look_for_added(self.flow, self.topics, self.cutover.context.attempt)
+        self.flow, _ = look_for_added(self.flow, self.topics, self.cutover.context)
         if self.fence is not None:
             self.cutover.alone()
             left = set(topics_to_fence(self.groups, self.flow.topics)).difference(self.fence.fence.topics)
@@ -333,7 +331,7 @@ class PlannedSteps:
         self.cutover.validate()
 
     def write(self) -> None:
-        refuse_added(self.flow, self.topics, self.cutover.context.attempt)
+        refuse_added(self.flow, self.topics, self.cutover.context)
         self.cutover.write()
 
     def report(self) -> None:

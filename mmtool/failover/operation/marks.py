@@ -53,13 +53,13 @@ class Marking:
 
     def own(self) -> Marks:
         """Marks that name this operation, by topic."""
-        ours = self.context.attempt.operation_id
+        ours = self.context.operation_id
         return {name: mark for name, mark in self.standing().items() if mark.operation_id == ours}
 
     @property
     def may_stand(self) -> bool:
         """Whether a resumed operation left marks, so that a failure before that step also removes them."""
-        return self.context.attempt.since != START and bool(self.own())
+        return self.context.since != START and bool(self.own())
 
     def do(self) -> None:
         """Mark the topics as failed over, and end the operations that give way to this one.
@@ -68,10 +68,10 @@ class Marking:
         are removed.
         """
         others, standing = self.cutover.giving_way(), self.standing()
-        attempt, at_ms = self.context.attempt, self.context.clock.now_ms()
+        context, at_ms = self.context, self.context.clock.now_ms()
         unmarked = [name for name in self.topics if name not in standing]
         self.context.marks.write(
-            [FailedOverRecord(name, True, attempt.operation_id, attempt.by, at_ms) for name in unmarked]
+            [FailedOverRecord(name, True, context.operation_id, context.by, at_ms) for name in unmarked]
         )
         self.context.marks.write(self._handed_on(standing, others))
         for other in others:
@@ -81,9 +81,8 @@ class Marking:
         """The marks of operations that give way, lifted; those that no other holds become this one's for its topics."""
         ended = {other.operation_id for other in others}
         theirs = {name: mark for name, mark in standing.items() if mark.operation_id in ended}
-        attempt = self.context.attempt
         return [
-            replace(theirs[mark.topic], operation_id=attempt.operation_id, by=attempt.by)
+            replace(theirs[mark.topic], operation_id=self.context.operation_id, by=self.context.by)
             if mark.topic in self.topics and not mark.failed_over
             else mark
             for mark in self._lifted(theirs)
@@ -97,8 +96,8 @@ class Marking:
         if not marks:
             return []
         context = self.context
-        at_ms, attempt = context.clock.now_ms(), context.attempt
-        return lifted(marks, context.journal.of_flow(), attempt.operation_id, attempt.by, at_ms)
+        at_ms = context.clock.now_ms()
+        return lifted(marks, context.journal.of_flow(), context.operation_id, context.by, at_ms)
 
 
 def release(context: OperationContext, topics: Collection[str]) -> None:
@@ -106,7 +105,7 @@ def release(context: OperationContext, topics: Collection[str]) -> None:
     if not topics:
         return
     context.lock.hold()
-    ours, by, at_ms = context.attempt.operation_id, context.attempt.by, context.clock.now_ms()
+    ours, by, at_ms = context.operation_id, context.by, context.clock.now_ms()
     since = holders(context.journal.told_since(), ours)
     newer = {name: heirs[-1] for name in topics if (heirs := since.heirs(name))}
     for topic in sorted(newer):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mmtool.errors import OwnedElsewhereError
 from mmtool.events import Event, Notice, flow_fields
-from mmtool.failover.modes.cutover import Attempt, Ended, OperationContext
+from mmtool.failover.modes.cutover import Ended, OperationContext
 from mmtool.failover.modes.drill import NoLock
 from mmtool.failover.modes.emergency import EmergencyRehearsal
 from mmtool.failover.modes.rehearsal import Rehearsal
@@ -147,24 +147,21 @@ def at_work(
     entries = 0 if found is None else found.entries
     journalist = Journalist(kept.journal, about, entries)
     journalist.operation = None if found is None else found.operation
-    attempt = Attempt(
-        operation_id,
-        about.by,
-        0.0 if found is None else max(0.0, time.time() - found.began_ms / 1000),
-        request.saved is not None,
-        START if found is None else found.operation.standing,
-        request.drain_seconds,
-    )
     context = OperationContext(
         destination,
         journalist,
         kept.marks,
         lock,
         connections.engine_drain(),
-        attempt,
         Both(journalist, Teller()),
-        synced=settings.sync_group_offsets,
-        hooks=hooks_of(settings, about.reason),
+        operation_id,
+        about.by,
+        0.0 if found is None else max(0.0, time.time() - found.began_ms / 1000),
+        request.saved is not None,
+        START if found is None else found.operation.standing,
+        request.drain_seconds,
+        settings.sync_group_offsets,
+        hooks_of(settings, about.reason),
     )
     lock.join()
     try:

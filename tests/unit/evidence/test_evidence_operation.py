@@ -42,8 +42,7 @@ def scene(tmp_path):
 
 def executed(scene, service=planned_mode, reason="east loses its power"):
     rehearsal = service.rehearse(scene.look(), APPS)
-    context = scene.context(rehearsal, reason)
-    return service.execute(rehearsal, context)
+    return service.execute(rehearsal, scene.context(rehearsal, reason))
 
 
 def evidence_of(scene):

@@ -47,8 +47,7 @@ def scene(tmp_path):
 
 
 def execute(scene, service, rehearsal):
-    context = scene.context(rehearsal)
-    return service.execute(rehearsal, context)
+    return service.execute(rehearsal, scene.context(rehearsal))
 
 
 def test_the_journal_keeps_what_goes_along_and_what_was_allowed(scene):

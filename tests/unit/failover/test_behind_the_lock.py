@@ -181,11 +181,11 @@ def test_what_was_begun_before_ours_is_in_its_way_whatever_its_host_s_clock_said
     for context in (theirs, ours) if first == "theirs" else (ours, theirs):
         plan = replace(
             emergency.rehearse(scene.side, GroupSelection(("app",))).plan,
-            operation_id=context.attempt.operation_id,
+            operation_id=context.operation_id,
         )
         context.journal.began(Operation(plan).after(Event.BEGIN))
     in_the_way = [one.operation_id for one in ours.journal.open_others(("app",))]
-    assert in_the_way == ([theirs.attempt.operation_id] if first == "theirs" else [])
+    assert in_the_way == ([theirs.operation_id] if first == "theirs" else [])
 
 
 def releasing(scene, meanwhile):

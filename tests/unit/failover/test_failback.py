@@ -29,8 +29,7 @@ def scene(tmp_path):
 def ran(scene, tmp_path):
     def run():
         rehearsal = rehearse(scene.both, BOTH)
-        context = scene.context(rehearsal, home=True)
-        return execute(rehearsal, context, folder=tmp_path)
+        return execute(rehearsal, scene.context(rehearsal, home=True), folder=tmp_path)
 
     return run
 

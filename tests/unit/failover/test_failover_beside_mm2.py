@@ -91,8 +91,7 @@ def back(tmp_path):
 
 def home(scene, tmp_path):
     rehearsal = failback.rehearse(scene.both, GroupSelection(("app", "late")))
-    context = scene.context(rehearsal, home=True)
-    return rehearsal, failback.execute(rehearsal, context, folder=tmp_path)
+    return rehearsal, failback.execute(rehearsal, scene.context(rehearsal, home=True), folder=tmp_path)
 
 
 def test_groups_go_home_over_a_flow_that_mm2_ran(back, tmp_path):

@@ -45,9 +45,7 @@ def ran(scene):
     def run(kind=FenceKind.ACL, *, drain=None, patience=None):
         port = SimpleNamespace(drain=drain) if drain else scene
         rehearsal = rehearse(scene.look(), APP, fence=scene.fence(kind))
-        context = scene.context(rehearsal)
-        attempt = replace(context.attempt, drain_seconds=patience)
-        return execute(rehearsal, replace(context, drain=port, attempt=attempt))
+        return execute(rehearsal, replace(scene.context(rehearsal), drain=port, drain_seconds=patience))
 
     return run
 
@@ -134,8 +132,7 @@ def test_the_reverse_flow_is_ready_for_the_same_file(tmp_path, naming):
     scene.commits("app", "orders", 50)
     scene.may_write("alice", "orders")
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
-    context = scene.context(rehearsal)
-    lines = reverse_lines(execute(rehearsal, context))
+    lines = reverse_lines(execute(rehearsal, scene.context(rehearsal)))
     scene.config.write_text("\n".join([scene.config.read_text(), *lines]))
     settings = load_settings(scene.config, {})
     back = next(flow for flow in settings.flows if flow.name == "west->east")
@@ -154,8 +151,7 @@ def test_a_reverse_flow_that_is_there_already_is_not_told(tmp_path):
     scene.commits("app", "orders", 50)
     scene.may_write("alice", "orders")
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence())
-    context = scene.context(rehearsal)
-    assert reverse_lines(execute(rehearsal, context)) == []
+    assert reverse_lines(execute(rehearsal, scene.context(rehearsal))) == []
 
 
 @pytest.fixture
@@ -182,15 +178,12 @@ def telling(scene, monkeypatch):
 def test_a_transaction_is_waited_for_where_nobody_can_tell_whose_it_is(scene, telling):
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence(FenceKind.WATCH))
     telling(3)
-    context = scene.context(rehearsal)
-    assert execute(rehearsal, context).operation.error is None
+    assert execute(rehearsal, scene.context(rehearsal)).operation.error is None
     assert scene.drained == [{PLACE: 100}]
 
 
 def test_such_a_transaction_that_does_not_end_is_four_with_its_partition(scene, telling):
     rehearsal = rehearse(scene.look(), APP, fence=scene.fence(FenceKind.WATCH))
     telling(9)
-    context = scene.context(rehearsal)
-    attempt = replace(context.attempt, drain_seconds=0.01)
-    error = execute(rehearsal, replace(context, attempt=attempt)).operation.error
+    error = execute(rehearsal, replace(scene.context(rehearsal), drain_seconds=0.01)).operation.error
     assert (error.exit_code, error.code, "orders-0" in error.message) == (4, "open_transactions", True)

@@ -128,7 +128,7 @@ class Salvaged(Home):
         )
 
     def executed(self, rehearsal, context):
-        is_resumed = context.attempt.since != START
+        is_resumed = context.since != START
         tools = self.scene.tools_for(self.words, found(self) if is_resumed else None)
         return super().executed(rehearsal, context, tools)
 

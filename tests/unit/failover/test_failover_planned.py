@@ -104,8 +104,7 @@ def test_a_source_log_that_metadata_does_not_show_is_not_left_out_of_the_drain(t
     scene = half_read(tmp_path)
     rehearsal = rehearse(scene.look(), GroupSelection(("app",)))
     del scene.source.logs[TopicPartition("orders", 1)]
-    context = scene.context(rehearsal)
-    ended = execute(rehearsal, context)
+    ended = execute(rehearsal, scene.context(rehearsal))
     assert isinstance(ended.operation.error, UnreachableError)
     assert "orders-1" in ended.operation.error.message
     assert scene.target.groups.committed == {}

@@ -31,8 +31,7 @@ def scene(tmp_path):
 
 def ran(scene):
     rehearsal = rehearse(scene.look(), APP)
-    context = scene.context(rehearsal)
-    return execute(rehearsal, context)
+    return execute(rehearsal, scene.context(rehearsal))
 
 
 def test_the_last_record_before_and_the_first_one_after_are_looked_up_over_holes(scene):

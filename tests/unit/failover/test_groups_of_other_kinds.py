@@ -25,8 +25,7 @@ def test_a_group_that_is_made_meanwhile_is_seen_before_the_drain(scene, mode):
     service = {"planned": planned_mode, "drill": drill}[mode]
     rehearsal = service.rehearse(scene.look(), APP)
     scene.target.groups.others["app"] = "share"
-    context = scene.context(rehearsal)
-    ended = service.execute(rehearsal, context)
+    ended = service.execute(rehearsal, scene.context(rehearsal))
     assert (ended.operation.error.exit_code, ended.operation.error.message[:34]) == (
         3,
         "on west, group app is a share grou",

@@ -228,8 +228,7 @@ def test_a_failback_that_fails_does_not_mark_for_an_emergency_whose_topics_were_
 
 def moved_as_planned(scene, group):
     rehearsal = planned_mode.rehearse(scene.look(), GroupSelection((group,)))
-    context = scene.context(rehearsal)
-    return _run(scene, lambda: planned_mode.execute(rehearsal, context).operation)
+    return _run(scene, lambda: planned_mode.execute(rehearsal, scene.context(rehearsal)).operation)
 
 
 @pytest.mark.parametrize("away", [began, moved_as_planned])

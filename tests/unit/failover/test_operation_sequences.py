@@ -64,8 +64,7 @@ class World:
 
     def drill(self):
         rehearsal = drill.rehearse(self.scene.look(), GroupSelection(("app",)))
-        context = self.scene.context(rehearsal)
-        return drill.execute(rehearsal, context).operation.error is None
+        return drill.execute(rehearsal, self.scene.context(rehearsal)).operation.error is None
 
     def release_marks(self):
         found = rehearse_release(self.scene.side, self.scene.journal, ())

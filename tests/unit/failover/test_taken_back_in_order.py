@@ -22,8 +22,7 @@ def scene(tmp_path):
 def moved(scene, *groups):
     """An emergency of these groups, to its end; its name."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection(groups))
-    context = scene.context(rehearsal)
-    assert emergency.execute(rehearsal, context).operation.error is None
+    assert emergency.execute(rehearsal, scene.context(rehearsal)).operation.error is None
     scene.lock.leave()
     return rehearsal.plan.operation_id
 
