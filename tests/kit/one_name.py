@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from kit.batches import data
 from kit.maps import about_of, map_of
 from kit.there_and_back import ThereAndBack
-from mmtool.failover.diverged_tail.tail_writer import TailTools
 from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.batches import decode, view_of
 from mmtool.kafka.ports import Bounds
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kit.clusters import FakeCluster
-    from mmtool.failover.operation.records import Recorded
     from mmtool.kafka.batches import ReadyBatch, Record
 
 ORDERS = TopicPartition("orders", 0)
@@ -106,12 +104,12 @@ class OneName(ThereAndBack):
     def clusters(self) -> FlowClusters:
         return FlowClusters(self.settings, self.source, self.target, self.state, self.back_state, self.mm2)
 
-    def tools_for(self, words: str, since: Recorded | None = None) -> TailTools | None:
-        """As `mmtool.failover.service.group_move` makes them, for the words of ``--diverged``."""
+    def writer_for(self, words: str) -> LogAppender | None:
+        """As `mmtool.failover.service.group_move` makes one, for the words of ``--diverged``."""
         if words == "file":
             return None
         self.writer.begin_again()
-        return TailTools(self.writer) if since is None else TailTools(self.writer, since.tail, since.salvaged)
+        return self.writer
 
     @property
     def frontier(self) -> int:

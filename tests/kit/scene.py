@@ -20,7 +20,6 @@ from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Journalist
 from mmtool.failover.operation.records import fences_standing, in_journal_order, recorded
 from mmtool.failover.operation.recovery import rehearse_taking_back
-from mmtool.failover.operation.states import START
 from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.target_only import TargetSide
 from mmtool.insight.translation import look
@@ -113,8 +112,6 @@ class Scene:
         journalist = Journalist(self.journal, about, since.entries if since else 0)
         journalist.operation = since.operation if since else None
         operation_id = rehearsal.plan.operation_id
-        began_before = 0.0 if since is None else max(0.0, time.time() - since.began_ms / 1000)
-        standing = START if since is None else since.operation.standing
         return OperationContext(
             self.source if home else self.target,
             journalist,
@@ -124,8 +121,7 @@ class Scene:
             journalist,
             operation_id,
             about.by,
-            began_before,
-            since=standing,
+            since,
             hooks=hooks_of(self.settings, reason),
             clock=Clock(pause=lambda _: None),
         )

@@ -22,7 +22,7 @@ from mmtool.translation.divergence import DivergedTail, TailPart
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable
 
     from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
     from mmtool.failover.operation.journal import Journalist
@@ -50,21 +50,6 @@ class UnknownProgressError(RefusedError):
     code = "ambiguous"
 
 
-@dataclass(frozen=True, slots=True)
-class TailTools:
-    """The connection and the state with which a tail is written.
-
-    Attributes:
-        writer: Producer on the flow's source, with the operation's own producer id.
-        begun: What the operation was about to write when it was interrupted, and may have written in part.
-        done: What it has written.
-    """
-
-    writer: AppendPort
-    begun: Begun | None = None
-    done: Mapping[TopicPartition, Parts] = field(default_factory=dict)
-
-
 @dataclass(slots=True)
 class DivergedTailWriter:
     """Writes the diverged tail of one operation.
@@ -73,20 +58,19 @@ class DivergedTailWriter:
         flow: The flow whose source has the tail.
         home: The log of the flow's source.
         topic: The topic on the source that takes the records.
+        writer: Producer on the flow's source, with the operation's own producer id.
+        begun: What the operation was about to write, and may have written in part; None without such a write.
         done: What was written so far.
     """
 
     flow: FlowNow
     home: BatchesPort
     topic: str
-    tools: TailTools
+    writer: AppendPort
     journal: Journalist
     operation_id: str
-    done: Written = field(init=False)
-    _begun: Begun | None = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.done, self._begun = dict(self.tools.done), self.tools.begun
+    begun: Begun | None = None
+    done: Written = field(default_factory=dict)
 
     def write(self, tails: FoundTails, check: Callable[[FoundTails], None]) -> None:
         """Write the diverged tails, after completing an interrupted write; record the progress in the journal.
@@ -99,8 +83,8 @@ class DivergedTailWriter:
             PartlyAppliedError: Some records may be written, and others not.
             RefusedError, UnreachableError, NotAuthorisedError, MmtoolError: Nothing was written.
         """
-        if self._begun is not None:
-            self._write(self._begun, tails)
+        if self.begun is not None:
+            self._write(self.begun, tails)
         left = _each(tails, lambda found: left_of(found.tail, self.done.get(found.place, ())))
         if not left.to_export:
             return
@@ -109,8 +93,8 @@ class DivergedTailWriter:
         begun = Begun(ends_of(self.flow.clusters.source, self.topic, left), parts)
         self._is_there(begun)  # whether we may write is told before anything is on record
         self.journal.salvages(begun)
-        self._begun = begun
-        self.tools.writer.begin_again()  # else whoever comes next would count what was written until here as well
+        self.begun = begun
+        self.writer.begin_again()  # else whoever comes next would count what was written until here as well
         self._write(begun, left)
 
     def whole(self, tails: FoundTails) -> FoundTails:
@@ -122,7 +106,7 @@ class DivergedTailWriter:
             if not self._is_there(begun):
                 left = _only(tails, begun, self.flow.clusters.source)
                 ours = self.journal.still_ours
-                write_tail(self.home, self.tools.writer, left, begun, self.topic, still_ours=ours)
+                write_tail(self.home, self.writer, left, begun, self.topic, still_ours=ours)
             self._close(dict(begun.parts))
         except TakenUpError:
             raise
@@ -131,14 +115,14 @@ class DivergedTailWriter:
 
     def _is_there(self, begun: Begun) -> bool:
         """Whether all records are written; then the source is not read, as it may have deleted them since."""
-        written = sum(self.tools.writer.appended(place, end) for place, end in begun.ends.items())
+        written = sum(self.writer.appended(place, end) for place, end in begun.ends.items())
         return written == begun.records
 
     def _close(self, written: Written) -> None:
         """Record what is written, so that no write is in progress any more."""
         self.journal.still_ours()
         self.journal.salvaged(written)
-        self.done, self._begun = together(self.done, written), None
+        self.done, self.begun = together(self.done, written), None
 
     def _half_written(self, begun: Begun, tails: FoundTails, error: MmtoolError) -> MmtoolError:
         """The error of an interrupted write, after giving up a write that cannot continue.
@@ -175,7 +159,7 @@ class DivergedTailWriter:
         """End an interrupted write, and return how many records were written; None if that is unknown."""
         try:
             left = _only(tails, begun, self.flow.clusters.source)
-            written = begun.first(written_to(self.home, self.tools.writer, left, begun, self.topic))
+            written = begun.first(written_to(self.home, self.writer, left, begun, self.topic))
             self._close(written)
         except MmtoolError:
             return None

@@ -179,9 +179,8 @@ class OperationContext:
         log: Called before and after each step; it writes to the journal first.
         operation_id: Of the operation.
         by: The operator, as ``user@host``.
-        began_before: Seconds since the operation began in another process; 0 if it began in this one.
+        found: The operation as the journal has it, when it is resumed.
         is_saved: It executes a plan from a file, which becomes stale.
-        since: The operation's state before this process executes it.
         drain_seconds: For each drain, and for open transactions; None waits as long as a drain takes.
         synced: The flow syncs group offsets to the target, so recent commits there are the sync's.
         hooks: The hooks that run with its steps.
@@ -196,13 +195,17 @@ class OperationContext:
     log: StepLog
     operation_id: str
     by: str
-    began_before: float = 0.0
+    found: Recorded | None = None
     is_saved: bool = False
-    since: OperationStatus = START
     drain_seconds: float | None = None
     synced: bool = False
     hooks: Hooks = field(default_factory=Hooks)
     clock: Clock = field(default_factory=Clock)
+
+    @property
+    def since(self) -> OperationStatus:
+        """The operation's state before this process executes it."""
+        return START if self.found is None else self.found.operation.standing
 
 
 @dataclass(slots=True)
@@ -216,6 +219,7 @@ class Cutover:
         results: The result for each group that was written.
         resumed: The operation was interrupted and may have written some of it before.
         promotes: As `is_promotion`.
+        began: When the operation began, also in another process, by the clock that never goes back.
     """
 
     context: OperationContext
@@ -236,7 +240,9 @@ class Cutover:
         return cls(context, plan.mode, groups, promotes=plan.promotes)
 
     def __post_init__(self) -> None:
-        self.began = self.context.clock.seconds()
+        clock, found = self.context.clock, self.context.found
+        before = 0.0 if found is None else max(0.0, clock.now() - found.began_ms / 1000)
+        self.began = clock.seconds() - before
         self.context.journal.measured_by(lambda: self.figures)
 
     def validate(self) -> None:
@@ -309,7 +315,7 @@ class Cutover:
         settled = {result.group: result for result in self.results}
         results = read_back_all(self.context.destination.groups, self.plans, settled)
         self.results = tuple(results)
-        took = self.context.began_before + self.context.clock.seconds() - self.began
+        took = self.context.clock.seconds() - self.began
         self.figures = replace(self.figures, rto_seconds=round(took, 3))
         self.context.journal.settled(results)
         # the same command would find this one open, but for a drill, which is in nobody's way

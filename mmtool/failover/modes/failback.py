@@ -60,12 +60,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
-    from mmtool.failover.diverged_tail.tail_writer import TailTools
     from mmtool.failover.diverged_tail.tails import FoundTails
     from mmtool.failover.fence.promotion import AclsAsked
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.insight.flow_now import FlowClusters
-    from mmtool.kafka.ports import BatchesPort
+    from mmtool.kafka.ports import AppendPort, BatchesPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.failover.choices import Diverged
     from mmtool.plan.failover.failback import Homecoming, HomeFacts
@@ -214,7 +213,7 @@ def _warnings(
 
 
 def execute(
-    rehearsal: FailbackRehearsal, context: OperationContext, *, folder: Path, tools: TailTools | None = None
+    rehearsal: FailbackRehearsal, context: OperationContext, *, folder: Path, writer: AppendPort | None = None
 ) -> Ended:
     """Execute a rehearsed failback.
 
@@ -222,19 +221,21 @@ def execute(
         rehearsal: A rehearsal whose plan can be executed.
         context: The ports of the operation; its destination is the flow's source.
         folder: The folder of the file with the diverged records.
-        tools: Write the diverged records into a topic; None if they go to a file.
+        writer: Writes the diverged records into a topic; None if they go to a file.
 
     Raises:
         MmtoolError: The start could not be recorded; nothing was done.
     """
-    salvage, both, to = None, rehearsal.both, rehearsal.plan.diverged
-    if tools is not None:
+    salvage, both, to, found = None, rehearsal.both, rehearsal.plan.diverged, context.found
+    if writer is not None:
         assert isinstance(to, ToTopic)
         salvage = DivergedTailWriter(
-            both.flow, both.home, to.topic, tools, context.journal, rehearsal.plan.operation_id
+            both.flow, both.home, to.topic, writer, context.journal, rehearsal.plan.operation_id
         )
+        if found is not None:
+            salvage.begun, salvage.done = found.tail, dict(found.salvaged)
     cutover = Cutover.of(context, rehearsal.plan)
-    steps = _Steps(rehearsal, cutover, folder, salvage)
+    steps = FailbackSteps(rehearsal, cutover, folder, salvage)
     # a topic that an emergency has marked keeps the emergency's mark until it is released
     marking = Marking(cutover, steps.marks, rehearsal.held)
     operation = Operation(rehearsal.plan, context.since)
@@ -244,7 +245,7 @@ def execute(
 
 
 @dataclass(slots=True)
-class _Steps:
+class FailbackSteps:
     """What each step does, and what it leaves for the next."""
 
     rehearsal: FailbackRehearsal

@@ -18,7 +18,6 @@ from mmtool.failover.operation.hooks import hooks_of
 from mmtool.failover.operation.journal import About, Both, Journalist
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.recovery import find
-from mmtool.failover.operation.states import START
 from mmtool.failover.service import connections
 from mmtool.output import bind, detail, talk
 from mmtool.plan.failover.choices import Unknowns
@@ -156,9 +155,8 @@ def at_work(
         Both(journalist, Teller()),
         operation_id,
         about.by,
-        0.0 if found is None else max(0.0, time.time() - found.began_ms / 1000),
+        found,
         request.saved is not None,
-        START if found is None else found.operation.standing,
         request.drain_seconds,
         settings.sync_group_offsets,
         hooks_of(settings, about.reason),

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.failover.diverged_tail.tail_writer import TailTools
 from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.failover.modes.cutover import Ended
 from mmtool.failover.modes.rehearsal import Rehearsal
@@ -150,11 +149,10 @@ def failback_of(
     )
 
     def work(context: OperationContext) -> Ended:
-        tools, plan, found = None, rehearsal.plan, request.found
+        writer, plan = None, rehearsal.plan
         if isinstance(plan.diverged, ToTopic):
             writer = connections.tail_appender(request.settings, plan.operation_id, request.timeout)
-            tools = TailTools(writer) if found is None else TailTools(writer, found.tail, found.salvaged)
-        return failback.execute(rehearsal, context, folder=folder, tools=tools)
+        return failback.execute(rehearsal, context, folder=folder, writer=writer)
 
     return Move(request, rehearsal, both.flow.clusters.source, work)
 

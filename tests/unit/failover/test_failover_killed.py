@@ -20,7 +20,7 @@ from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward, take_back
-from mmtool.failover.operation.states import START, Event, OperationState, can
+from mmtool.failover.operation.states import Event, OperationState, can
 from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.choices import diverged_of
 from mmtool.plan.failover.steps import Mode
@@ -106,8 +106,8 @@ class Home:
     def context(self, rehearsal, since=None):
         return self.scene.context(rehearsal, since=since, home=True)
 
-    def executed(self, rehearsal, context, tools=None):
-        return failback.execute(rehearsal, context, folder=self.folder, tools=tools)
+    def executed(self, rehearsal, context, writer=None):
+        return failback.execute(rehearsal, context, folder=self.folder, writer=writer)
 
 
 class Salvaged(Home):
@@ -128,9 +128,7 @@ class Salvaged(Home):
         )
 
     def executed(self, rehearsal, context):
-        is_resumed = context.since != START
-        tools = self.scene.tools_for(self.words, found(self) if is_resumed else None)
-        return super().executed(rehearsal, context, tools)
+        return super().executed(rehearsal, context, self.scene.writer_for(self.words))
 
     @property
     def there(self):

@@ -32,8 +32,7 @@ def ran(scene, tmp_path):
         rehearsal = rehearse(scene.both, selection, operation_id=name, diverged=diverged_of(words))
         assert rehearsal.plan.guards == ()
         context = scene.context(rehearsal, home=True, since=since)
-        tools = scene.tools_for(words, since)
-        return execute(rehearsal, context, folder=tmp_path, tools=tools)
+        return execute(rehearsal, context, folder=tmp_path, writer=scene.writer_for(words))
 
     return run
 
