@@ -251,9 +251,9 @@ def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: 
     undone = service.undo(known, event, timeout, partial(_agreed, asked, known.found))
     if undone is None:
         return
-    row, left = recorded_row(undone.found), _left_over(undone.plan)
-    finish(asked.result(row, left, applied=True), asked.output, None)
-    talk(f"operation {undone.found.operation_id} is {undone.found.state}")
+    found, plan = undone
+    finish(asked.result(recorded_row(found), _left_over(plan), applied=True), asked.output, None)
+    talk(f"operation {found.operation_id} is {found.state}")
 
 
 def _agreed(asked: operations.Asked, found: Recorded, plan: RollbackPlan) -> bool:

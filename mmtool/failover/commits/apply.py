@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
-from mmtool.failover.commits.write import Outcome, failure_of_writing, write_groups
+from mmtool.failover.commits.write import Outcome, failure_of_writing, write_groups, written_places
 from mmtool.output import warn
 from mmtool.plain_text import did_you_mean, nearest, shell_word
 from mmtool.plan.groups.facts import ABSENT, make_room, occupied
@@ -223,9 +223,8 @@ class Applied:
 
     @property
     def written(self) -> WrittenPlaces:
-        """By group and partition, True where the new offset is stored, None where that is unknown; for the rows."""
-        known = {(result.group, place): True for result in self.ended for place in result.written}
-        return known | {(result.group, place): None for result in self.ended for place in result.unknown}
+        """As `written_places`."""
+        return written_places(self.ended)
 
     @property
     def may_have_written(self) -> bool:

@@ -20,6 +20,7 @@ from mmtool.failover.commits.write import (
     overtaken,
     stored_commits,
     unread,
+    written_places,
 )
 from mmtool.kafka.ports import Problem
 from mmtool.plan.groups.undo import plan_undo
@@ -88,10 +89,7 @@ class Undoing:
 
     def rows(self, written: Iterable[Written] = ()) -> list[ImportedRow]:
         """One row for each commit to undo; ``offset`` is None if it is to be deleted."""
-        done: dict[tuple[str, TopicPartition], bool | None] = {}
-        for result in written:
-            done |= {(result.group, place): True for place in result.written}
-            done |= {(result.group, place): None for place in result.unknown}
+        done = written_places(written)
         return [
             {
                 "group": group.group,

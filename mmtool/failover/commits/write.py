@@ -320,6 +320,15 @@ def _put_back(
     return Written(plan.group, outcome, frozenset(still.keys() - unheard), problems, unknown, causes)
 
 
+def written_places(results: Iterable[Written]) -> dict[tuple[str, TopicPartition], bool | None]:
+    """By group and partition, True where the new offset is stored, None where that is unknown; for the rows."""
+    places: dict[tuple[str, TopicPartition], bool | None] = {}
+    for result in results:
+        places |= {(result.group, place): True for place in result.written}
+        places |= {(result.group, place): None for place in result.unknown}
+    return places
+
+
 def failure_of_writing(results: Iterable[Written], where: str, again: str = AGAIN) -> MmtoolError | None:
     """The error with which writing groups ends, by the contract's exit codes; None if every group was written.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.failover.modes.rehearsal import Rehearsal
@@ -26,22 +25,9 @@ if TYPE_CHECKING:
     from mmtool.failover.service.lookup import FlowOperation
 
 
-@dataclass(frozen=True, slots=True)
-class Undone:
-    """An operation that was cancelled or rolled back.
-
-    Attributes:
-        found: The operation, as the journal has it now.
-        plan: What was undone.
-    """
-
-    found: Recorded
-    plan: RollbackPlan
-
-
 def undo(
     known: FlowOperation, event: Event, timeout: timedelta, agreed: Callable[[RollbackPlan], bool]
-) -> Undone | None:
+) -> tuple[Recorded, RollbackPlan] | None:
     """Rehearse a cancel or rollback, ask the operator, and execute it.
 
     Args:
@@ -51,7 +37,7 @@ def undo(
         agreed: Shows the plan, and returns whether the operator confirmed it.
 
     Returns:
-        What was undone; None if it was only rehearsed or declined.
+        The operation as the journal has it now, and what was undone; None if it was only rehearsed or declined.
 
     Raises:
         RefusedError: The event is not allowed in the operation's state.
@@ -76,7 +62,7 @@ def undo(
     with at_work(request, rehearsal, written) as context:
         plan = take_back(rehearse, context, *rules.left_standing(flow, found, timeout))
     (now,) = [one for one in operations_of(flow, timeout) if one.operation_id == found.operation_id]
-    return Undone(now, plan)
+    return now, plan
 
 
 def release_topics(
