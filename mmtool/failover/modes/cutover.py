@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.errors import MmtoolError
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.journal import Journalist
     from mmtool.failover.operation.operation import Operation, StepLog
@@ -277,22 +276,12 @@ class Cutover:
                 raise refusal_of((_half_done(other),))
         return others
 
-    def not_half_done(self) -> None:
-        """Do as `alone`, but wait for the operation lock only if these groups have open operations.
-
-        Raises:
-            OwnedElsewhereError, RefusedError: As `alone`.
-        """
-        if self.context.journal.open_others(self.groups):
-            self.alone()
-
     def write(self) -> None:
         """Commit the offsets of all groups; a group that is refused in part is restored at once."""
         self.context.lock.hold()
         self.context.journal.still_ours()
-        found: dict[
-            str, Written
-        ] = {}  # what a resumed operation has written before, or must not write any more
+        # of a resumed operation, the groups that it has written before or must not write any more
+        found = dict[str, Written]()
         if self.resumed:
             names, groups = [plan.group for plan in self.plans], self.context.destination.groups
             standing, now = groups.describe(names), groups.commits(names)
@@ -307,8 +296,9 @@ class Cutover:
         nothing = len(self.results) == len(self.plans) and all(
             result.outcome is Outcome.REFUSED for result in self.results
         )
-        if nothing and not self.resumed:
-            _raise(failure_of_writing(self.results, self.context.destination.alias))
+        error = failure_of_writing(self.results, self.context.destination.alias)
+        if nothing and not self.resumed and error is not None:
+            raise error
 
     def read_back(self) -> None:
         """Read the commits back with a fresh client, record each group's result, and raise if not all are written."""
@@ -321,7 +311,8 @@ class Cutover:
         # the same command would find this one open, but for a drill, which is in nobody's way
         again = f"run `mmtool failover resume {self.context.operation_id} -c FILE --execute`"
         again = "run the drill again" if self.mode is Mode.DRILL else again
-        _raise(failure_of_writing(results, self.context.destination.alias, again))
+        if (error := failure_of_writing(results, self.context.destination.alias, again)) is not None:
+            raise error
 
     def hand_over(self) -> None:
         """Mark the groups as moved to the target, which stops offset sync for them; a failback removes these marks.
@@ -416,8 +407,3 @@ def _met(
     stands = frozenset(place for place, commit in wanted.items() if now.get(place) == commit)
     as_it_was = all(now.get(place) == before.get(place) for place in wanted)
     return Written(plan.group, Outcome.REFUSED if as_it_was else Outcome.PARTLY, stands, (why,))
-
-
-def _raise(error: MmtoolError | None) -> None:
-    if error is not None:
-        raise error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -229,7 +229,7 @@ class Journalist:
         write((Kind.STEP, body), operation=operation)
 
     def ended(self, operation: Operation) -> None:
-        figures = {} if self.figures is None else _as_values(self.figures())
+        figures = {} if self.figures is None else asdict(self.figures())
         error = operation.error
         body = {
             "sentence": operation.sentence,
@@ -425,7 +425,3 @@ def _overtaken(other: Recorded) -> OwnedElsewhereError:
         remedy=f"`mmtool failover show {other.operation_id} -c FILE` shows which groups; start a new operation with -g"
         " for each of the other groups",
     )
-
-
-def _as_values(figures: Figures) -> dict[str, Any]:
-    return {name: getattr(figures, name) for name in type(figures).__slots__}
