@@ -154,7 +154,6 @@ def examined(where: ChosenFlow, timeout: timedelta) -> tuple[list[ExaminedCluste
         examined_clusters(settings, chosen, seconds, details),
         [
             ExaminedFlow(
-                flow,
                 connect(flow, timeout, beside_mm2=True),
                 KafkaFlowWatch(flow, seconds),
                 details(flow.source),
@@ -187,8 +186,7 @@ def examined_clusters(
     details = details or _shared_details(flows, seconds)
     clusters = {cluster.alias: cluster for flow in flows for cluster in (flow.source, flow.target)}
     return [
-        ExaminedCluster(one, KafkaCluster(one, seconds), details(one), seconds, settings)
-        for one in clusters.values()
+        ExaminedCluster(one, KafkaCluster(one, seconds), details(one), settings) for one in clusters.values()
     ]
 
 

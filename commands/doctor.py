@@ -48,11 +48,10 @@ def doctor(
     from mmtool.commands._connections import examined
     from mmtool.config.live import exposed_files
     from mmtool.config.load import config_path
-    from mmtool.doctor.checks import CLUSTER_CHECKS, FLOW_CHECKS
-    from mmtool.doctor.examination import examine
+    from mmtool.doctor.checks import examine
 
     clusters, flows = examined(where, timeout)
-    found = examine(clusters, flows, CLUSTER_CHECKS, FLOW_CHECKS)
+    found = examine(clusters, flows)
     is_brief = output is OutputFormat.TABLE and not everything
     rows = [finding._asdict() for finding in (found.brief if is_brief else found.findings)]
     exposed = exposed_files(config_path(where.config, os.environ), os.environ)

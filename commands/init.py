@@ -26,7 +26,7 @@ from mmtool.plain_text import Lines, printable
 if TYPE_CHECKING:
     from mmtool.commands.config import CheckedFile
     from mmtool.config import Settings
-    from mmtool.doctor.examination import Answer
+    from mmtool.doctor.entrances import FirstContact
     from mmtool.runtime.files import NewFile
 
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -490,7 +490,7 @@ def init(
 
     given = {_option(name.replace("_", "-")): text for name, text in values.items() if text is not None}
     path = config or NEW_FILE
-    answers: Mapping[str, Answer | MmtoolError] = {}
+    answers: Mapping[str, FirstContact | MmtoolError] = {}
     with new_file(path, force=force) as file:
         draft = _draft_of(path, given, asks=not yes)
         checked = _check(file, draft)
@@ -544,17 +544,17 @@ def _check(file: NewFile, draft: _Draft) -> CheckedFile:
     return checked
 
 
-def _ask(settings: Settings, timeout: timedelta) -> Mapping[str, Answer | MmtoolError]:
+def _ask(settings: Settings, timeout: timedelta) -> Mapping[str, FirstContact | MmtoolError]:
     from mmtool.commands._connections import examined_clusters
-    from mmtool.doctor.examination import ask_each
+    from mmtool.doctor.entrances import contact
 
     for secret in settings.secrets():
         hide(secret)
     talk(f"connecting to {' and '.join(settings.clusters)}")
-    return ask_each(examined_clusters(settings, settings.flows, timeout.total_seconds()))
+    return contact(examined_clusters(settings, settings.flows, timeout.total_seconds()))
 
 
-def _complete(draft: _Draft, answers: Mapping[str, Answer | MmtoolError]) -> None:
+def _complete(draft: _Draft, answers: Mapping[str, FirstContact | MmtoolError]) -> None:
     """Add the clusters' ids, and a replication factor that both can have.
 
     Raises:
@@ -583,7 +583,7 @@ def _replica_keys() -> list[str]:
 
 
 def _row(
-    path: Path, side: Literal["source", "target"], cluster: Known, answer: Answer | MmtoolError | None
+    path: Path, side: Literal["source", "target"], cluster: Known, answer: FirstContact | MmtoolError | None
 ) -> FirstContactRow:
     error = answer if isinstance(answer, MmtoolError) else None
     return {

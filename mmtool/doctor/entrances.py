@@ -1,91 +1,28 @@
-"""Judge the answers of listeners: reachability, authentication, certificates, versions, and broker releases."""
+"""Checks of how a cluster is entered: reachability, listeners, ids, logins and certificates."""
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.config.credentials import MskLogin, OAuthLogin, PasswordLogin
-from mmtool.doctor.finding import Check, ok, problem, warning
-from mmtool.errors import NotAuthorisedError, UnreachableError
+from mmtool.doctor.finding import NEITHER, cluster_check, flow_check, ok, problem, warning
+from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.admin.listeners import CertificateFault, Stage
 from mmtool.kafka.errors import UNPROVEN, remedy_of
-from mmtool.keystores.certificates import CHECK_CLOCKS
+from mmtool.keystores.certificates import CHECK_CLOCKS, certificates_in, der_certificate, subject_of
 from mmtool.plan.words import are, counted, few
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mmtool.config.credentials import Sasl, Security
+    from mmtool.config.credentials import Pem, Sasl, Security
+    from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
     from mmtool.doctor.finding import Finding
     from mmtool.kafka.admin.listeners import ListenerAnswer
-    from mmtool.kafka.wire.api_versions import SpokenApis
-
-
-METADATA_VERSION = "metadata.version"
-
-
-class Release(NamedTuple):
-    """A Kafka release, as far as it can be derived.
-
-    Attributes:
-        is_newer: Newer than the newest that mmtool knows.
-    """
-
-    major: int
-    minor: int
-    is_newer: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.major}.{self.minor}" + (" or later" if self.is_newer else "")
-
-
-OLDEST = Release(2, 0)
-"""The oldest release that can be derived; earlier ones look the same."""
-
-_BY_LEVEL = (
-    (34, Release(4, 4, is_newer=True)),
-    (31, Release(4, 4)),
-    (30, Release(4, 3)),
-    (28, Release(4, 2)),
-    (26, Release(4, 1)),
-    (22, Release(4, 0)),
-    (21, Release(3, 9)),
-    (20, Release(3, 8)),
-    (15, Release(3, 7)),
-    (12, Release(3, 6)),
-    (9, Release(3, 5)),
-    (8, Release(3, 4)),
-    (4, Release(3, 3)),
-)
-"""The lowest ``metadata.version`` that only this release and later ones know (``MetadataVersion``), newest first."""
-
-_BY_API = (
-    (1, 17, Release(3, 9)),
-    (1, 16, Release(3, 7)),
-    (1, 14, Release(3, 5)),
-    (35, 4, Release(3, 3)),
-    (11, 8, Release(3, 2)),
-    (1, 13, Release(3, 1)),
-    (65, 0, Release(3, 0)),
-    (60, 0, Release(2, 8)),
-    (1, 12, Release(2, 7)),
-    (48, 0, Release(2, 6)),
-    (9, 7, Release(2, 5)),
-    (47, 0, Release(2, 4)),
-    (3, 8, Release(2, 3)),
-    (11, 4, Release(2, 2)),
-    (1, 10, Release(2, 1)),
-)
-"""An API's number and a version that came with a release (Kafka's protocol guide), newest first: with ZooKeeper."""
-
-
-def release_of(spoken: SpokenApis) -> Release:
-    """The newest release by a broker's feature levels, else by its API versions."""
-    level = spoken.features.get(METADATA_VERSION, 0)
-    by_level = (release for mark, release in _BY_LEVEL if level >= mark)
-    by_api = (release for api, version, release in _BY_API if spoken.versions.get(api, (0, -1))[1] >= version)
-    return next(by_level, None) or next(by_api, OLDEST)
+    from mmtool.translation.types import ClusterId
 
 
 SOON = timedelta(days=30)
@@ -99,7 +36,84 @@ _RENEW_THEIRS = (
 _READ_AGAIN = "a running `mmtool replicate` reads the new certificate by itself"
 
 
+# --- reachability -----------------------------------------------------------------------------------------
+
+
+@cluster_check("reachability", asks=NEITHER)
+def check_reachability(cluster: ExaminedCluster) -> Iterator[Finding]:
+    """A bootstrap server accepts mmtool's connection and login.
+
+    Problem: no bootstrap server does
+    Effect: `replicate` does not start the flow; the cluster is not checked further
+    Remedy: start the brokers; correct `ALIAS.bootstrap.servers`, `ALIAS.security.protocol`
+    """
+    alias = cluster.alias
+    try:
+        cluster_id = reach(cluster)
+    except MmtoolError as error:
+        message = f"{error.message}; checks that need {alias} were skipped"
+        is_away = isinstance(error, UnreachableError)
+        found = problem(alias, "", message, error.remedy)
+        yield found if is_away else found._replace(check=check_cluster_id.name)
+    else:
+        yield ok(f"cluster {alias} answers, with id {cluster_id}")
+
+
+def reach(cluster: ExaminedCluster) -> ClusterId:
+    """The cluster's id. Listeners are probed first: a client retries an unreachable listener until its time is up.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: No listener answers, or accepts the login.
+        RefusedError: The cluster has another id than ``mmtool.cluster.id`` says.
+    """
+    away = away_error(cluster.alias, cluster.details.listeners())
+    if away is not None:
+        raise away
+    return cluster.port.probe()
+
+
+@dataclass(frozen=True, slots=True)
+class FirstContact:
+    """A cluster that answered, and lets mmtool in.
+
+    Attributes:
+        cluster_id: The id that its brokers report.
+        brokers: How many are alive.
+    """
+
+    cluster_id: str
+    brokers: int
+
+
+def contact(clusters: Sequence[ExaminedCluster]) -> dict[str, FirstContact | MmtoolError]:
+    """Ask all clusters at the same time; by alias, the answer or the reason why there is none."""
+
+    def ask(cluster: ExaminedCluster) -> FirstContact | MmtoolError:
+        try:
+            return FirstContact(reach(cluster), len(cluster.details.brokers()))
+        except MmtoolError as error:
+            return error
+
+    with ThreadPoolExecutor(max(1, len(clusters))) as pool:
+        answers = pool.map(ask, clusters)
+        return {cluster.alias: answer for cluster, answer in zip(clusters, answers, strict=True)}
+
+
 # --- listeners --------------------------------------------------------------------------------------------
+
+
+@cluster_check("listeners", asks=NEITHER)
+def check_listeners(cluster: ExaminedCluster) -> Iterator[Finding]:
+    """Each bootstrap server and each advertised listener resolves, connects and answers, from this host.
+
+    Each within 3 s, in parallel.
+
+    Problem: an advertised listener does not answer; no bootstrap server answers
+    Warning: one bootstrap server does not answer, others do
+    Effect: partitions that this broker leads cannot be mirrored from this host
+    Remedy: `advertised.listeners`, DNS, firewall. Spark workers on other hosts need the same addresses
+    """
+    return judge_listeners(cluster.alias, cluster.details.listeners())
 
 
 def judge_listeners(alias: str, answers: Sequence[ListenerAnswer]) -> Iterator[Finding]:
@@ -109,9 +123,10 @@ def judge_listeners(alias: str, answers: Sequence[ListenerAnswer]) -> Iterator[F
     """
     dead = [one for one in answers if one.failed and one.failed not in LOGIN_STAGES]
     if not dead:
-        yield ok(Check.LISTENERS, alias, _all_answer(answers))
+        yield ok(_all_answer(answers))
     for one in dead:
-        yield _unreachable(alias, one, _others_answer(one, answers))
+        spared = any(not other.failed for other in answers if other.entrance.name == one.entrance.name)
+        yield _unreachable(alias, one, others_answer=spared)
 
 
 def _all_answer(answers: Sequence[ListenerAnswer]) -> str:
@@ -124,21 +139,17 @@ def _all_answer(answers: Sequence[ListenerAnswer]) -> str:
     return f"every known listener answers this host ({listed})"
 
 
-def _others_answer(one: ListenerAnswer, answers: Iterable[ListenerAnswer]) -> bool:
-    return any(not other.failed for other in answers if other.entrance.name == one.entrance.name)
-
-
-def _unreachable(alias: str, one: ListenerAnswer, others_answer: bool) -> Finding:
+def _unreachable(alias: str, one: ListenerAnswer, *, others_answer: bool) -> Finding:
     if one.broker is None:
         say = warning if others_answer else problem
         spared = f"; other listeners of {alias} answer" if others_answer else ""
         message = f"bootstrap server {one.address} of {one.entrance.name} {_why(one)}{spared}"
-        return say(Check.LISTENERS, alias, one.address, message, _bootstrap_remedy(one))
+        return say(alias, one.address, message, _bootstrap_remedy(one))
     message = (
         f"broker {one.broker} of {alias} advertises {one.address}, which {_why(one)}; partitions that this broker leads"
         " cannot be mirrored from this host"
     )
-    return problem(Check.LISTENERS, alias, one.address, message, _advertised_remedy(one))
+    return problem(alias, one.address, message, _advertised_remedy(one))
 
 
 def _why(one: ListenerAnswer) -> str:
@@ -209,7 +220,54 @@ def away_error(alias: str, answers: Sequence[ListenerAnswer]) -> UnreachableErro
     return UnreachableError(message, remedy=remedy)
 
 
+# --- cluster ids ------------------------------------------------------------------------------------------
+
+
+@cluster_check("cluster_id")
+def check_cluster_id(cluster: ExaminedCluster) -> Iterator[Finding]:
+    """The cluster has the id of `ALIAS.mmtool.cluster.id`; source and target are two clusters.
+
+    Problem: the id differs; two aliases name one cluster
+    Effect: `replicate` does not start
+    Remedy: correct `bootstrap.servers`, or `ALIAS.mmtool.cluster.id`
+    """
+    # another id than the expected one is found before, by `check_reachability`: this check is then skipped
+    key = f"{cluster.alias}.mmtool.cluster.id"
+    expected = cluster.settings.expected_cluster_id
+    compared = f"as {key} expects" if expected else f"not checked against an expected id: {key} is not set"
+    yield ok(f"cluster id {cluster.port.probe()}, {compared}")
+
+
+@flow_check("cluster_id", "source and target are two clusters")
+def check_same_cluster(flow: ExaminedFlow) -> Iterator[Finding]:
+    identity = flow.identity()
+    if identity.source_id == identity.target_id:
+        one, other = flow.settings.source.alias, flow.settings.target.alias
+        yield problem(
+            "",
+            flow.name,
+            f"{one} and {other} are the same cluster, {identity.source_id}: `mmtool replicate` does not start",
+            f"set {one}.bootstrap.servers and {other}.bootstrap.servers to servers of two different clusters",
+        )
+
+
 # --- authentication ---------------------------------------------------------------------------------------
+
+
+@cluster_check("authentication", asks=NEITHER)
+def check_authentication(cluster: ExaminedCluster) -> Iterator[Finding]:
+    """Each listener accepts the login, or the client certificate.
+
+    Also those of `ALIAS.consumer.`, `ALIAS.producer.` and `ALIAS.admin.`.
+
+    Problem: a listener refuses the login: the user or password is wrong, the mechanism is not enabled on the broker,
+        or no login is configured
+    Warning: no listener answers
+    Effect: mmtool cannot use these brokers
+    Remedy: `sasl.mechanism`, `sasl.jaas.config`, `ssl.keystore.location`
+    """
+    security, details = cluster.settings.security_for("admin"), cluster.details
+    return judge_authentication(cluster.alias, security, details.principal, details.listeners())
 
 
 def judge_authentication(
@@ -228,16 +286,13 @@ def judge_authentication(
             refuse = "does not complete" if len(ones) == 1 else "do not complete"
         message = f"{addresses} {refuse} a connection with {tried} (settings {name}.*): {reason}"
         remedy = _login_remedy(name, stage, ones[0].entrance.security.sasl)
-        yield problem(Check.AUTHENTICATION, alias, name, message, remedy)
+        yield problem(alias, name, message, remedy)
     if not refused and any(not one.failed for one in answers):
         yield ok(
-            Check.AUTHENTICATION,
-            alias,
             f"connections with {_tried(security)} are accepted (principal {principal})",
         )
     elif not refused:
         yield warning(
-            Check.AUTHENTICATION,
             alias,
             "",
             f"the login was not checked: no listener of {alias} answers",
@@ -309,6 +364,56 @@ class ShownCertificate(NamedTuple):
     is_alone: bool = True
 
 
+@cluster_check("certificate", asks=NEITHER)
+def check_certificates(cluster: ExaminedCluster) -> Iterator[Finding]:
+    """The dates of the client's, the trusted and the brokers' certificates; the brokers' host names and CAs.
+
+    Problem: expired; not valid yet; for another host; signed by a CA that is not trusted
+    Warning: expires in less than 30 days
+    Effect: connections fail; for a certificate that expires, from that date on
+    Remedy: renew it; issue it with the subject alternative name; import the CA
+    """
+    answers = cluster.details.listeners()
+    shown = [*_configured(cluster), *_presented(cluster.alias, answers)]
+    return judge_certificates(cluster.alias, shown, answers, datetime.now(UTC))
+
+
+def _configured(cluster: ExaminedCluster) -> Iterator[ShownCertificate]:
+    seen: set[str] = set()
+    for security in (cluster.settings.security, *cluster.settings.role_security.values()):
+        for pem, is_own in ((security.certificate, True), (security.ca, False)):
+            if pem is not None and pem.origin not in seen:
+                seen.add(pem.origin)
+                yield from _of_pem(pem, is_own=is_own)
+
+
+_AUTHORITIES_NAMED = 5
+
+
+def _of_pem(pem: Pem, *, is_own: bool) -> Iterator[ShownCertificate]:
+    """The certificates of a PEM file: the client's whole chain, or the first trusted authorities to expire."""
+    found = sorted(certificates_in(pem.text.get_secret_value()), key=lambda one: one.not_valid_after_utc)
+    what = "client certificate" if is_own else "trusted certificate"
+    for one in found if is_own else found[:_AUTHORITIES_NAMED]:
+        name = f"{what} {subject_of(one)} in {pem.origin}"
+        begins, ends = one.not_valid_before_utc, one.not_valid_after_utc
+        is_alone = is_own or len(found) == 1
+        yield ShownCertificate(name, pem.origin, begins, ends, is_own=is_own, is_alone=is_alone)
+
+
+def _presented(alias: str, answers: Iterable[ListenerAnswer]) -> Iterator[ShownCertificate]:
+    seen: set[str] = set()
+    for one in answers:
+        certificate = (
+            der_certificate(one.certificate) if one.certificate and one.address not in seen else None
+        )
+        seen.add(one.address)
+        if certificate is not None:
+            name = f"certificate {subject_of(certificate)} of the broker of {alias} at {one.address}"
+            begins, ends = certificate.not_valid_before_utc, certificate.not_valid_after_utc
+            yield ShownCertificate(name, one.address, begins, ends, is_theirs=True)
+
+
 def judge_certificates(
     alias: str, shown: Sequence[ShownCertificate], answers: Sequence[ListenerAnswer], now: datetime
 ) -> Iterator[Finding]:
@@ -321,15 +426,13 @@ def judge_certificates(
         yield from found
     elif not shown:
         yield ok(
-            Check.CERTIFICATE,
-            alias,
             "no certificate to check: the properties file sets none, and no broker showed one",
         )
     else:
         first = min(shown, key=lambda one: one.ends)
         count = counted(len(shown), "certificate")
         message = f"{count} {are(len(shown))} valid; the first expires on {_date(first.ends)}: {first.what}"
-        yield ok(Check.CERTIFICATE, alias, message)
+        yield ok(message)
 
 
 def _dates(alias: str, shown: Iterable[ShownCertificate], now: datetime) -> Iterator[Finding]:
@@ -338,14 +441,14 @@ def _dates(alias: str, shown: Iterable[ShownCertificate], now: datetime) -> Iter
         if one.ends < now:
             say = problem if one.is_alone or one.is_theirs else warning
             message = f"{one.what} expired on {_date(one.ends)}: {_cost(alias, one)}"
-            yield say(Check.CERTIFICATE, alias, one.subject, message, remedy)
+            yield say(alias, one.subject, message, remedy)
         elif one.begins > now:
             message = f"{one.what} is not valid before {_date(one.begins)}: {_cost(alias, one)}"
-            yield problem(Check.CERTIFICATE, alias, one.subject, message, CHECK_CLOCKS)
+            yield problem(alias, one.subject, message, CHECK_CLOCKS)
         elif one.ends - now < SOON:
             left = counted(max((one.ends - now).days, 0), "day")
             message = f"{one.what} expires on {_date(one.ends)}, in {left}; from then on {_cost(alias, one)}"
-            yield warning(Check.CERTIFICATE, alias, one.subject, message, remedy)
+            yield warning(alias, one.subject, message, remedy)
 
 
 def _cost(alias: str, one: ShownCertificate) -> str:
@@ -369,7 +472,7 @@ def _refused(alias: str, answers: Iterable[ListenerAnswer], known: set[str]) -> 
     for one in answers:
         if one.failed is Stage.TLS and one.certificate is not None and one.address not in known:
             message = f"mmtool does not accept the certificate of the broker of {alias} at {one.address}: {one.reason}"
-            yield problem(Check.CERTIFICATE, alias, one.address, message, _refusal_remedy(one))
+            yield problem(alias, one.address, message, _refusal_remedy(one))
 
 
 def _refusal_remedy(one: ListenerAnswer) -> str:
@@ -397,73 +500,3 @@ def _refusal_remedy(one: ListenerAnswer) -> str:
 
 def _date(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%d}"
-
-
-# --- versions ---------------------------------------------------------------------------------------------
-
-
-class Floor(NamedTuple):
-    """The minimum that a role needs."""
-
-    role: str
-    major: int
-    minor: int
-
-
-SOURCE_FLOOR = Floor("source", 2, 1)
-TARGET_FLOOR = Floor("target", 2, 5)
-_TOPIC_IDS = (2, 8)
-
-
-def judge_versions(alias: str, answers: Sequence[ListenerAnswer], floor: Floor) -> Iterator[Finding]:
-    """Findings about brokers that are too old, and about an upgrade in progress."""
-    found: dict[Release, list[str]] = {}
-    for one in answers:
-        if one.apis is not None:
-            name = one.address if one.broker is None else f"broker {one.broker}"
-            names = found.setdefault(release_of(one.apis), [])
-            names.extend([name] if name not in names else [])
-    if not found:
-        message = f"the Kafka release of {alias} was not checked: no broker answered the request for its API versions"
-        yield warning(
-            Check.VERSIONS, alias, "", message, f"see the listeners and authentication rows of {alias}"
-        )
-        return
-    findings = [*_old(alias, found, floor), *_mixed(alias, found)]
-    yield from findings or [ok(Check.VERSIONS, alias, f"Kafka {next(iter(found))}")]
-
-
-def _old(alias: str, found: dict[Release, list[str]], floor: Floor) -> Iterator[Finding]:
-    oldest = min(found)
-    needed = f"{floor.major}.{floor.minor}"
-    if oldest[:2] < (floor.major, floor.minor):
-        message = (
-            f"{few(found[oldest])} of {alias} {_run(found[oldest])} {_named(oldest)}: a {floor.role} cluster needs"
-            f" Kafka {needed} or later"
-        )
-        yield problem(Check.VERSIONS, alias, "", message, f"upgrade the brokers to {needed} or later")
-    elif oldest[:2] < _TOPIC_IDS:
-        message = (
-            f"{few(found[oldest])} of {alias} {_run(found[oldest])} {_named(oldest)}, which has no topic ids: mmtool"
-            " cannot distinguish a topic that is deleted and created again from the deleted one"
-        )
-        yield warning(Check.VERSIONS, alias, "", message, "upgrade the brokers to 2.8 or later")
-
-
-def _run(brokers: Sequence[str]) -> str:
-    return "runs" if len(brokers) == 1 else "run"
-
-
-def _named(release: Release) -> str:
-    """A broker's release in words; the oldest one that can be derived includes all earlier ones."""
-    return f"Kafka {release} or earlier" if release == OLDEST else f"Kafka {release}"
-
-
-def _mixed(alias: str, found: dict[Release, list[str]]) -> Iterator[Finding]:
-    if len(found) > 1:
-        each = "; ".join(f"{_named(release)}: {few(names)}" for release, names in sorted(found.items()))
-        message = (
-            f"brokers of {alias} run {len(found)} releases ({each}), as during an upgrade: a broker that restarts"
-            " delays a failover"
-        )
-        yield warning(Check.VERSIONS, alias, "", message, "complete the upgrade before a planned failover")

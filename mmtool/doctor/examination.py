@@ -1,47 +1,54 @@
-"""Run the checks: clusters first, then flows whose clusters answer. A failed check affects its own row only.
+"""What checks are made of: a cluster, or a flow with the answers of both its clusters.
 
-A  every check of `CLUSTER_CHECKS` has at least one row for each cluster, and every check of `FLOW_CHECKS` for each
-   flow that it is for, unless a cluster that it reads does not answer: then that cluster's ``reachability`` row stands
-   for them
-B  a check that cannot be made is a warning that says why, never ``ok``
+Answers are cached: each request is sent once, and only when a check needs it. Every request is a batch over all
+topics, partitions or groups, so that a flow with thousands of them needs few requests. Metadata requests never create
+a topic, and nothing is written or committed.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import cached_property
-from itertools import groupby
-from typing import TYPE_CHECKING, Generic, TypeVar
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.doctor.entrances import away_error
-from mmtool.doctor.finding import MOST_ROWS, Check, Finding, by_severity, ok, problem, warning
-from mmtool.errors import GateError, MmtoolError, UnreachableError
+from mmtool.errors import NotAuthorisedError
+from mmtool.insight.flow_now import FlowNow, identify
+from mmtool.insight.status import flow_facts
+from mmtool.plan.flow.status import standings
+from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC
 from mmtool.plan.topics.configs import Origin
-from mmtool.plan.words import counted, few
 from mmtool.rights.needs import Kind
 from mmtool.rights.scope import resources
+from mmtool.runtime.threads import Once
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from concurrent.futures import Future
+    from collections.abc import Collection, Mapping
 
     from mmtool.config import ClusterSettings, FlowSettings, Settings
-    from mmtool.doctor.flow_view import FlowView
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
-    from mmtool.kafka.ports import ClusterPort, FlowWatchPort
+    from mmtool.kafka.ports import (
+        Answers,
+        Bounds,
+        ClusterPort,
+        FlowWatchPort,
+        GroupListing,
+        Mm2State,
+        StoredCheckpoint,
+        StoredCheckpoints,
+    )
+    from mmtool.kafka.state.control_view import ControlView
+    from mmtool.plan.flow.status import PartitionStatus
+    from mmtool.plan.groups.facts import Commit
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.configs import ConfigEntry
+    from mmtool.plan.topics.facts import TopicFacts
     from mmtool.rights.needs import Side
-    from mmtool.translation.types import ClusterId
 
-
-_AT_ONCE = 32
-_NAMED = 3
-X = TypeVar("X")
+Configs = dict[str, dict[str, "ConfigEntry"]]
+Commits = dict[TopicPartition, "Commit"]
 
 
 @dataclass(frozen=True)
@@ -52,14 +59,12 @@ class ExaminedCluster:
         settings: As the properties file has it.
         port: The connection to it.
         details: Its brokers' answers about themselves.
-        seconds: How long one request may take.
         settings_of_file: The whole file, for checks of its content.
     """
 
     settings: ClusterSettings
     port: ClusterPort
     details: KafkaClusterDetails
-    seconds: float
     settings_of_file: Settings
 
     @property
@@ -67,208 +72,196 @@ class ExaminedCluster:
         return self.settings.alias
 
 
-@dataclass(frozen=True)
+class Mm2Traces(NamedTuple):
+    """MirrorMaker 2's stored state of a flow, on both clusters.
+
+    Attributes:
+        synced: Its offset syncs and checkpoints, joined by the partition on the source.
+        held: The last checkpoint of each group and partition.
+        positions: Offset of the last record that it has copied, as it has stored it (up to a minute old).
+        hidden: Why Connect's topic of these may not be read; None where it was, or does not exist.
+    """
+
+    synced: Mm2State
+    held: StoredCheckpoints
+    positions: Mapping[TopicPartition, int]
+    hidden: NotAuthorisedError | None = None
+
+    @property
+    def topics(self) -> frozenset[str]:
+        """Source topics of which MirrorMaker 2 has copied records."""
+        return frozenset(place.topic for place in {*self.synced.maps, *self.positions})
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether MirrorMaker 2 has stored nothing of the flow."""
+        return not self.topics and not self._checkpoints
+
+    @property
+    def last_ms(self) -> int:
+        """When MirrorMaker 2 last wrote an offset sync or a checkpoint, in ms since 1970; 0 where it wrote none."""
+        pairs = [*self.synced.newest.values(), *(told.pair for told in self._checkpoints)]
+        return max((pair.timestamp_ms for pair in pairs), default=0)
+
+    @property
+    def _checkpoints(self) -> list[StoredCheckpoint]:
+        told = (told for of in self.held.checkpoints.values() for told in of.values())
+        return [one for one in told if not one.is_ours]
+
+
 class ExaminedFlow:
-    """A flow to check.
+    """A flow to check. Every method raises `MmtoolError` when a cluster does not answer, or refuses.
 
     Attributes:
         settings: As the properties file has it.
-        clusters: The connections to its clusters.
+        clusters: The connections to both clusters.
         watch: Its stored state.
         source, target: The brokers' answers about themselves, of each side.
         seconds: How long one request may take.
         settings_of_file: The whole file, for checks of its content.
     """
 
-    settings: FlowSettings
-    clusters: FlowClusters
-    watch: FlowWatchPort
-    source: KafkaClusterDetails
-    target: KafkaClusterDetails
-    seconds: float
-    settings_of_file: Settings
+    def __init__(
+        self,
+        clusters: FlowClusters,
+        watch: FlowWatchPort,
+        source: KafkaClusterDetails,
+        target: KafkaClusterDetails,
+        seconds: float,
+        settings_of_file: Settings,
+    ) -> None:
+        """Keep the connections; each request is sent when its answer is first needed."""
+        self.settings = settings = clusters.settings
+        self.clusters, self.watch = clusters, watch
+        self.source, self.target = source, target
+        self.seconds = seconds
+        self.settings_of_file = settings_of_file
+        self.source_topics = Once(lambda: dict(clusters.source.topics()))
+        self.target_topics = Once(lambda: dict(clusters.target.topics()))
+        self.mirrored = Once(self._mirrored)
+        self.identity = Once(lambda: identify(clusters))
+        self.control = Once(lambda: clusters.state.control(self.identity()))
+        self.other_controls = Once(self._other_controls)
+        self.now = Once(self._now)
+        self.source_bounds = Once(lambda: self._bounds(clusters.source, self.mirrored(), committed=False))
+        self.stable_bounds = Once(lambda: self._bounds(clusters.source, self.mirrored(), committed=True))
+        self.source_configs = Once(lambda: _configs(settings.source, self.mirrored()))
+        self.target_configs = Once(lambda: _configs(settings.target, self.mirrors()))
+        self.blocks = Once(lambda: dict(watch.newest_blocks(self.identity())))
+        self.standings = Once(self._standings)
+        self.groups: Once[GroupListing] = Once(clusters.source.groups.listing)
+        self.target_groups: Once[GroupListing] = Once(clusters.target.groups.listing)
+        self.commits = Once(self._commits)
+        self.traces = Once(self._traces)
 
     @property
     def name(self) -> str:
         return self.settings.name
 
-    @cached_property
-    def view(self) -> FlowView:
-        """Both clusters' answers about the flow, each read when it is needed; no error where no topic matches."""
-        from mmtool.doctor.flow_view import FlowView
+    # --- topics -------------------------------------------------------------------------------------------
 
-        return FlowView(self.clusters, self.watch)
+    def _mirrored(self) -> dict[str, TopicFacts]:
+        """Source topics that the flow's filters accept, by name."""
+        means = self.settings.mirrors_topic
+        return {name: topic for name, topic in self.source_topics().items() if means(name)}
 
+    def mirror_names(self) -> dict[str, str]:
+        """The name of each mirrored topic's mirror, by the source topic's name, in alphabetical order."""
+        return {name: self.settings.remote_topic(name) for name in sorted(self.mirrored())}
 
-@dataclass(frozen=True, slots=True)
-class CheckOf(Generic[X]):
-    """One line of a table of checks.
+    def mirrors(self) -> dict[str, TopicFacts]:
+        """Target topics that hold the flow's mirrors, by name; mirrors that do not exist yet are left out."""
+        there = self.target_topics()
+        return {name: there[name] for name in self.mirror_names().values() if name in there}
 
-    Attributes:
-        check: Its name.
-        examine: Yields findings; none where all is well. `MmtoolError` becomes a warning.
-        fine: The text of the ``ok`` row where it finds nothing.
-        asks: The sides that have to answer (``source``, ``target``); empty where none has to.
-        only: Whether it is made for a cluster or flow; it has no row otherwise.
-    """
+    def hidden_topics(self) -> dict[str, list[str]]:
+        """The topics whose configuration a cluster does not show, by the cluster's alias."""
+        return {
+            self.settings.source.alias: sorted(self.mirrored().keys() - self.source_configs().keys()),
+            self.settings.target.alias: sorted(self.mirrors().keys() - self.target_configs().keys()),
+        }
 
-    check: Check
-    examine: Callable[[X], Iterable[Finding]]
-    fine: str
-    asks: frozenset[str] = frozenset({"source", "target"})
-    only: Callable[[X], bool] = lambda _: True
+    @staticmethod
+    def _bounds(
+        cluster: ClusterPort, topics: Mapping[str, TopicFacts], *, committed: bool
+    ) -> Answers[TopicPartition, Bounds]:
+        places = [TopicPartition(name, n) for name, topic in topics.items() for n in range(topic.partitions)]
+        return cluster.bounds_each(places, committed=committed)
 
-    def findings(self, examined: X, cluster: str, subject: str) -> list[Finding]:
-        """The check's findings, at least one row (A, B); an error adds a warning to the findings before it."""
-        found: list[Finding] = []
+    def target_bounds(self, topics: Mapping[str, TopicFacts]) -> Answers[TopicPartition, Bounds]:
+        """The log start and end of every partition of the given target topics."""
+        return self._bounds(self.clusters.target, topics, committed=False)
+
+    # --- what mmtool has stored ---------------------------------------------------------------------------
+
+    def _now(self) -> FlowNow:
+        there = self.target_topics()
+        return FlowNow(self.clusters, self.identity(), self.mirrored(), target_topics=there)
+
+    def _other_controls(self) -> dict[str, ControlView]:
+        """Control topics of mmtool's other flows to this target, by their source's alias."""
+        found = self.identity().others(self.target_topics())
+        return {alias: self.clusters.state.control(other) for alias, other in found.items()}
+
+    def _standings(self) -> list[PartitionStatus]:
+        """The status of every partition; empty where mmtool never ran the flow."""
+        control = self.control()
+        if control.flow is None:
+            return []
+        ends = {place: log.log_end for place, log in self.source_bounds().items()}
+        facts = flow_facts(self.now(), ends, self.watch.members(self.identity()), control)
+        return standings(replace(facts, blocks=self.blocks()))
+
+    # --- groups -------------------------------------------------------------------------------------------
+
+    def accepts_group(self, group: str) -> bool:
+        """Whether the flow's ``groups`` and ``groups.exclude`` accept a group; mmtool's own are never accepted."""
+        return not group.startswith(OWN_GROUP_PREFIX) and self.settings.groups.accepts(group)
+
+    def accepted_groups(self) -> list[str]:
+        """Consumer groups of the source that the flow translates, in alphabetical order."""
+        return sorted(filter(self.accepts_group, self.groups().consumers))
+
+    def _commits(self) -> Answers[str, Commits]:
+        """The commits of every consumer group of the source, whether the filters accept it or not; without mmtool's."""
+        names = [name for name in self.groups().consumers if not name.startswith(OWN_GROUP_PREFIX)]
+        return self.clusters.source.groups.commits_each(names)
+
+    # --- MirrorMaker 2 ------------------------------------------------------------------------------------
+
+    def _traces(self) -> Mm2Traces:
+        from mmtool.kafka.mirror_maker import Mm2Topics, latest_positions
+
+        hidden: NotAuthorisedError | None = None
+        try:  # before the syncs, which MM2 sends after it has stored these
+            positions = latest_positions(self.settings)
+        except NotAuthorisedError as error:
+            positions, hidden = {}, error
+        synced = Mm2Topics(self.settings)
+        with ThreadPoolExecutor(2) as pool:
+            maps, held = pool.submit(synced.synced), pool.submit(synced.checkpoints)
+            return Mm2Traces(maps.result(), held.result(), positions, hidden)
+
+    def mm2_runs(self) -> bool:
+        """Whether MirrorMaker 2 runs this flow, or was the last to run it.
+
+        False where its topics may not be read: brokers deny missing topics as well, and the ``mm2_*`` checks report
+        that.
+        """
+        control = self.control()
         try:
-            found.extend(self.examine(examined))
-        except MmtoolError as error:
-            why = f"could not be checked: {error.message}"
-            return [*found, warning(self.check, cluster, subject, why, error.remedy)]
-        return found or [ok(self.check, cluster, self.fine, subject)]
+            traces = self.traces()
+        except NotAuthorisedError:
+            return False
+        heard_ms = max((position.observed_ms for position in control.positions.values()), default=0)
+        return not traces.is_empty and (control.flow is None or traces.last_ms > heard_ms)
 
 
-@dataclass(frozen=True, slots=True)
-class Examination:
-    """The findings of all checks.
+def _configs(cluster: ClusterSettings, topics: Collection[str]) -> Configs:
+    """Each topic's configuration; topics whose configuration is not shown are left out."""
+    from mmtool.kafka.admin.topics import TopicAdmin
 
-    Attributes:
-        findings: Problems first.
-    """
-
-    findings: tuple[Finding, ...] = field(default=())
-
-    @property
-    def brief(self) -> list[Finding]:
-        """Problems and warnings; of a check that finds the same kind in many places of a cluster, one row for all."""
-        found = [finding for finding in self.findings if finding.severity != "ok"]
-        kinds = groupby(found, key=lambda one: (one.severity, one.check, one.cluster))
-        return [row for _, of_kind in kinds for row in _rolled_up(list(of_kind))]
-
-    @property
-    def summary(self) -> str:
-        """How many findings of each severity there are, in one line."""
-        of: Counter[str] = Counter(finding.severity for finding in self.findings)
-        return f"{counted(of['problem'], 'problem')}, {counted(of['warning'], 'warning')}, {of['ok']} ok"
-
-    @property
-    def error(self) -> GateError | None:
-        """The error that ends the command with exit code 4; None where no finding is a problem."""
-        found = [finding for finding in self.findings if finding.severity == "problem"]
-        if not found:
-            return None
-        first = ": " if len(found) == 1 else ", the first: "
-        return GateError(
-            f"{counted(len(found), 'problem')}{first}{found[0].message}",
-            remedy=found[0].remedy
-            or "do what the remedy of each row says, then run `mmtool doctor -c FILE` again",
-            code="problems_found",
-        )
-
-
-def _rolled_up(findings: list[Finding]) -> list[Finding]:
-    """The findings of one kind; one row with the first of them in place of more than `MOST_ROWS`."""
-    if len(findings) <= MOST_ROWS:
-        return findings
-    first, subjects = findings[0], [finding.subject for finding in findings]
-    return [
-        first._replace(
-            subject=few(subjects, _NAMED),
-            message=f"{len(findings):,} times, the first: {first.message} (--all shows the others)",
-        )
-    ]
-
-
-def examine(
-    clusters: Sequence[ExaminedCluster],
-    flows: Sequence[ExaminedFlow],
-    cluster_checks: Sequence[CheckOf[ExaminedCluster]],
-    flow_checks: Sequence[CheckOf[ExaminedFlow]],
-) -> Examination:
-    """Run every check whose clusters answer, several at a time.
-
-    Args:
-        clusters: Each cluster once.
-        flows: The flows between them.
-        cluster_checks: Run for each cluster that answers; checks with empty ``asks`` run for every cluster.
-        flow_checks: Run for each flow whose clusters answer, as far as ``asks`` names them.
-    """
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        reaching = {cluster.alias: pool.submit(_reach, cluster) for cluster in clusters}
-        jobs = _submit(pool, clusters, [line for line in cluster_checks if not line.asks])
-        reached = {alias: job.result() for alias, job in reaching.items()}
-        away = {alias for alias, finding in reached.items() if finding.severity == "problem"}
-        here = [cluster for cluster in clusters if cluster.alias not in away]
-        jobs += _submit(pool, here, [line for line in cluster_checks if line.asks])
-        jobs += [
-            pool.submit(line.findings, flow, "", flow.name)
-            for flow in flows
-            for line in flow_checks
-            if line.only(flow) and not _asked(flow, line) & away
-        ]
-        found = [*reached.values(), *(finding for job in jobs for finding in job.result())]
-    return Examination(tuple(sorted(found, key=by_severity)))
-
-
-def _submit(
-    pool: ThreadPoolExecutor,
-    clusters: Iterable[ExaminedCluster],
-    lines: Sequence[CheckOf[ExaminedCluster]],
-) -> list[Future[list[Finding]]]:
-    return [pool.submit(line.findings, cluster, cluster.alias, "") for cluster in clusters for line in lines]
-
-
-def _asked(flow: ExaminedFlow, line: CheckOf[ExaminedFlow]) -> set[str]:
-    sides = {"source": flow.settings.source.alias, "target": flow.settings.target.alias}
-    return {sides[side] for side in line.asks}
-
-
-def _reach(cluster: ExaminedCluster) -> Finding:
-    """The ``reachability`` row of a cluster; listeners, authentication and certificates have rows of their own."""
-    alias = cluster.alias
-    try:
-        found = _probe(cluster)
-    except MmtoolError as error:
-        check = Check.REACHABILITY if isinstance(error, UnreachableError) else Check.CLUSTER_ID
-        skipped = f"checks that need {alias} were skipped"
-        return problem(check, alias, "", f"{error.message}; {skipped}", error.remedy)
-    return ok(Check.REACHABILITY, alias, f"cluster {alias} answers, with id {found}")
-
-
-def _probe(cluster: ExaminedCluster) -> ClusterId:
-    """The cluster's id. Listeners are probed first: a client retries an unreachable listener until its time is up."""
-    away = away_error(cluster.alias, cluster.details.listeners())
-    if away is not None:
-        raise away
-    return cluster.port.probe()
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A cluster that answered, and lets mmtool in.
-
-    Attributes:
-        cluster_id: The id that its brokers report.
-        brokers: How many are alive.
-    """
-
-    cluster_id: str
-    brokers: int
-
-
-def ask_each(clusters: Sequence[ExaminedCluster]) -> dict[str, Answer | MmtoolError]:
-    """Ask all clusters at the same time; by alias, the answer or the reason why there is none."""
-    with ThreadPoolExecutor(max(1, len(clusters))) as pool:
-        answers = pool.map(_ask, clusters)
-        return {cluster.alias: answer for cluster, answer in zip(clusters, answers, strict=True)}
-
-
-def _ask(cluster: ExaminedCluster) -> Answer | MmtoolError:
-    try:
-        return Answer(_probe(cluster), len(cluster.details.brokers()))
-    except MmtoolError as error:
-        return error
+    return TopicAdmin(cluster).configs(topics)
 
 
 def reset_by_sync(settings: FlowSettings, entries: Mapping[str, ConfigEntry]) -> frozenset[str]:

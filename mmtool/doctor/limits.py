@@ -1,14 +1,13 @@
-"""Judge whether target topics accept the record sizes and timestamps of the source topics."""
+"""Checks of whether target topics accept the record sizes and timestamps of the source topics."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.examination import by_config_sync, reset_by_sync
-from mmtool.doctor.finding import Check, judge_hidden, limited, ok, problem, unasked, warning
+from mmtool.doctor.finding import flow_check, judge_hidden, limited, ok, problem, unasked, warning
 from mmtool.kafka.logs.samples import SizeQuestion
 from mmtool.output.human import size
 from mmtool.plain_text import duration
@@ -21,11 +20,26 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
     from mmtool.errors import MmtoolError
     from mmtool.kafka.logs.samples import SizeSample
-    from mmtool.kafka.ports import Bounds
+    from mmtool.kafka.ports import Answers, Bounds
+
+
+Entries = Mapping[str, ConfigEntry]
+
+_SIZE = "max.message.bytes"
+_TYPE = "message.timestamp.type"
+_BROKER_KEYS = {
+    _SIZE: "message.max.bytes",
+    _TYPE: "log.message.timestamp.type",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
+}
+"""The broker property that decides where a topic property is not set."""
 
 
 class TopicSizes(NamedTuple):
@@ -44,43 +58,29 @@ class TopicSizes(NamedTuple):
     is_reset: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SizeFacts:
-    """The facts about record sizes of a flow.
+def judge_sizes(
+    settings: FlowSettings,
+    narrower: Sequence[TopicSizes],
+    samples: Answers[TopicPartition, SizeSample],
+    letters: Mapping[str, int],
+    unsure: Sequence[str] = (),
+) -> Iterator[Finding]:
+    """Findings about record sizes: a record that does not fit is a problem, limits that differ are a warning.
 
-    Attributes:
-        flow: ``A->B``.
-        alias: Of the target.
+    Args:
+        settings: The flow's settings.
         narrower: Topics whose limit is lower on the target.
         samples: Of the records that are not mirrored yet, of partitions of these topics.
         letters: Records in dead-letter topics, by the topic on the target.
-        is_lettered: ``mmtool.on.oversize = dead-letter``.
         unsure: Topics to be created with the brokers' own limit, which the brokers do not return.
-        bootstrap: Of the target, for the command that raises a limit.
-        unread: Partitions of these topics that have no sample.
     """
-
-    flow: str
-    alias: str
-    narrower: Sequence[TopicSizes]
-    samples: Mapping[TopicPartition, SizeSample]
-    letters: Mapping[str, int]
-    is_lettered: bool
-    unsure: Sequence[str] = ()
-    bootstrap: str = ""
-    unread: Mapping[TopicPartition, MmtoolError] = field(default_factory=dict)
-
-
-def judge_sizes(facts: SizeFacts) -> Iterator[Finding]:
-    """Findings about record sizes: a record that does not fit is a problem, limits that differ are a warning."""
-    found = [*_letters(facts), *(_of_sizes(facts, one) for one in facts.narrower)]
+    alias = settings.target.alias
+    found = [
+        *_letters(alias, narrower, letters),
+        *(_of_sizes(settings, one, samples) for one in narrower),
+    ]
     yield from limited(found) or [
-        ok(
-            Check.MESSAGE_SIZE,
-            "",
-            f"{facts.alias} accepts every record size that the source accepts{_but(facts.alias, facts.unsure)}",
-            facts.flow,
-        )
+        ok(f"{alias} accepts every record size that the source accepts{_but(alias, unsure)}")
     ]
 
 
@@ -92,32 +92,35 @@ def _but(alias: str, unsure: Sequence[str]) -> str:
     return f"; not checked for {few(unsure, 2)}: {missing}, and the brokers of {alias} do not show their defaults"
 
 
-def _letters(facts: SizeFacts) -> Iterator[Finding]:
-    resets = {one.target_topic: one for one in facts.narrower if one.is_made and one.is_reset}
-    for topic, number in sorted(facts.letters.items()):
+def _letters(alias: str, narrower: Iterable[TopicSizes], letters: Mapping[str, int]) -> Iterator[Finding]:
+    resets = {one.target_topic: one for one in narrower if one.is_made and one.is_reset}
+    for topic, number in sorted(letters.items()):
         mirror = topic.removesuffix(DEAD_LETTER_SUFFIX)
         reset = resets.get(mirror)
         limit = (
             f"set max.message.bytes = {reset.source_limit} on source topic {reset.topic} itself (the config sync copies"
             f" it to {mirror}), so that later records fit"
             if reset is not None
-            else f"if max.message.bytes of {mirror} on {facts.alias} is still too low, raise it for later records"
+            else f"if max.message.bytes of {mirror} on {alias} is still too low, raise it for later records"
         )
         message = (
-            f"{counted(number, 'record')} {are(number)} in the dead-letter topic {topic} on {facts.alias} instead"
+            f"{counted(number, 'record')} {are(number)} in the dead-letter topic {topic} on {alias} instead"
             f" of {mirror}, because of max.message.bytes of {mirror}"
         )
         remedy = (
             f"{limit}; let the applications that need these records read {topic}, then delete"
-            f" {topic} on {facts.alias}"
+            f" {topic} on {alias}"
         )
-        yield problem(Check.MESSAGE_SIZE, facts.alias, topic, message, remedy)
+        yield problem(alias, topic, message, remedy)
 
 
-def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
+def _of_sizes(
+    settings: FlowSettings, one: TopicSizes, samples: Answers[TopicPartition, SizeSample]
+) -> Finding:
+    alias, is_lettered = settings.target.alias, settings.on_oversize == "dead-letter"
     limits = (
         f"max.message.bytes is {one.source_limit} for source topic {one.topic} and {one.target_limit} for"
-        f" {one.target_topic} on {facts.alias}"
+        f" {one.target_topic} on {alias}"
         + ("" if one.is_made else " (the topic does not exist yet, and gets the brokers' default)")
     )
     entity, setting = (
@@ -126,7 +129,8 @@ def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
         else ("brokers --entity-default", "message.max.bytes")
     )
     remedy = (
-        f"kafka-configs.sh --bootstrap-server {facts.bootstrap} --alter --entity-type {entity} --add-config"
+        "kafka-configs.sh --bootstrap-server"
+        f" {settings.target.bootstrap_servers_for('admin')} --alter --entity-type {entity} --add-config"
         f" {setting}={one.source_limit}"
     )
     if one.is_made and one.is_reset:
@@ -134,35 +138,35 @@ def _of_sizes(facts: SizeFacts, one: TopicSizes) -> Finding:
             f"on the source, set max.message.bytes of topic {one.topic} to {one.source_limit}, its present value:"
             f" {by_config_sync(one.target_topic)}"
         )
-    samples = {place: sample for place, sample in facts.samples.items() if place.topic == one.topic}
-    worst = next(((place, s) for place, s in samples.items() if s.offset is not None), None)
+    mine = {place: sample for place, sample in samples.items() if place.topic == one.topic}
+    worst = next(((place, s) for place, s in mine.items() if s.offset is not None), None)
     if worst is None:
         then = (
             "a larger record goes to the dead-letter topic"
-            if facts.is_lettered
+            if is_lettered
             else "a larger record halts its partition"
         )
-        message = f"{limits}: {then}; {_seen(facts, one, samples.values())}"
-        return warning(Check.MESSAGE_SIZE, facts.alias, one.target_topic, message, remedy)
+        unread = {place: error for place, error in samples.failed.items() if place.topic == one.topic}
+        message = f"{limits}: {then}; {_seen(one.topic, mine.values(), unread)}"
+        return warning(alias, one.target_topic, message, remedy)
     place, sample = worst
     then = (
         f"it goes to {one.target_topic}{DEAD_LETTER_SUFFIX}"
-        if facts.is_lettered
+        if is_lettered
         else "the partition halts at this record"
     )
     message = (
         f"{limits}: the record at offset {sample.offset} of {place} needs {sample.size} bytes, so that {then}"
     )
-    return problem(Check.MESSAGE_SIZE, facts.alias, one.target_topic, message, remedy)
+    return problem(alias, one.target_topic, message, remedy)
 
 
-def _seen(facts: SizeFacts, one: TopicSizes, samples: Collection[SizeSample]) -> str:
+def _seen(topic: str, samples: Collection[SizeSample], unread: Mapping[TopicPartition, MmtoolError]) -> str:
     """The clause that no unmirrored record is too large, as far as records were read."""
-    unread = {place: error for place, error in facts.unread.items() if place.topic == one.topic}
     if unread:
         return f"{few(list(unread))} could not be read: {next(iter(unread.values())).message}"
     if not samples:
-        return f"{one.topic} has no record that is still to be mirrored"
+        return f"{topic} has no record that is still to be mirrored"
     if all(sample.is_whole for sample in samples):
         return "all records that are still to be mirrored are small enough"
     read = size(sum(sample.looked_bytes for sample in samples))
@@ -194,62 +198,48 @@ class RefusedTimes(NamedTuple):
     is_reset: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TimeFacts:
-    """The facts about record timestamps of a flow.
+def judge_times(
+    settings: FlowSettings,
+    stamped: Mapping[str, bool],
+    refused: Iterable[RefusedTimes],
+    others: Iterable[Finding] = (),
+    unsure: Sequence[str] = (),
+) -> Iterator[Finding]:
+    """Findings about timestamps: refused records are a problem, overwritten timestamps a warning.
 
-    Attributes:
-        stamped: Target topics that set their own times (``LogAppendTime``).
+    Args:
+        settings: The flow's settings.
+        stamped: Target topics that set their own times (``LogAppendTime``), and whether each exists; one that does not
+            will get the brokers' default.
         refused: Records that the target will refuse.
-        is_raised: ``mmtool.on.timestamp.refused = raise-limit``.
-        unsure, bootstrap: As for `SizeFacts`.
-        absent: Those of ``stamped`` that do not exist yet, and will get the brokers' default.
-        unasked: A row for each topic of the source that did not tell its records' times.
+        others: Rows of topics of the source that did not tell their records' times.
+        unsure: As for `judge_sizes`.
     """
-
-    flow: str
-    alias: str
-    stamped: Sequence[str]
-    refused: Sequence[RefusedTimes]
-    is_raised: bool
-    unsure: Sequence[str] = ()
-    bootstrap: str = ""
-    unasked: Sequence[Finding] = ()
-    absent: Collection[str] = ()
-
-
-def judge_times(facts: TimeFacts) -> Iterator[Finding]:
-    """Findings about timestamps: refused records are a problem, overwritten timestamps a warning."""
-    found = [*(_of_times(facts, one) for one in facts.refused), *facts.unasked]
-    if facts.stamped:
+    alias = settings.target.alias
+    found = [*(_of_times(settings, one) for one in refused), *others]
+    if stamped:
+        names = sorted(stamped, key=lambda name: not stamped[name])
         message = (
-            f"{few(facts.stamped)} on {facts.alias} {have(len(facts.stamped))}"
-            " message.timestamp.type = LogAppendTime: records get the time when they are mirrored, and retention.ms and"
-            " offset look-ups by time use this time"
+            f"{few(names)} on {alias} {have(len(names))} message.timestamp.type = LogAppendTime: records get the time"
+            " when they are mirrored, and retention.ms and offset look-ups by time use this time"
         )
-        first, key = facts.stamped[0], "message.timestamp.type"
         entity, setting = (
-            ("brokers --entity-default", f"log.{key}")
-            if first in facts.absent
-            else (f"topics --entity-name {first}", key)
+            (f"topics --entity-name {names[0]}", _TYPE)
+            if stamped[names[0]]
+            else ("brokers --entity-default", f"log.{_TYPE}")
         )
-        others = " (likewise for the others)" if set(facts.stamped[1:]) - set(facts.absent) else ""
+        likewise = " (likewise for the others)" if any(stamped[name] for name in names[1:]) else ""
         remedy = (
-            f"to keep the records' own times: kafka-configs.sh --bootstrap-server {facts.bootstrap} --alter"
-            f" --entity-type {entity} --add-config {setting}=CreateTime{others}"
+            f"to keep the records' own times: kafka-configs.sh --bootstrap-server"
+            f" {settings.target.bootstrap_servers_for('admin')} --alter --entity-type {entity} --add-config"
+            f" {setting}=CreateTime{likewise}"
         )
-        found.append(warning(Check.TIMESTAMPS, facts.alias, facts.stamped[0], message, remedy))
-    yield from limited(found) or [
-        ok(
-            Check.TIMESTAMPS,
-            "",
-            f"{facts.alias} accepts and keeps every timestamp{_but(facts.alias, facts.unsure)}",
-            facts.flow,
-        )
-    ]
+        found.append(warning(alias, names[0], message, remedy))
+    yield from limited(found) or [ok(f"{alias} accepts and keeps every timestamp{_but(alias, unsure)}")]
 
 
-def _of_times(facts: TimeFacts, one: RefusedTimes) -> Finding:
+def _of_times(settings: FlowSettings, one: RefusedTimes) -> Finding:
+    alias, is_raised = settings.target.alias, settings.on_timestamp_refused == "raise-limit"
     (place, offset), *others = one.places.items()
     first = f"{place} (from offset {offset} on)"
     holders = f"{first} and {counted(len(others), 'more partition')} hold" if others else f"{first} holds"
@@ -258,37 +248,23 @@ def _of_times(facts: TimeFacts, one: RefusedTimes) -> Finding:
     halts = (
         "each partition halts at its first such record" if others else "the partition halts at the first one"
     )
-    then = "`mmtool replicate` raises the limit" if facts.is_raised else halts
+    then = "`mmtool replicate` raises the limit" if is_raised else halts
     doubt = (
         ""
         if one.is_certain
         else "; MirrorMaker 2 may have copied these records before they exceeded the limit"
     )
-    refuses = f"{one.target_topic} on {facts.alias} refuses them ({one.key})"
+    refuses = f"{one.target_topic} on {alias} refuses them ({one.key})"
     message = f"{holders} records {what}, and {refuses}: {then}{doubt}"
-    say = problem if one.is_certain and not facts.is_raised else warning
+    say = problem if one.is_certain and not is_raised else warning
     remedy = (
         "nothing to do"
-        if facts.is_raised
-        else f"set {facts.flow}.mmtool.on.timestamp.refused = raise-limit, and `mmtool replicate` raises the limit"
+        if is_raised
+        else f"set {settings.name}.mmtool.on.timestamp.refused = raise-limit, and `mmtool replicate` raises the limit"
     )
-    if not facts.is_raised and not one.is_reset:
-        remedy += f"; or raise {one.key} of {one.target_topic} on {facts.alias} yourself"
-    return say(Check.TIMESTAMPS, facts.alias, one.target_topic, message, remedy)
-
-
-Entries = Mapping[str, ConfigEntry]
-
-_SIZE = "max.message.bytes"
-_TYPE = "message.timestamp.type"
-_BROKER_KEYS = {
-    _SIZE: "message.max.bytes",
-    _TYPE: "log.message.timestamp.type",
-    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
-    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
-    "message.timestamp.difference.max.ms": "log.message.timestamp.difference.max.ms",
-}
-"""The broker property that decides where a topic property is not set."""
+    if not is_raised and not one.is_reset:
+        remedy += f"; or raise {one.key} of {one.target_topic} on {alias} yourself"
+    return say(alias, one.target_topic, message, remedy)
 
 
 class _Limits(NamedTuple):
@@ -303,34 +279,51 @@ class _Limits(NamedTuple):
     is_made: bool
 
 
-def check_sizes(flow: ExaminedFlow) -> Iterable[Finding]:
-    """Check that the target accepts records of every size that the source accepts."""
-    mirrored = flow.view.mirror_names()
+@flow_check("message_size")
+def check_sizes(flow: ExaminedFlow) -> Iterator[Finding]:
+    """The limit `max.message.bytes` of each mirror against its source topic, and dead-letter topics.
+
+    For mirrors that do not exist yet, the limit is `message.max.bytes` of the brokers.
+
+    Problem: a record that is not mirrored yet is too large; a dead-letter topic `*.mmtool-dlq` has records
+    Warning: the limits differ, and no record in a sample is too large (the sample: 8 MiB from the next record to
+        mirror on, and the newest 500 offsets)
+    Effect: the partition halts at the record, or the record goes to the dead-letter topic (`mmtool.on.oversize`)
+    Remedy: the `kafka-configs.sh` command in the row
+    """
+    mirrored = flow.mirror_names()
     limits, unsure = _limits_of(flow, mirrored)
     narrower = [
         found
         for name, one in limits.items()
         if (found := _narrower(flow, name, mirrored[name], one)) is not None
     ]
-    samples = flow.source.size_samples(_size_questions(flow, narrower))
-    facts = SizeFacts(
-        flow.name,
-        flow.target.alias,
-        narrower,
-        samples,
-        _dead_letters(flow, mirrored.values()),
-        flow.settings.on_oversize == "dead-letter",
-        unsure,
-        flow.target.bootstrap,
-        samples.failed,
+    limit = {one.topic: one.target_limit for one in narrower}
+    samples = flow.source.size_samples(
+        {
+            place: SizeQuestion(start, log.log_end, limit[place.topic])
+            for place, (start, log, _) in _unmirrored(flow, limit).items()
+            if start < log.log_end
+        }
     )
-    yield from judge_hidden(Check.MESSAGE_SIZE, flow.view.hidden_topics())
-    yield from judge_sizes(facts)
+    yield from judge_hidden(flow.hidden_topics())
+    letters = _dead_letters(flow, mirrored.values())
+    yield from judge_sizes(flow.settings, narrower, samples, letters, unsure)
 
 
-def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
-    """Check that the target accepts the timestamps of the source's records, and keeps them."""
-    mirrored = flow.view.mirror_names()
+@flow_check("timestamps")
+def check_times(flow: ExaminedFlow) -> Iterator[Finding]:
+    """The mirror accepts and keeps the timestamps of the source's records.
+
+    Problem: records that are not mirrored yet are outside `message.timestamp.before.max.ms` or
+        `message.timestamp.after.max.ms`
+    Warning: such records, and `mmtool.on.timestamp.refused = raise-limit` is set; `message.timestamp.type =
+        LogAppendTime`
+    Effect: the partition halts at the record; with `LogAppendTime`, `retention.ms` counts from the time of
+        mirroring
+    Remedy: `mmtool.on.timestamp.refused = raise-limit`, or raise the limit
+    """
+    mirrored = flow.mirror_names()
     limits, unsure = _limits_of(flow, mirrored)
     stamped = {
         mirrored[name]: one.is_made
@@ -343,20 +336,9 @@ def check_times(flow: ExaminedFlow) -> Iterable[Finding]:
         one._replace(is_reset=one.key in reset_by_sync(flow.settings, limits[one.topic].source))
         for one in refused
     ]
-    is_raised = flow.settings.on_timestamp_refused == "raise-limit"
-    yield from judge_hidden(Check.TIMESTAMPS, flow.view.hidden_topics())
-    facts = TimeFacts(
-        flow.name,
-        flow.target.alias,
-        sorted(stamped, key=lambda name: not stamped[name]),
-        refused,
-        is_raised,
-        unsure,
-        flow.target.bootstrap,
-        list(unasked(Check.TIMESTAMPS, flow.source.alias, failed)),
-        frozenset(name for name, is_made in stamped.items() if not is_made),
-    )
-    yield from judge_times(facts)
+    others = unasked(flow.source.alias, failed)
+    yield from judge_hidden(flow.hidden_topics())
+    yield from judge_times(flow.settings, stamped, refused, others, unsure)
 
 
 # --- configurations ---------------------------------------------------------------------------------------
@@ -367,13 +349,13 @@ def _limits_of(flow: ExaminedFlow, mirrored: Mapping[str, str]) -> tuple[dict[st
 
     Beside them the topics that are to be made, where the brokers do not tell what their defaults are.
     """
-    source, target, defaults = flow.view.source_configs(), flow.view.target_configs(), _defaults(flow)
+    source, target, defaults = flow.source_configs(), flow.target_configs(), _defaults(flow)
     made = {name: _Limits(source[name], target[mirrored[name]], is_made=True)
             for name in source if mirrored[name] in target}  # fmt: skip
     new = {
         name: _Limits(source[name], _to_be_made(flow, source[name], defaults), is_made=False)
         for name in source
-        if mirrored[name] not in flow.view.target_topics()
+        if mirrored[name] not in flow.target_topics()
     }
     return made | new, [] if defaults else sorted(new)
 
@@ -416,17 +398,6 @@ def _narrower(flow: ExaminedFlow, name: str, remote: str, limits: _Limits) -> To
 
 def _number(entry: ConfigEntry | None) -> int | None:
     return int(entry.value) if entry is not None and entry.value and entry.value.isdecimal() else None
-
-
-def _size_questions(
-    flow: ExaminedFlow, narrower: Collection[TopicSizes]
-) -> dict[TopicPartition, SizeQuestion]:
-    limits = {one.topic: one.target_limit for one in narrower}
-    return {
-        place: SizeQuestion(start, log.log_end, limits[place.topic])
-        for place, (start, log, _) in _unmirrored(flow, limits).items()
-        if start < log.log_end
-    }
 
 
 def _dead_letters(flow: ExaminedFlow, remotes: Iterable[str]) -> dict[str, int]:
@@ -475,9 +446,9 @@ def _unmirrored(
         return {}
     positions = {
         TopicPartition(one.topic, one.partition): one.upstream_position
-        for one in flow.view.control().positions.values()
+        for one in flow.control().positions.values()
     }
-    logs = {place: log for place, log in flow.view.source_bounds().items() if place.topic in topics}
+    logs = {place: log for place, log in flow.source_bounds().items() if place.topic in topics}
     copied = _with_records(flow, [place for place in logs if place not in positions])
     return {
         place: (max(log.log_start, positions.get(place, 0)), log, place not in copied)

@@ -11,7 +11,7 @@ from mmtool.config.load import read_file
 from mmtool.config.names import NameFilter
 from mmtool.config.scopes import part_of_key
 from mmtool.config.values import parse_list
-from mmtool.doctor.finding import Check, Finding, Severity, ok, problem, warning
+from mmtool.doctor.finding import NEITHER, Finding, flow_check, ok, problem, warning
 from mmtool.doctor.groups import unread
 from mmtool.doctor.retention import span_words
 from mmtool.insight.status import written_times
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.config.report import Finding as FileFinding
     from mmtool.config.scopes import Scopes
-    from mmtool.doctor.examination import ExaminedFlow
-    from mmtool.doctor.flow_view import Commits, FlowView, Mm2Traces
+    from mmtool.doctor.examination import Commits, ExaminedFlow, Mm2Traces
     from mmtool.kafka.ports import StoredCheckpoint
     from mmtool.translation.sync_map import OffsetPair
     from mmtool.translation.types import TopicPartition
@@ -68,38 +67,43 @@ class SyncedPartition(NamedTuple):
         return self.copied - (self.newest.upstream if self.newest is not None else -1)
 
 
-def _runs(view: FlowView) -> bool:
+def _runs(flow: ExaminedFlow) -> bool:
     """Whether MirrorMaker 2 runs the flow, or ran it last.
 
     Raises:
         NotAuthorisedError: MirrorMaker 2's topics may not be read, and mmtool never ran the flow.
     """
-    if view.control().flow is None:
-        view.traces()
-    return view.mm2_runs()
+    if flow.control().flow is None:
+        flow.traces()
+    return flow.mm2_runs()
 
 
+@flow_check("mm2_offset_lag", "MirrorMaker 2 writes offset syncs of every partition")
 def check_offset_lag(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Check that MirrorMaker 2 writes offset syncs of every partition: without them it translates no offsets."""
-    view, settings = flow.view, flow.settings
-    if not _runs(view):
-        yield ok(Check.MM2_OFFSET_LAG, "", NO_MM2, settings.name)
+    """MirrorMaker 2 writes offset syncs for the records of every partition.
+
+    Problem: copied records without a sync for more than 3 minutes; `emit.offset-syncs.enabled = false`
+    Warning: `offset.lag.max` is above the default, and some partitions hold fewer records than it
+    Effect: groups read these records again after a failover
+    Remedy: lower `offset.lag.max`; upgrade MirrorMaker 2 to Kafka 3.7 or later
+    """
+    settings = flow.settings
+    if not _runs(flow):
+        yield ok(NO_MM2)
         return
     if not settings.emit_offset_syncs:
         yield problem(
-            Check.MM2_OFFSET_LAG,
             "",
             settings.name,
             "emit.offset-syncs.enabled = false: MirrorMaker 2 cannot translate the offsets of any group",
             f"set {settings.name}.emit.offset-syncs.enabled = true",
         )
         return
-    partitions = _synced_partitions(view)
-    yield from judge_offset_lag(settings, partitions, now_ms())
+    yield from judge_offset_lag(settings, _synced_partitions(flow), now_ms())
 
 
-def _synced_partitions(view: FlowView) -> list[SyncedPartition]:
-    traces = view.traces()
+def _synced_partitions(flow: ExaminedFlow) -> list[SyncedPartition]:
+    traces = flow.traces()
     found = [
         SyncedPartition(
             place,
@@ -107,7 +111,7 @@ def _synced_partitions(view: FlowView) -> list[SyncedPartition]:
             traces.positions.get(place),
             traces.synced.newest.get(place),
         )
-        for place, log in view.source_bounds().items()
+        for place, log in flow.source_bounds().items()
         if place in traces.positions or place in traces.synced.newest
     ]
     unsynced = {
@@ -115,7 +119,7 @@ def _synced_partitions(view: FlowView) -> list[SyncedPartition]:
         for one in found
         if one.pending > 0
     }
-    times, at_ms = written_times(view.watch, view.mirrored(), unsynced.items(), {}), now_ms()
+    times, at_ms = written_times(flow.watch, flow.mirrored(), unsynced.items(), {}), now_ms()
     ages = {place: at_ms - ms for (place, _), ms in times.items()}
     return [one._replace(unsynced_ms=ages.get(one.place)) for one in found]
 
@@ -137,7 +141,6 @@ def judge_offset_lag(
         worst = max(tails, key=lambda one: one.pending)
         total = f"; {len(tails)} such partitions" if len(tails) > 1 else ""
         yield problem(
-            Check.MM2_OFFSET_LAG,
             settings.source.alias,
             worst.place.topic,
             f"{worst.place} has {counted(worst.pending, 'record')} without an offset sync"
@@ -148,7 +151,6 @@ def judge_offset_lag(
     small = sorted({one.place.topic for one in known if 0 < one.records < lag_max})
     if small and lag_max > _DEFAULT_LAG_MAX and not tails:
         yield warning(
-            Check.MM2_OFFSET_LAG,
             settings.source.alias,
             small[0] if len(small) == 1 else "",
             f"offset.lag.max = {lag_max:,}, and partitions of {few(small, _NAMED)} hold fewer records: MirrorMaker 2"
@@ -168,26 +170,27 @@ def _is_left(one: SyncedPartition, at_ms: int) -> bool:
 # --- mm2_filters ------------------------------------------------------------------------------------------
 
 
+@flow_check("mm2_filters", "MirrorMaker 2's topic and group filters agree with the properties file")
 def check_filters(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Find groups and topics that MirrorMaker 2's connectors treat differently, by their filters."""
-    view, settings = flow.view, flow.settings
-    if not _runs(view):
-        yield ok(Check.MM2_FILTERS, "", NO_MM2, settings.name)
+    """The filters of MirrorMaker 2's connectors agree with the file's `topics` and `groups`.
+
+    Warning: they differ
+    Effect: offsets are translated on topics that are not mirrored, or not translated at all
+    Remedy: `topics`, `groups`
+    """
+    settings = flow.settings
+    if not _runs(flow):
+        yield ok(NO_MM2)
         return
-    lately = _lately(view.traces(), now_ms())
-    yield from judge_translated_topics(settings, lately, view.source_topics())
-    yield from judge_excluded_groups(settings, view.commits(), view.mirrored())
-    yield from unread(view.commits().failed, settings.source.alias, Check.MM2_FILTERS)
-
-
-def _lately(traces: Mm2Traces, at_ms: int) -> dict[str, set[str]]:
-    """Groups that MirrorMaker 2 has written a checkpoint for in the last 15 minutes, by source topic."""
-    found: dict[str, set[str]] = {}
-    for group, of in traces.held.checkpoints.items():
-        for place, told in of.items():
-            if not told.is_ours and at_ms - told.pair.timestamp_ms < _LATELY_MS:
-                found.setdefault(place.topic, set()).add(group)
-    return found
+    lately: dict[str, set[str]] = {}
+    at_ms = now_ms()
+    for group, of in flow.traces().held.checkpoints.items():
+        for place, checkpoint in of.items():
+            if not checkpoint.is_ours and at_ms - checkpoint.pair.timestamp_ms < _LATELY_MS:
+                lately.setdefault(place.topic, set()).add(group)
+    yield from judge_translated_topics(settings, lately, flow.source_topics())
+    yield from judge_excluded_groups(settings, flow.commits(), flow.mirrored())
+    yield from unread(flow.commits().failed, settings.source.alias)
 
 
 def judge_translated_topics(
@@ -203,7 +206,6 @@ def judge_translated_topics(
     strays = sorted(topic for topic in translated if topic in there and not settings.mirrors_topic(topic))
     for topic in strays:
         yield warning(
-            Check.MM2_FILTERS,
             settings.target.alias,
             topic,
             f"MirrorMaker 2 writes checkpoints of {few(sorted(translated[topic]), _NAMED)} for topic {topic}, which"
@@ -234,7 +236,6 @@ def judge_excluded_groups(
     )
     if left:
         yield warning(
-            Check.MM2_FILTERS,
             settings.source.alias,
             left[0] if len(left) == 1 else "",
             f"`groups` and `groups.exclude` of {settings.name} leave out groups that read mirrored topics"
@@ -265,42 +266,40 @@ class StaleGroup(NamedTuple):
     silent_ms: int | None = None
 
 
+@flow_check("mm2_checkpoints", "MirrorMaker 2's checkpoints keep up with the groups")
 def check_checkpoints(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Check MirrorMaker 2's checkpoints: switched off, late, or impossible."""
-    view, settings = flow.view, flow.settings
-    if not _runs(view):
-        yield ok(Check.MM2_CHECKPOINTS, "", NO_MM2, settings.name)
+    """MirrorMaker 2's checkpoints keep up with the groups' commits.
+
+    Problem: checkpoints are behind; `emit.checkpoints.enabled = false`
+    Warning: `sync.group.offsets.enabled = false`; offsets below the oldest offset sync
+    Effect: on the target the group reads records again, or finds no offset
+    Remedy: restart MirrorCheckpointConnector; `mmtool translate-offsets --refine`
+    """
+    settings = flow.settings
+    if not _runs(flow):
+        yield ok(NO_MM2)
         return
     yield from judge_switches(settings)
     if not settings.emit_checkpoints:
         return
-    commits = _translated(view)
-    pace, at_ms = Pace.of(settings, read_file(flow.settings_of_file.path, os.environ).scopes), now_ms()
-    stale = _with_times(view, late_groups(view.traces(), commits, pace, at_ms), at_ms)
-    yield from judge_stale(settings, stale, pace, at_ms, _stopped(view) if stale else "")
-    yield from judge_unreached(settings, unreached(view.traces(), commits))
-    yield from unread(view.commits().failed, settings.source.alias, Check.MM2_CHECKPOINTS)
-
-
-def _translated(view: FlowView) -> dict[str, Commits]:
-    """Commits in mirrored topics, by group that the flow's filters accept."""
-    mirrored = view.mirrored()
-    return {
+    mirrored = flow.mirrored()
+    commits = {
         group: {place: commit for place, commit in of.items() if place.topic in mirrored}
-        for group, of in view.commits().items()
-        if view.accepts_group(group)
+        for group, of in flow.commits().items()
+        if flow.accepts_group(group)
     }
-
-
-def _with_times(view: FlowView, stale: list[StaleGroup], at_ms: int) -> list[StaleGroup]:
-    """The stale groups, with the age of their last commit where it is known."""
-    times = view.clusters.source.commit_times({one.group for one in stale}) if stale else {}
-    return [
-        one
-        if (when := times.get(one.group, {}).get(one.place)) is None
-        else one._replace(silent_ms=at_ms - when)
+    pace, at_ms = Pace.of(settings, read_file(flow.settings_of_file.path, os.environ).scopes), now_ms()
+    stale = late_groups(flow.traces(), commits, pace, at_ms)
+    times = flow.clusters.source.commit_times({one.group for one in stale}) if stale else {}
+    stale = [
+        one._replace(silent_ms=at_ms - when)
+        if (when := times.get(one.group, {}).get(one.place)) is not None
+        else one
         for one in stale
     ]
+    yield from judge_stale(settings, stale, pace, at_ms, _stopped(flow) if stale else "")
+    yield from judge_unreached(settings, unreached(flow.traces(), commits))
+    yield from unread(flow.commits().failed, settings.source.alias)
 
 
 def judge_switches(settings: FlowSettings) -> Iterator[Finding]:
@@ -308,7 +307,6 @@ def judge_switches(settings: FlowSettings) -> Iterator[Finding]:
     flow, target = settings.name, settings.target.alias
     if not settings.emit_checkpoints:
         yield problem(
-            Check.MM2_CHECKPOINTS,
             target,
             flow,
             f"emit.checkpoints.enabled = false: MirrorMaker 2 translates no group's offsets to {target}",
@@ -316,7 +314,6 @@ def judge_switches(settings: FlowSettings) -> Iterator[Finding]:
         )
     elif not settings.sync_group_offsets:
         yield warning(
-            Check.MM2_CHECKPOINTS,
             target,
             flow,
             f"sync.group.offsets.enabled = false: groups have no committed offsets on {target} until a failover commits"
@@ -407,12 +404,10 @@ def judge_stale(
             f" {span_words(at_ms - one.told.pair.timestamp_ms)} ago"
         )
         then = "finds no offset of this partition" if one.told is None else "reads records again"
-        severity = Severity.WARNING if one.silent_ms is None else Severity.PROBLEM
-        yield Finding(
-            Check.MM2_CHECKPOINTS,
+        say = warning if one.silent_ms is None else problem
+        yield say(
             settings.target.alias,
             one.group,
-            severity,
             f"group {one.group} has committed offset {one.commit:,} of {one.place} and {told}: MirrorMaker 2 does not"
             f" keep up{stopped}; after a failover the group {then} on {settings.target.alias}",
             "start MirrorMaker 2"
@@ -422,9 +417,9 @@ def judge_stale(
         )
 
 
-def _stopped(view: FlowView) -> str:
-    names = workers_groups(view.settings)
-    found = view.clusters.target.groups.describe_each(names)
+def _stopped(flow: ExaminedFlow) -> str:
+    names = workers_groups(flow.settings)
+    found = flow.clusters.target.groups.describe_each(names)
     there = {name: one for name, one in found.items() if one.state != "Dead"}
     if not there or any(one.members for one in there.values()):
         return ""
@@ -448,7 +443,6 @@ def judge_unreached(settings: FlowSettings, groups: Mapping[str, TopicPartition]
     """Findings about groups before the oldest offset sync, as `unreached` returns them."""
     for group, place in sorted(groups.items()):
         yield warning(
-            Check.MM2_CHECKPOINTS,
             settings.target.alias,
             group,
             f"group {group} has committed an offset below the oldest offset sync of {place}: MirrorMaker 2 cannot"
@@ -462,8 +456,14 @@ def judge_unreached(settings: FlowSettings, groups: Mapping[str, TopicPartition]
 # --- mm2_scope --------------------------------------------------------------------------------------------
 
 
+@flow_check("mm2_scope", "every key of the properties file is in a scope where it is read", NEITHER)
 def check_scope(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Find keys in scopes where neither MirrorMaker 2 nor mmtool reads them, as ``config check`` does."""
+    """Each key is in a scope where MirrorMaker 2 or mmtool reads it.
+
+    Warning: a key is not
+    Effect: the key has no effect
+    Remedy: move the key; `mmtool config check`
+    """
     file = flow.settings_of_file
     for found in read_file(file.path, os.environ).findings:
         if found.misplaced and concerns(found, flow.settings, tuple(file.clusters)):
@@ -487,7 +487,6 @@ def judge_scope(settings: FlowSettings, found: FileFinding) -> Finding:
     """The row of a finding about the properties file."""
     key = f"{found.key} " if found.key else ""
     return warning(
-        Check.MM2_SCOPE,
         "",
         settings.name,
         f"{key}{found.message}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.examination import by_config_sync, reset_by_sync
-from mmtool.doctor.finding import Check, Finding, Severity, judge_hidden, problem, unasked, warning
+from mmtool.doctor.finding import Finding, Severity, flow_check, judge_hidden, problem, unasked, warning
 from mmtool.insight.status import written_times
 from mmtool.kafka.state.flow_state import retention_of
 from mmtool.plan.flow.partition_rows import waiting_since
@@ -17,11 +17,10 @@ from mmtool.runtime.process import now_ms
 from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedFlow
-    from mmtool.doctor.flow_view import FlowView
     from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.translation.types import TopicPartition
 
@@ -53,18 +52,18 @@ class PartitionLag(NamedTuple):
     by_mm2: bool = False
 
 
-def partition_lags(view: FlowView, retention: Mapping[str, Retention]) -> list[PartitionLag]:
+def partition_lags(flow: ExaminedFlow, retention: Mapping[str, Retention]) -> list[PartitionLag]:
     """The lag of every partition that has a position and whose source log is shown.
 
     Args:
-        view: The flow's answers.
+        flow: The flow's answers.
         retention: Each source topic's retention; limited by size, it needs the time of the log's first record.
 
     Raises:
         MmtoolError: A cluster does not answer, or stored state cannot be read.
     """
-    bounds = view.source_bounds()
-    found = [lag for lag in _positions(view) if lag.place in bounds]
+    bounds = flow.source_bounds()
+    found = [lag for lag in _positions(flow) if lag.place in bounds]
     lags = [
         lag._replace(log_start=bounds[lag.place].log_start, log_end=bounds[lag.place].log_end)
         for lag in found
@@ -77,25 +76,20 @@ def partition_lags(view: FlowView, retention: Mapping[str, Retention]) -> list[P
     ]
     starts = {lag.place: lag.log_start for lag in behind}
     oldest, first = (
-        {place: ms for (place, _), ms in written_times(view.watch, view.mirrored(), of, starts).items()}
+        {place: ms for (place, _), ms in written_times(flow.watch, flow.mirrored(), of, starts).items()}
         for of in ({(lag.place, lag.position) for lag in behind}, {(lag.place, lag.log_start) for lag in cut})
     )
     return [lag._replace(oldest_ms=oldest.get(lag.place), first_ms=first.get(lag.place)) for lag in lags]
 
 
-def source_retention(view: FlowView) -> dict[str, Retention]:
-    """The retention of source topics that show their configuration."""
-    return {topic: retention_of(entries) for topic, entries in view.source_configs().items()}
-
-
-def _positions(view: FlowView) -> Iterable[PartitionLag]:
+def _positions(flow: ExaminedFlow) -> Iterable[PartitionLag]:
     """Positions by mmtool's stored state, or by MM2's where that runs the flow; without failed-over topics."""
-    if view.mm2_runs():
-        for place, last in view.traces().positions.items():
+    if flow.mm2_runs():
+        for place, last in flow.traces().positions.items():
             yield PartitionLag(place, last + 1, 0, 0, by_mm2=True)
         return
-    words = view.control().positions
-    for standing in view.standings():
+    words = flow.control().positions
+    for standing in flow.standings():
         position = standing.row.upstream_position
         if position is not None and standing.row.state != State.FAILED_OVER:
             word = words.get((standing.topic_id, standing.place.partition))
@@ -131,21 +125,40 @@ class TopicPair(NamedTuple):
     reset: frozenset[str] = frozenset()
 
 
+@flow_check(
+    "retention",
+    "records are kept until they are mirrored, and mirrors keep them as long as their source topics do",
+)
 def check_retention(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Check for records deleted unmirrored, or about to be, for mirrors kept less long, and for expiring positions."""
-    view = flow.view
-    keeps = source_retention(view)
+    """The source keeps records until they are mirrored.
+
+    The mirror keeps them as long; the target keeps committed offsets as long.
+
+    Problem: records are deleted before they are mirrored, or will be within an hour (or a tenth of the retention,
+        if that is longer)
+    Warning: records that are not mirrored yet will be deleted within half of the retention; there are gaps from
+        earlier deletions; the mirror's records or the target's committed offsets expire sooner than the source's
+    Effect: records are missing on the target; a group finds its records or its offset deleted after a failover
+    Remedy: raise `retention.ms`, `retention.bytes`, `offsets.retention.minutes`
+    """
+    keeps = {topic: retention_of(entries) for topic, entries in flow.source_configs().items()}
     at_ms = now_ms()
-    for topic, lags in by_topic(partition_lags(view, keeps)).items():
-        finding = judge_lag(view.settings, topic, lags, keeps.get(topic, Retention()), at_ms)
+    for topic, lags in by_topic(partition_lags(flow, keeps)).items():
+        finding = judge_lag(flow.settings, topic, lags, keeps.get(topic, Retention()), at_ms)
         if finding is not None:
             yield finding
-    for pair in topic_pairs(view):
+    for pair in topic_pairs(flow):
         yield from judge_target_retention(pair)
-    yield from judge_hidden(Check.RETENTION, view.hidden_topics())
-    yield from unasked_partitions(view)
-    yield from _hidden_positions(view)
-    yield from _offsets_retention(view)
+    yield from judge_hidden(flow.hidden_topics())
+    yield from unasked(flow.settings.source.alias, flow.source_bounds().failed)
+    source, target = flow.settings.source.alias, flow.settings.target.alias
+    if flow.mm2_runs() and (why := flow.traces().hidden) is not None:
+        message = f"could not be checked: MirrorMaker 2's progress cannot be read: {why.message}"
+        yield warning(target, flow.name, message, why.remedy)
+    here = flow.clusters.source.known_offsets_retention()
+    there = flow.clusters.target.known_offsets_retention()
+    if here is not UNKNOWN and there is not UNKNOWN:
+        yield from judge_offsets_retention(source, target, here, there)
 
 
 def by_topic(lags: Iterable[PartitionLag]) -> dict[str, list[PartitionLag]]:
@@ -172,18 +185,31 @@ def judge_lag(
     lost = [(lag, why) for lag in lags if (why := _deleted(lag))]
     if lost:
         return _is_lost(settings, topic, lost)
-    due = [(found, lag) for lag in lags if (found := _deadline(lag, keeps, at_ms)) is not None]
+    due = [
+        (found, lag)
+        for lag in lags
+        if lag.position < lag.log_end and (written_ms := lag.oldest_ms or lag.settled_ms)
+        if (found := deadline(written_ms, at_ms, keeps, lag.first_ms)) is not None
+    ]
     if due:
         first, lag = min(due, key=lambda one: one[0].at_ms)
         severity = severity_of(first, at_ms)
         if severity is not Severity.OK:
-            return _is_due(alias, lag, first, severity, at_ms)
+            say = problem if severity is Severity.PROBLEM else warning
+            return say(
+                alias,
+                lag.place.topic,
+                f"{due_words(first, at_ms)} {alias} may delete records of {lag.place} that are not mirrored yet"
+                f" ({first.name} keeps them for {span_words(first.span_ms)};"
+                f" {counted(lag.log_end - max(lag.position, lag.log_start), 'offset')} to mirror)",
+                f"raise {first.name} of {lag.place.topic} on {alias} until the mirror has caught up; `mmtool status -c"
+                " FILE` shows what the flow does",
+            )
     gaps = sum(lag.gaps for lag in lags)
     if not gaps:
         return None
     them, they = ("it", "it was") if gaps == 1 else ("them", "they were")
     return warning(
-        Check.RETENTION,
         alias,
         topic,
         f"{alias} deleted {counted(gaps, 'offset')} of {topic} before {they} mirrored: the mirror lacks {them}, and"
@@ -204,13 +230,6 @@ def severity_of(due: Deadline, at_ms: int) -> Severity:
     return Severity.WARNING if left <= _HALF * due.span_ms else Severity.OK
 
 
-def _deadline(lag: PartitionLag, keeps: Retention, at_ms: int) -> Deadline | None:
-    if lag.position >= lag.log_end:
-        return None
-    written_ms = lag.oldest_ms or lag.settled_ms
-    return deadline(written_ms, at_ms, keeps, lag.first_ms) if written_ms else None
-
-
 def _deleted(lag: PartitionLag) -> str:
     """The clause that offsets were deleted before they were mirrored; empty where none were.
 
@@ -224,42 +243,22 @@ def _deleted(lag: PartitionLag) -> str:
 
 def _is_lost(settings: FlowSettings, topic: str, lost: list[tuple[PartitionLag, str]]) -> Finding:
     (lag, why), more = lost[0], len(lost) - 1
-    alias, others = (
-        settings.source.alias,
-        f" (likewise in {counted(more, 'more partition')})" if more else "",
-    )
-    remedy = (
-        f"the deleted records cannot be mirrored{_after_loss(settings, lag)}; to prevent another gap, raise"
-        f" {_LIMITS} of {topic} on {alias}"
-    )
+    alias, others = settings.source.alias, f" (likewise in {counted(more, 'more partition')})" if more else ""
+    if lag.by_mm2:  # it goes on by itself
+        after = ""
+    elif settings.on_data_loss == "continue":
+        after = "; `mmtool replicate` mirrors the records after them"
+    else:
+        after = (
+            f"; to mirror the records after them, set {settings.name}.mmtool.on.data.loss = continue: with halt, the"
+            " default, the partition stays halted"
+        )
     return problem(
-        Check.RETENTION, alias, topic, f"{lag.place}: {why}{others}; the mirror lacks them", remedy
+        alias,
+        topic,
+        f"{lag.place}: {why}{others}; the mirror lacks them",
+        f"the deleted records cannot be mirrored{after}; to prevent another gap, raise {_LIMITS} of {topic} on {alias}",
     )
-
-
-def _after_loss(settings: FlowSettings, lag: PartitionLag) -> str:
-    """The clause that says how the records after the deleted ones are mirrored; MM2 goes on by itself."""
-    if lag.by_mm2:
-        return ""
-    if settings.on_data_loss == "continue":
-        return "; `mmtool replicate` mirrors the records after them"
-    return (
-        f"; to mirror the records after them, set {settings.name}.mmtool.on.data.loss = continue: with halt, the"
-        " default, the partition stays halted"
-    )
-
-
-def _is_due(alias: str, lag: PartitionLag, due: Deadline, severity: Severity, at_ms: int) -> Finding:
-    missing = counted(lag.log_end - max(lag.position, lag.log_start), "offset")
-    message = (
-        f"{due_words(due, at_ms)} {alias} may delete records of {lag.place} that are not mirrored yet ({due.name}"
-        f" keeps them for {span_words(due.span_ms)}; {missing} to mirror)"
-    )
-    remedy = (
-        f"raise {due.name} of {lag.place.topic} on {alias} until the mirror has caught up; `mmtool status -c FILE`"
-        " shows what the flow does"
-    )
-    return Finding(Check.RETENTION, alias, lag.place.topic, severity, message, remedy)
 
 
 def span_words(ms: float) -> str:
@@ -270,28 +269,15 @@ def span_words(ms: float) -> str:
     return f"{ms:.0f} ms"
 
 
-def topic_pairs(view: FlowView) -> list[TopicPair]:
+def topic_pairs(flow: ExaminedFlow) -> list[TopicPair]:
     """Source topics with their mirrors, where both clusters show the configuration."""
-    here, there = view.source_configs(), view.target_configs()
-    aliases = view.settings.source.alias, view.settings.target.alias
+    here, there = flow.source_configs(), flow.target_configs()
+    aliases = flow.settings.source.alias, flow.settings.target.alias
     return [
-        TopicPair(name, mirror, here[name], there[mirror], *aliases, reset_by_sync(view.settings, here[name]))
-        for name, mirror in view.mirror_names().items()
+        TopicPair(name, mirror, here[name], there[mirror], *aliases, reset_by_sync(flow.settings, here[name]))
+        for name, mirror in flow.mirror_names().items()
         if name in here and mirror in there
     ]
-
-
-def _hidden_positions(view: FlowView) -> Iterator[Finding]:
-    """The warning that MirrorMaker 2 runs the flow and its stored positions may not be read."""
-    if view.mm2_runs() and (why := view.traces().hidden) is not None:
-        name = view.settings.name
-        message = f"could not be checked: MirrorMaker 2's progress cannot be read: {why.message}"
-        yield warning(Check.RETENTION, view.settings.target.alias, name, message, why.remedy)
-
-
-def unasked_partitions(view: FlowView) -> Iterator[Finding]:
-    """A warning for each source topic with partitions whose log could not be read, since no other row covers them."""
-    return unasked(Check.RETENTION, view.settings.source.alias, view.source_bounds().failed)
 
 
 def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
@@ -311,7 +297,6 @@ def judge_target_retention(pair: TopicPair) -> Iterator[Finding]:
     }
     if shorter:
         yield warning(
-            Check.RETENTION,
             pair.target_alias,
             pair.mirror,
             f"{pair.mirror} on {pair.target_alias} keeps less than its source topic: {'; '.join(shorter.values())};"
@@ -341,14 +326,6 @@ def _kept(name: str, value: int | None) -> str:
     return span_words(value) if name.endswith(".ms") else f"{value:,} bytes"
 
 
-def _offsets_retention(view: FlowView) -> Iterator[Finding]:
-    here = view.clusters.source.known_offsets_retention()
-    there = view.clusters.target.known_offsets_retention()
-    if here is UNKNOWN or there is UNKNOWN:
-        return
-    yield from judge_offsets_retention(view.settings.source.alias, view.settings.target.alias, here, there)
-
-
 def judge_offsets_retention(
     source: str, target: str, source_seconds: float, target_seconds: float
 ) -> Iterator[Finding]:
@@ -363,7 +340,6 @@ def judge_offsets_retention(
     if target_seconds < source_seconds:
         kept = span_words(1000 * target_seconds)
         yield warning(
-            Check.RETENTION,
             target,
             "",
             f"{target} deletes committed offsets of groups without members after {kept}, and {source} after"
@@ -377,45 +353,49 @@ def judge_offsets_retention(
 # --- compaction -------------------------------------------------------------------------------------------
 
 
+@flow_check("compaction", "each mirror has the cleanup.policy of its source topic")
 def check_compaction(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Check for unequal cleanup policies, and for tombstones that the source removes before they are mirrored."""
-    view = flow.view
-    pairs = topic_pairs(view)
+    """The `cleanup.policy` of each mirror against its source topic; the lag against `delete.retention.ms`.
+
+    Problem: only one side compacts; the mirror deletes keys that the source keeps; tombstones may be missed
+    Warning: the mirror keeps keys that the source deletes by age; tombstones may soon be missed
+    Effect: after a failover, keys are missing, or deleted keys are back
+    Remedy: `cleanup.policy`, `delete.retention.ms`
+    """
+    pairs = topic_pairs(flow)
     for pair in pairs:
         yield from judge_policies(pair)
-    configs = view.source_configs()
+    configs = flow.source_configs()
     compacted = {name for name, of in configs.items() if "compact" in cleanup_policies(of)}
     if compacted:
-        at_ms, lags = now_ms(), by_topic(partition_lags(view, {}))
+        at_ms, lags = now_ms(), by_topic(partition_lags(flow, {}))
         for topic in sorted(compacted & lags.keys()):
-            yield from judge_tombstones(view.settings.source.alias, topic, configs[topic], lags[topic], at_ms)
-    yield from judge_hidden(Check.COMPACTION, view.hidden_topics())
+            yield from judge_tombstones(flow.settings.source.alias, topic, configs[topic], lags[topic], at_ms)
+    yield from judge_hidden(flow.hidden_topics())
 
 
 def judge_policies(pair: TopicPair) -> Iterator[Finding]:
     """Findings about compaction on one side only, or records that only one side deletes by age."""
     here, there = cleanup_policies(pair.source), cleanup_policies(pair.target)
     if "compact" in here and "compact" not in there:
-        yield _unequal(pair, Severity.PROBLEM, "deletes keys by age, and keeps old values of a key")
+        yield _unequal(pair, problem, "deletes keys by age, and keeps old values of a key")
     elif "compact" in there and "compact" not in here:
         yield _unequal(
             pair,
-            Severity.PROBLEM,
+            problem,
             "loses all but the last value of each key, and refuses records without a key",
         )
     elif "delete" in there and "delete" not in here:
-        yield _unequal(pair, Severity.PROBLEM, "deletes keys that the source keeps")
+        yield _unequal(pair, problem, "deletes keys that the source keeps")
     elif "delete" in here and "delete" not in there:
-        yield _unequal(pair, Severity.WARNING, "keeps keys that the source deletes by age")
+        yield _unequal(pair, warning, "keeps keys that the source deletes by age")
 
 
-def _unequal(pair: TopicPair, severity: Severity, consequence: str) -> Finding:
+def _unequal(pair: TopicPair, say: Callable[..., Finding], consequence: str) -> Finding:
     here, there = (",".join(sorted(cleanup_policies(of))) for of in (pair.source, pair.target))
-    return Finding(
-        Check.COMPACTION,
+    return say(
         pair.target_alias,
         pair.mirror,
-        severity,
         f"{pair.mirror}: cleanup.policy is {here or 'empty'} on {pair.source_alias} and {there or 'empty'} on"
         f" {pair.target_alias}: the mirror"
         f" {consequence}",
@@ -451,12 +431,10 @@ def judge_tombstones(
     keeps, waited = int(entry.value), at_ms - since
     if waited < _HALF * keeps:
         return
-    certain = waited >= keeps and bool(lag.settled_ms)
-    yield Finding(
-        Check.COMPACTION,
+    say = problem if waited >= keeps and bool(lag.settled_ms) else warning
+    yield say(
         alias,
         topic,
-        Severity.PROBLEM if certain else Severity.WARNING,
         f"the mirror of {lag.place} has been behind for {span_words(waited)}, and {alias} keeps tombstones for"
         f" {span_words(keeps)} (delete.retention.ms): if {alias} deletes a tombstone before it is mirrored, its"
         " key stays in the mirror",

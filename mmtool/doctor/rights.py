@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.doctor.examination import mm2_topics, own_topics
-from mmtool.doctor.finding import MOST_ROWS, Check, ok, problem, warning
+from mmtool.doctor.finding import MOST_ROWS, flow_check, ok, problem, warning
 from mmtool.errors import MmtoolError
 from mmtool.kafka.wire.acls import Operation
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
@@ -31,41 +31,26 @@ if TYPE_CHECKING:
 
 
 _DENY = "if a DENY rule exists, remove it: it overrides this grant"
-CLUSTER = "the cluster"
 _KINDS = {
     ResourceType.TOPIC: "topic",
     ResourceType.GROUP: "group",
     ResourceType.TRANSACTIONAL_ID: "transactional id",
-    ResourceType.CLUSTER: CLUSTER,
+    ResourceType.CLUSTER: "the cluster",
 }
 """The words for each kind of resource."""
-_TYPES = {words: kind for kind, words in _KINDS.items()}
-
-
-class Asker(NamedTuple):
-    """The principal that needs the rights on one cluster.
-
-    Attributes:
-        principal: As ``User:mm``.
-        bootstrap: For the command that grants them.
-    """
-
-    alias: str
-    principal: str
-    bootstrap: str
 
 
 class Lack(NamedTuple):
     """A right that is missing.
 
     Attributes:
-        kind: ``topic``, ``group``, ``transactional id``; `CLUSTER` for the cluster itself.
+        kind: Of the resource.
         name: Of the resource; what ends in ``*`` stands for all names that begin so.
         why: The feature that needs it.
         is_optional: The rest works without it.
     """
 
-    kind: str
+    kind: ResourceType
     operation: str
     name: str
     why: str
@@ -74,7 +59,7 @@ class Lack(NamedTuple):
     @classmethod
     def of(cls, need: Need, name: str) -> Self:
         """A needed right that is missing on one resource; on the cluster itself the name is empty."""
-        return cls(_KINDS[need.kind.resource_type], need.operation, name, need.lost, need.is_optional)
+        return cls(need.kind.resource_type, need.operation, name, need.lost, need.is_optional)
 
 
 def lacking_on_topics(
@@ -96,48 +81,31 @@ def _lacking(rights: Rights | Unknown, name: str, needs: Iterable[Need]) -> Iter
         yield from (Lack.of(need, name) for need in needs if not rights.may(Operation[need.operation]))
 
 
-def judge_rights(asker: Asker, lacks: Iterable[Lack]) -> Iterator[Finding]:
-    """A row for each missing right, needed rights before optional ones."""
+def judge_rights(details: KafkaClusterDetails, lacks: Iterable[Lack]) -> Iterator[Finding]:
+    """A row for each missing right of a cluster's principal, needed rights before optional ones."""
+    alias, principal = details.alias, details.principal
+
+    def command(lack: Lack) -> str:
+        name = lack.name.removesuffix("*") or lack.name
+        resource = resource_option(lack.kind, name, "literal" if name == lack.name else "prefixed")
+        return grant_command(details.bootstrap, principal, [lack.operation], resource)
+
     ordered = sorted(set(lacks), key=lambda lack: (lack.is_optional, lack.kind, lack.operation, lack.name))
     for _, of in groupby(ordered, key=lambda lack: lack[:2]):
         same = list(of)
-        yield from (_finding(asker, lack) for lack in same[:MOST_ROWS])
-        if len(same) > MOST_ROWS:
-            yield _rest(asker, same[MOST_ROWS:])
-
-
-def _finding(asker: Asker, lack: Lack) -> Finding:
-    say = warning if lack.is_optional else problem
-    message = f"{asker.principal} lacks {lack.operation} on {_named(asker, lack)}: {lack.why}"
-    return say(Check.RIGHT, asker.alias, lack.name, message, f"{_command(asker, lack)}; {_DENY}")
-
-
-def _rest(asker: Asker, lacks: list[Lack]) -> Finding:
-    first = lacks[0]
-    say = warning if first.is_optional else problem
-    names = few([lack.name for lack in lacks], 3)
-    others = counted(len(lacks), f"more {first.kind}")
-    message = f"{asker.principal} lacks {first.operation} on {others} of {asker.alias} ({names}): {first.why}"
-    return say(
-        Check.RIGHT,
-        asker.alias,
-        "",
-        message,
-        f"{_command(asker, first)}, and the same command for each other {first.kind}; {_DENY}",
-    )
-
-
-def _named(asker: Asker, lack: Lack) -> str:
-    if lack.kind == CLUSTER:
-        return f"{CLUSTER} {asker.alias}"
-    return f"{lack.kind} {lack.name} of {asker.alias}"
-
-
-def _command(asker: Asker, lack: Lack) -> str:
-    name = lack.name.removesuffix("*") or lack.name
-    pattern = "literal" if name == lack.name else "prefixed"
-    resource = resource_option(_TYPES[lack.kind], name, pattern)
-    return grant_command(asker.bootstrap, asker.principal, [lack.operation], resource)
+        for lack in same[:MOST_ROWS]:
+            say, kind = warning if lack.is_optional else problem, _KINDS[lack.kind]
+            on = f"{kind} {alias}" if lack.kind is ResourceType.CLUSTER else f"{kind} {lack.name} of {alias}"
+            message = f"{principal} lacks {lack.operation} on {on}: {lack.why}"
+            yield say(alias, lack.name, message, f"{command(lack)}; {_DENY}")
+        if rest := same[MOST_ROWS:]:
+            first, kind = rest[0], _KINDS[rest[0].kind]
+            say = warning if first.is_optional else problem
+            names = few([lack.name for lack in rest], 3)
+            others = counted(len(rest), f"more {kind}")
+            message = f"{principal} lacks {first.operation} on {others} of {alias} ({names}): {first.why}"
+            again = f"{command(first)}, and the same command for each other {kind}; {_DENY}"
+            yield say(alias, "", message, again)
 
 
 _ON_MIRRORED = ("READ", "DESCRIBE_CONFIGS")
@@ -145,31 +113,32 @@ _ON_MIRRORS = ("WRITE", "READ", "ALTER", "DELETE", "ALTER_CONFIGS", "DESCRIBE_CO
 _KEPT = ("WRITE", "READ")
 
 
-def check_rights(flow: ExaminedFlow) -> Iterable[Finding]:
-    """Check every right that replicate, translate-offsets and failover need, on both clusters."""
-    groups, untold = _groups(flow)
+@flow_check("right")
+def check_rights(flow: ExaminedFlow) -> Iterator[Finding]:
+    """The rights of the list below.
+
+    Problem: a needed right is missing
+    Warning: an optional right is missing; rights cannot be read
+    Effect: without a needed right `replicate`, `translate-offsets` or `failover` ends; without an optional right
+        only the named part does not work
+    Remedy: the `kafka-acls.sh` command in the row
+    """
+    groups: frozenset[str] = frozenset()
+    untold = []
+    try:
+        groups = frozenset(flow.accepted_groups())
+    except MmtoolError as error:
+        message = f"rights on the groups of {flow.source.alias} were not checked: {error.message}"
+        untold.append(warning(flow.source.alias, "", message, error.remedy))
     source, target = list(_source_lacks(flow, groups)), list(_target_lacks(flow, groups))
     untold += _untold_rights(flow)
     yield from untold
-    yield from judge_rights(_asker(flow.source), source)
-    yield from judge_rights(_asker(flow.target), target)
+    yield from judge_rights(flow.source, source)
+    yield from judge_rights(flow.target, target)
     if not (source or target or untold):
-        topics = counted(len(flow.view.mirror_names()), "topic")
+        topics = counted(len(flow.mirror_names()), "topic")
         message = f"mmtool has every right that the flow needs ({topics}, {counted(len(groups), 'group')})"
-        yield ok(Check.RIGHT, "", message, flow.name)
-
-
-def _asker(details: KafkaClusterDetails) -> Asker:
-    return Asker(details.alias, details.principal, details.bootstrap)
-
-
-def _groups(flow: ExaminedFlow) -> tuple[frozenset[str], list[Finding]]:
-    """The source's groups that the flow accepts; or, where they cannot be listed, the finding that says why."""
-    try:
-        return frozenset(flow.view.accepted_groups()), []
-    except MmtoolError as error:
-        message = f"rights on the groups of {flow.source.alias} were not checked: {error.message}"
-        return frozenset(), [warning(Check.RIGHT, flow.source.alias, "", message, error.remedy)]
+        yield ok(message)
 
 
 def _untold_rights(flow: ExaminedFlow) -> Iterator[Finding]:
@@ -182,13 +151,13 @@ def _untold_rights(flow: ExaminedFlow) -> Iterator[Finding]:
             )
             command = "mmtool acls --for replicate --for failover -c FILE"
             remedy = f"compare the ACLs of {details.principal} with `{command}`"
-            yield warning(Check.RIGHT, details.alias, "", message, remedy)
+            yield warning(details.alias, "", message, remedy)
 
 
 def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
     details, topics = flow.source, flow.source.topics()
     mirrored = _needs(flow, "source", Kind.MIRRORED, *_ON_MIRRORED)
-    yield from lacking_on_topics(topics, flow.view.mirror_names(), mirrored)
+    yield from lacking_on_topics(topics, flow.mirror_names(), mirrored)
     yield from _all_of(details.hidden(flow.settings.literal_topics - topics.keys()), mirrored)
     yield from _of_kept(
         details, mm2_topics(flow, "source"), _needs(flow, "source", Kind.OFFSET_SYNCS, *_KEPT)
@@ -200,8 +169,8 @@ def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
 
 def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
     details, topics = flow.target, flow.target.topics()
-    identity = flow.view.identity()
-    remote = flow.view.mirror_names().values()
+    identity = flow.identity()
+    remote = flow.mirror_names().values()
     mirrors = _needs(flow, "target", Kind.MIRRORS, *_ON_MIRRORS)
     yield from lacking_on_topics(topics, remote, mirrors)
     yield from _hidden_or_uncreatable(flow, remote, mirrors)
@@ -261,9 +230,11 @@ def _of_kept(
     yield from _all_of(hidden, needs)
     denied = sorted(_uncreatable(details, missing - hidden))
     if denied and pattern:
-        yield Lack("topic", "CREATE", pattern, f"mmtool cannot create {few(denied, 2)}")
+        yield Lack(ResourceType.TOPIC, "CREATE", pattern, f"mmtool cannot create {few(denied, 2)}")
     else:
-        yield from (Lack("topic", "CREATE", name, f"mmtool cannot create {name}") for name in denied)
+        yield from (
+            Lack(ResourceType.TOPIC, "CREATE", name, f"mmtool cannot create {name}") for name in denied
+        )
 
 
 def _uncreatable(details: KafkaClusterDetails, names: Collection[str]) -> Collection[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.doctor.finding import Check, problem, unasked, warning
+from mmtool.doctor.finding import flow_check, problem, unasked, warning
 from mmtool.doctor.retention import span_words
 from mmtool.errors import MmtoolError
 from mmtool.kafka.logs.samples import HoleQuestion
@@ -38,14 +38,24 @@ _LONG_SECONDS = 3_600.0
 _TRANSLATE = "set mmtool.offsets = translated for this flow"
 
 
-def keeps_offsets(flow: ExaminedFlow) -> bool:
-    """Whether the check is made: the flow keeps the source's offsets."""
-    return flow.settings.offsets == "same"
-
-
+@flow_check(
+    "same_offsets", "mirrors can keep the source's offsets", only=lambda flow: flow.settings.offsets == "same"
+)
 def check_same_offsets(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Check the target's brokers, the right to write markers, the target topics, and what the source's holes cost."""
-    settings, view = flow.settings, flow.view
+    """Only for flows with [`mmtool.offsets = same`](../concepts/same-offsets.md).
+
+    The target's APIs WriteTxnMarkers, DescribeProducers and DeleteRecords; the right to write markers; target
+    topics with records; the cost of [prefills](../concepts/same-offsets.md#prefill); the source's holes, from a
+    sample of up to 1 MiB of each of up to 200 partitions.
+
+    Problem: an API or the right is missing; a target topic has records that were not mirrored with the source's
+        offsets; prefills have more offsets than `mmtool.prefill.max.offsets`; holes arise faster than they can be
+        filled
+    Warning: holes arise half as fast as they can be filled; the markers of a first copy take more than an hour
+    Effect: `replicate` does not start; partitions halt with `offsets_differ`; the mirror falls behind
+    Remedy: grant ALTER on the cluster; delete the target topic; larger transactions; `mmtool.offsets = translated`
+    """
+    settings = flow.settings
     lacking = list(judge_apis(settings.target.alias, flow.target.listeners()))
     yield from lacking
     trip_seconds = 0.0
@@ -53,11 +63,11 @@ def check_same_offsets(flow: ExaminedFlow) -> Iterator[Finding]:
         try:
             trip_seconds = flow.target.marker_trip_seconds()
         except MmtoolError as error:
-            yield problem(Check.SAME_OFFSETS, settings.target.alias, "", error.message, error.remedy)
-    topics = {name: topic for name, topic in view.mirrored().items() if settings.keeps_offsets(name)}
-    there = view.target_bounds(view.mirrors())
-    yield from unasked(Check.SAME_OFFSETS, settings.target.alias, there.failed)
-    stored = {place for place, block in view.blocks().items() if block.tail.same_offsets}
+            yield problem(settings.target.alias, "", error.message, error.remedy)
+    topics = {name: topic for name, topic in flow.mirrored().items() if settings.keeps_offsets(name)}
+    there = flow.target_bounds(flow.mirrors())
+    yield from unasked(settings.target.alias, there.failed)
+    stored = {place for place, block in flow.blocks().items() if block.tail.same_offsets}
     begun = {
         TopicPartition(name, n)
         for name, topic in topics.items()
@@ -68,7 +78,7 @@ def check_same_offsets(flow: ExaminedFlow) -> Iterator[Finding]:
         settings.keeps_names and settings.way_back
     ):  # else the target's own records may be the source's, too
         yield from judge_targets(settings, topics, begun, there)
-    logs = {place: log for place, log in view.source_bounds().items() if place.topic in topics}
+    logs = {place: log for place, log in flow.source_bounds().items() if place.topic in topics}
     yield from judge_prefills(
         settings, {place: log for place, log in logs.items() if place not in begun}, there
     )
@@ -81,7 +91,6 @@ def judge_apis(alias: str, answers: Iterable[ListenerAnswer]) -> Iterator[Findin
     for number, name in _APIS.items():
         if brokers := sorted(address for address, versions in spoken.items() if number not in versions):
             yield problem(
-                Check.SAME_OFFSETS,
                 alias,
                 "",
                 f"{few(brokers)} of {alias} lacks the {name} API, without which mmtool.offsets = same cannot work",
@@ -112,7 +121,6 @@ def judge_targets(
         ]
         if foreign:
             yield problem(
-                Check.SAME_OFFSETS,
                 settings.target.alias,
                 remote,
                 f"{remote} of {settings.target.alias} has records that this flow did not mirror with the source's"
@@ -143,14 +151,14 @@ def judge_prefills(
     ]
     cost = Cost.of([offsets for offsets in left if offsets > FEW], settings.replication_factor, settings)
     if why := cost.why_refused(settings):
-        yield problem(Check.SAME_OFFSETS, settings.source.alias, settings.name, why.cause, why.cure)
+        yield problem(settings.source.alias, settings.name, why.cause, why.cure)
 
 
 def _judge_holes(
     flow: ExaminedFlow, topics: Collection[str], begun: Collection[TopicPartition], hole_seconds: float
 ) -> Iterator[Finding]:
     settings = flow.settings
-    found = flow.view.stable_bounds() if settings.reads_committed else flow.view.source_bounds()
+    found = flow.stable_bounds() if settings.reads_committed else flow.source_bounds()
     logs = {place: log for place, log in found.items() if place.topic in topics}
     some = sorted(logs, key=lambda place: (place.partition, place.topic))[:_MOST_SAMPLES]
 
@@ -160,7 +168,7 @@ def _judge_holes(
     newest = flow.source.hole_samples(
         {place: question(place, max(logs[place].log_start, logs[place].log_end - _NEWEST)) for place in some}
     )
-    yield from unasked(Check.SAME_OFFSETS, settings.source.alias, newest.failed)
+    yield from unasked(settings.source.alias, newest.failed)
     for place, sample in sorted(newest.items()):
         yield from judge_pace(settings, place, sample, hole_seconds)
     oldest = flow.source.hole_samples(
@@ -180,7 +188,6 @@ def judge_pace(
         return
     say, falls = (problem, "falls") if share >= 1 else (warning, "may fall")
     yield say(
-        Check.SAME_OFFSETS,
         settings.source.alias,
         str(place),
         f"{place} of {settings.source.alias} gets {newest.holes / newest.seconds:,.0f} holes a second (transaction"
@@ -199,7 +206,6 @@ def judge_first_copy(
     seconds = parts * (oldest.missing / _MARKERS_A_SECOND + oldest.holes * hole_seconds)
     if seconds >= _LONG_SECONDS:
         yield warning(
-            Check.SAME_OFFSETS,
             settings.source.alias,
             str(place),
             f"{oldest.missing / oldest.offsets:.0%} of the offsets of {place} of {settings.source.alias} have no"

@@ -1,4 +1,4 @@
-"""Judge what a flow's Spark needs: Java, memory of this host, a reachable master; Spark is not started."""
+"""The check of what a flow's Spark needs: Java, memory of this host, a reachable master; Spark is not started."""
 
 from __future__ import annotations
 
@@ -7,18 +7,23 @@ import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mmtool.doctor.finding import Check, ok, problem, warning
+from mmtool.doctor.finding import NEITHER, flow_check, ok, problem, warning
+from mmtool.errors import UsageError
+from mmtool.java import java_binary
 from mmtool.output.human import size
 from mmtool.plan.flow.slots import asked_slots
 from mmtool.plan.words import counted
+from mmtool.runtime.process import usable_cores
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from mmtool.config import FlowSettings
+    from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
 
 
@@ -26,6 +31,35 @@ _SECONDS = 3.0
 _CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
 _MASTER = re.compile(r"(?:spark|sc|k8s)://(?:https?://)?([^;/]+)")
 _DEFAULT_PORTS = {"spark": 7077, "sc": 15002, "k8s": 443}
+
+
+@flow_check("spark", asks=NEITHER)
+def check_spark(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Java 17 or later, this host's memory, a connection to `mmtool.spark.master`. Spark is not started.
+
+    Problem: no Java; no master answers; YARN without its configuration; `spark.speculation = true`
+    Warning: one of several masters does not answer; less memory than driver and workers may use
+    Effect: `replicate` does not start; the kernel may kill processes
+    Remedy: install Java; `mmtool.spark.master`; `mmtool.buffer.bytes`
+    """
+    java, fault = "", ("", "")
+    try:
+        java = str(java_binary())
+    except UsageError as error:
+        fault = (error.message, error.remedy)
+    addresses = master_addresses(flow.settings.spark_master)
+    return judge_spark(
+        SparkFacts(
+            flow.settings,
+            java,
+            fault,
+            unreachable_addresses(addresses),
+            addresses,
+            usable_cores(),
+            memory_bytes(),
+            any(os.environ.get(name) for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR")),
+        )
+    )
 
 
 def memory_bytes() -> int | None:
@@ -87,8 +121,7 @@ class SparkFacts:
     """The facts about one flow's Spark.
 
     Attributes:
-        master: ``mmtool.spark.master``; None for this host alone.
-        conf: ``mmtool.spark.conf.*``.
+        settings: The flow's settings.
         java: The binary; empty without a usable one.
         java_fault: Why there is none, and the remedy.
         unreachable: The master's addresses that accept no connection, and why.
@@ -98,18 +131,22 @@ class SparkFacts:
         has_hadoop_conf: HADOOP_CONF_DIR or YARN_CONF_DIR is set.
     """
 
-    flow: str
-    master: str | None
-    conf: Mapping[str, str]
-    shards: int
-    buffer_bytes: int
+    settings: FlowSettings
     java: str
     java_fault: tuple[str, str]
     unreachable: Mapping[str, str]
     addresses: tuple[str, ...]
     cores: int
     memory: int | None
-    has_hadoop_conf: bool = field(default=False)
+    has_hadoop_conf: bool = False
+
+    @property
+    def master(self) -> str | None:
+        return self.settings.spark_master
+
+    @property
+    def conf(self) -> Mapping[str, str]:
+        return self.settings.spark_conf
 
     @property
     def is_local(self) -> bool:
@@ -133,12 +170,12 @@ class SparkFacts:
         if not self.has_driver_here:
             return 0
         heap = _bytes_of(self.conf.get("spark.driver.memory", "")) or DRIVER_HEAP
-        return heap + _JVM_BESIDE_HEAP + self.workers_here * (_WORKER + self.buffer_bytes)
+        return heap + _JVM_BESIDE_HEAP + self.workers_here * (_WORKER + self.settings.buffer_bytes)
 
     @property
     def workers_here(self) -> int:
         """How many workers run on this host."""
-        return min(self.slots or 0, self.shards) if self.is_local else 0
+        return min(self.slots or 0, self.settings.shards) if self.is_local else 0
 
 
 def _local_slots(master: str, cores: int) -> int | None:
@@ -159,13 +196,13 @@ def _bytes_of(text: str) -> int | None:
 
 def judge_spark(facts: SparkFacts) -> Iterator[Finding]:
     """Findings about what keeps `replicate` from copying, or exceeds this host's memory."""
-    found = [*_of_java(facts), *_of_master(facts), *_of_memory(facts)]
-    yield from found or [ok(Check.SPARK, "", _fine(facts), facts.flow)]
-
-
-def _of_java(facts: SparkFacts) -> Iterator[Finding]:
+    found = [*_of_master(facts), *_of_memory(facts)]
     if not facts.java:
-        yield problem(Check.SPARK, "", facts.flow, *facts.java_fault)
+        found = [problem("", facts.settings.name, *facts.java_fault), *found]
+    where = "this host" if facts.is_local else str(facts.master)
+    slots = "all slots" if facts.slots is None else counted(facts.slots, "slot")
+    shards = f"{counted(facts.settings.shards, 'shard')} (mmtool.shards)"
+    yield from found or [ok(f"Java is {facts.java}; Spark uses {slots} of {where} for {shards}")]
 
 
 def _of_master(facts: SparkFacts) -> Iterator[Finding]:
@@ -175,14 +212,14 @@ def _of_master(facts: SparkFacts) -> Iterator[Finding]:
             " running task would keep the first from writing"
         )
         remedy = f"remove mmtool.spark.conf.{_SPECULATION}; Spark still retries a task that fails"
-        yield problem(Check.SPARK, "", facts.flow, message, remedy)
+        yield problem("", facts.settings.name, message, remedy)
     if facts.master == "yarn" and not facts.has_hadoop_conf:
         message = (
             "mmtool.spark.master = yarn, and neither HADOOP_CONF_DIR nor YARN_CONF_DIR is set: Spark cannot"
             " find YARN"
         )
         yield problem(
-            Check.SPARK, "", facts.flow, message, "set HADOOP_CONF_DIR to the folder with yarn-site.xml"
+            "", facts.settings.name, message, "set HADOOP_CONF_DIR to the folder with yarn-site.xml"
         )
     for address, why in facts.unreachable.items():
         lone = len(facts.unreachable) == len(facts.addresses)
@@ -190,7 +227,7 @@ def _of_master(facts: SparkFacts) -> Iterator[Finding]:
         spared = "" if lone else "; another master in mmtool.spark.master answers"
         message = f"Spark master {address} cannot be reached from this host: {why}{spared}"
         remedy = "start the master, or correct mmtool.spark.master"
-        yield say(Check.SPARK, "", facts.flow, message, remedy)
+        yield say("", facts.settings.name, message, remedy)
 
 
 def _of_memory(facts: SparkFacts) -> Iterator[Finding]:
@@ -206,10 +243,4 @@ def _of_memory(facts: SparkFacts) -> Iterator[Finding]:
             remedy = "lower mmtool.buffer.bytes or the slots of mmtool.spark.master (local[N]), or use a Spark cluster"
         elif facts.conf.get("spark.driver.memory"):
             remedy = f"lower mmtool.spark.conf.spark.driver.memory, or {remedy}"
-        yield warning(Check.SPARK, "", facts.flow, message, remedy)
-
-
-def _fine(facts: SparkFacts) -> str:
-    where = "this host" if facts.is_local else str(facts.master)
-    slots = "all slots" if facts.slots is None else counted(facts.slots, "slot")
-    return f"Java is {facts.java}; Spark uses {slots} of {where} for {counted(facts.shards, 'shard')} (mmtool.shards)"
+        yield warning("", facts.settings.name, message, remedy)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from mmtool.doctor.finding import Check, Finding, problem, warning
+from mmtool.doctor.finding import SOURCE, Finding, flow_check, problem, warning
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UsageError
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import check_filters_and_rights, meeting, name_problem, taken_names
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings, Settings
     from mmtool.doctor.examination import ExaminedFlow
-    from mmtool.doctor.flow_view import FlowView
     from mmtool.plan.flow.partition_rows import PartitionRow
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.names import ReplicationPolicy
@@ -35,21 +34,27 @@ _NAMES_STAY = "its mirror cannot get another name, because the flow has run alre
 # --- partitions -------------------------------------------------------------------------------------------
 
 
+@flow_check("partitions", "each mirror has or gets as many partitions as its source topic")
 def check_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Find mirrors whose number of partitions differs from their topic's, and partitions that are halted."""
-    view = flow.view
-    ran = _has_run(view)
-    there = view.target_topics()
-    for name, topic in sorted(view.mirrored().items()):
-        mirror = there.get(view.settings.remote_topic(name))
+    """Each mirror has as many partitions as its source topic, and none is halted.
+
+    Problem: the mirror has fewer, and `refresh.topics.enabled = false`; a partition is halted
+    Warning: the mirror has more
+    Effect: the missing partitions are not mirrored; with more, keys change partitions after a failover
+    Remedy: `refresh.topics.enabled = true`; `kafka-topics.sh --alter`
+    """
+    ran = _has_run(flow)
+    there = flow.target_topics()
+    for name, topic in sorted(flow.mirrored().items()):
+        mirror = there.get(flow.settings.remote_topic(name))
         if mirror is not None or ran:
-            yield from judge_partitions(view.settings, topic, mirror)
-    yield from judge_halted(view.settings, [standing.row for standing in view.standings()])
+            yield from judge_partitions(flow.settings, topic, mirror)
+    yield from judge_halted(flow.settings, [standing.row for standing in flow.standings()])
 
 
-def _has_run(view: FlowView) -> bool:
+def _has_run(flow: ExaminedFlow) -> bool:
     """Whether mmtool or MirrorMaker 2 has run the flow: `mmtool replicate` then refuses other names of its mirrors."""
-    return view.control().flow is not None or view.mm2_runs()
+    return flow.control().flow is not None or flow.mm2_runs()
 
 
 def judge_partitions(
@@ -71,7 +76,6 @@ def judge_partitions(
         left = topic.name if mirror is None else f"from partition {have} on, {topic.name}"
         starts = "creates the topic" if mirror is None else "adds the partitions"
         yield problem(
-            Check.PARTITIONS,
             alias,
             name,
             f"{name} on {alias} {has}, and {topic.name} on {settings.source.alias} has {needed}; with {key} = false,"
@@ -80,7 +84,6 @@ def judge_partitions(
         )
     if have > topic.partitions:
         yield warning(
-            Check.PARTITIONS,
             alias,
             name,
             f"{name} on {alias} has {counted(have, 'partition')}, and {topic.name} on {settings.source.alias} has"
@@ -99,7 +102,6 @@ def judge_halted(settings: FlowSettings, rows: Iterable[PartitionRow]) -> Iterat
         first, *others = of
         more = f", and {counted(len(others), 'more partition')} of {topic}" if others else ""
         yield problem(
-            Check.PARTITIONS,
             settings.target.alias,
             settings.remote_topic(topic),
             f"{topic}-{first.partition}{more} of {settings.name} is halted: {first.reason}",
@@ -110,13 +112,22 @@ def judge_halted(settings: FlowSettings, rows: Iterable[PartitionRow]) -> Iterat
 # --- names ------------------------------------------------------------------------------------------------
 
 
+@flow_check("names", "every mirrored topic has a valid name of its own on the target")
 def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Find mirrors with illegal names, with one name for two topics, or with records of other writers."""
-    view, settings = flow.view, flow.settings
-    mirrored = view.mirrored()
+    """Each mirrored topic has a valid name of its own on the target, which no other flow and no other topic uses.
+
+    Problem: the name is too long or not allowed; two topics have it; the target topic holds records, and no flow
+        is known to have written them; the configuration now gives the mirror another name than when the flow ran
+    Warning: the flow matches no topic
+    Effect: the topic is not mirrored, or is mixed with other records
+    Remedy: exclude the topic with `topics.exclude`; if the flow has not run yet, rename the mirrors with
+        `mmtool.topic.rename.format`; if the records are from a flow that was forgotten (`mmtool flow forget`),
+        `mmtool flow rebuild --execute`
+    """
+    settings = flow.settings
+    mirrored = flow.mirrored()
     if not mirrored:
         yield warning(
-            Check.NAMES,
             settings.source.alias,
             settings.name,
             f"{settings.name} matches no topic of {settings.source.alias}: nothing is mirrored",
@@ -124,11 +135,11 @@ def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
         )
     ran: bool | Unknown = UNKNOWN
     with suppress(MmtoolError):  # a wrong name is found all the same where stored state cannot be read
-        ran = _has_run(view)
-    yield from judge_names(settings, mirrored, view.target_topics(), has_run=ran)
-    yield from _taken(view, has_run=ran)
+        ran = _has_run(flow)
+    yield from judge_names(settings, mirrored, flow.target_topics(), has_run=ran)
+    yield from _taken(flow, has_run=ran)
     yield from _refused(flow)
-    yield from _unknown_mirrors(view)
+    yield from _unknown_mirrors(flow)
 
 
 def judge_names(
@@ -150,7 +161,6 @@ def judge_names(
     shared = meeting(mirrored, settings.remote_topic, alias)
     for topic, shares in sorted(shared.items()):
         yield problem(
-            Check.NAMES,
             alias,
             topic,
             shares.cause,
@@ -161,29 +171,21 @@ def judge_names(
         for name in sorted(mirrored)
         if settings.remote_topic(name) not in on_target
     }
-    alike = _alike([*on_target, *missing])
+    alike: dict[str, set[str]] = {}
+    for topic in (*on_target, *missing):
+        alike.setdefault(metric_name(topic), set()).add(topic)
+    renamed = f"set {settings.name}.mmtool.topic.rename.format so that mirrors get other names"
     for remote, name in missing.items():
+        cause = ""
         if why := name_problem(remote):
-            message = f"{remote} cannot be created on {alias}: {why}"
-            yield problem(Check.NAMES, alias, name, message, _another_name(settings, name, has_run=has_run))
+            cause = why
         elif others := sorted(alike[metric_name(remote)] - {remote}):
-            yield problem(
-                Check.NAMES,
-                alias,
-                name,
-                f"{remote} cannot be created on {alias}: it collides with {others[0]}, because Kafka's metric names do"
-                " not distinguish '.' and '_'",
-                _another_name(settings, name, has_run=has_run),
+            cause = (
+                f"it collides with {others[0]}, because Kafka's metric names do not distinguish '.' and '_'"
             )
-
-
-def _another_name(settings: FlowSettings, topic: str, *, has_run: bool | Unknown) -> str:
-    return _left_out(
-        settings,
-        topic,
-        f"set {settings.name}.mmtool.topic.rename.format so that mirrors get other names",
-        has_run=has_run,
-    )
+        if cause:
+            remedy = _left_out(settings, name, renamed, has_run=has_run)
+            yield problem(alias, name, f"{remote} cannot be created on {alias}: {cause}", remedy)
 
 
 def _left_out(settings: FlowSettings, topic: str, renamed: str, *, has_run: bool | Unknown) -> str:
@@ -199,81 +201,62 @@ def metric_name(topic: str) -> str:
     return topic.replace(".", "_")
 
 
-def _alike(topics: Iterable[str]) -> dict[str, set[str]]:
-    found: dict[str, set[str]] = {}
-    for topic in topics:
-        found.setdefault(metric_name(topic), set()).add(topic)
-    return found
-
-
-def _taken(view: FlowView, *, has_run: bool | Unknown) -> Iterator[Finding]:
+def _taken(flow: ExaminedFlow, *, has_run: bool | Unknown) -> Iterator[Finding]:
     """Findings about mirrors that another mmtool flow to the same target writes."""
-    if view.settings.keeps_names:
+    if flow.settings.keeps_names:
         return
     taken = {
-        position.target_topic: f"{alias}->{view.settings.target.alias}"
-        for alias, control in view.other_controls().items()
+        position.target_topic: f"{alias}->{flow.settings.target.alias}"
+        for alias, control in flow.other_controls().items()
         for position in control.positions.values()
     }
-    settings = view.settings
-    found = taken_names(view.mirrored(), settings.remote_topic, taken, settings.target.alias)
+    settings = flow.settings
+    found = taken_names(flow.mirrored(), settings.remote_topic, taken, settings.target.alias)
     renamed = f"set {settings.alias_keys.source} to another alias: the names of the mirrors contain it"
     for topic, why in sorted(found.items()):
         remedy = _left_out(settings, topic, renamed, has_run=has_run)
-        yield problem(Check.NAMES, settings.target.alias, topic, why.cause, remedy)
+        yield problem(settings.target.alias, topic, why.cause, remedy)
 
 
 def _refused(flow: ExaminedFlow) -> Iterator[Finding]:
     """The finding of names for which `mmtool replicate` would refuse to start."""
-    view, settings = flow.view, flow.settings
-    alias, control = settings.target.alias, view.control()
-    left = {position.topic for position in control.positions.values()} - set(view.source_topics())
+    settings = flow.settings
+    alias, control = settings.target.alias, flow.control()
+    left = {position.topic for position in control.positions.values()} - set(flow.source_topics())
     spared = left | {topic.topic for topic in control.holds.failed_over.values()}
     try:
         refuse_changed_names(settings, control.positions.values(), spared)
-        view.clusters.state.check_aliases(view.identity(), view.target_topics())
+        flow.clusters.state.check_aliases(flow.identity(), flow.target_topics())
         refuse_meeting(flow.settings_of_file.flows)
     except (RefusedError, UsageError) as error:
-        yield problem(Check.NAMES, alias, settings.name, error.message, error.remedy)
+        yield problem(alias, settings.name, error.message, error.remedy)
 
 
-def _unknown_mirrors(view: FlowView) -> Iterator[Finding]:
+def _unknown_mirrors(flow: ExaminedFlow) -> Iterator[Finding]:
     """Findings about target topics that have a mirror's name and hold records that no flow wrote."""
-    if view.settings.keeps_names and view.settings.way_back is not None:
+    if flow.settings.keeps_names and flow.settings.way_back is not None:
         return
-    names = {mirror: name for name, mirror in view.mirror_names().items()}
-    doubted = _with_records(view, view.mirrors().keys() - set(_written_by_mmtool(view)))
+    names = {mirror: name for name, mirror in flow.mirror_names().items()}
+    unwritten = flow.mirrors().keys() - set(_written_by_mmtool(flow))
+    held: dict[str, int] = {}
+    facts = {name: topic for name, topic in flow.mirrors().items() if name in unwritten}
+    for place, log in flow.target_bounds(facts).items():
+        held[place.topic] = held.get(place.topic, 0) + log.log_end - log.log_start
+    doubted = {name: offsets for name, offsets in held.items() if offsets}
     if not doubted:
         return  # MirrorMaker 2's topics are read only where mmtool's own do not tell all
     try:
-        known = set(_written_by_mm2(view))
+        traces = flow.traces()
     except NotAuthorisedError as error:
-        yield _undecided(view.settings.target.alias, doubted, error)
+        named, alias = sorted(doubted), flow.settings.target.alias
+        message = f"mmtool could not check whether a flow wrote to {few(named)} on {alias}: {error.message}"
+        yield warning(alias, named[0] if len(named) == 1 else "", message, error.remedy)
         return
-    for remote in sorted(doubted.keys() - known):
+    copied = traces.topics | {place.topic for of in traces.held.checkpoints.values() for place in of}
+    for remote in sorted(doubted.keys() - set(map(flow.settings.remote_topic, copied))):
         yield judge_unknown_mirror(
-            view.settings, names[remote], remote, doubted[remote], has_run=view.control().flow is not None
+            flow.settings, names[remote], remote, doubted[remote], has_run=flow.control().flow is not None
         )
-
-
-def _with_records(view: FlowView, topics: Collection[str]) -> dict[str, int]:
-    """The number of offsets held by each of the given mirrors; empty mirrors are left out."""
-    facts = {name: topic for name, topic in view.mirrors().items() if name in topics}
-    held: dict[str, int] = {}
-    for place, log in view.target_bounds(facts).items():
-        held[place.topic] = held.get(place.topic, 0) + log.log_end - log.log_start
-    return {name: offsets for name, offsets in held.items() if offsets}
-
-
-def _undecided(alias: str, topics: Collection[str], error: NotAuthorisedError) -> Finding:
-    named = sorted(topics)
-    return warning(
-        Check.NAMES,
-        alias,
-        named[0] if len(named) == 1 else "",
-        f"mmtool could not check whether a flow wrote to {few(named)} on {alias}: {error.message}",
-        error.remedy,
-    )
 
 
 def judge_unknown_mirror(
@@ -298,7 +281,6 @@ def judge_unknown_mirror(
         " otherwise "
     )
     return problem(
-        Check.NAMES,
         alias,
         remote,
         f"{remote} on {alias} holds {counted(records, 'offset')}, and no flow is known to have written to it:"
@@ -308,69 +290,68 @@ def judge_unknown_mirror(
     )
 
 
-def _written_by_mmtool(view: FlowView) -> Iterator[str]:
+def _written_by_mmtool(flow: ExaminedFlow) -> Iterator[str]:
     """Target topics that mmtool's flows have written; recreated topics are left out."""
-    there, blocks = view.target_topics(), view.blocks().values()
+    there, blocks = flow.target_topics(), flow.blocks().values()
     for about in (block.about for block in blocks):
         if about.target_topic in there and there[about.target_topic].topic_id == about.target_topic_id:
             yield about.target_topic
     booked = {block.about.source_topic for block in blocks}
-    own = view.control().positions.values()
+    own = flow.control().positions.values()
     yield from (position.target_topic for position in own if position.topic not in booked)
-    for control in view.other_controls().values():
+    for control in flow.other_controls().values():
         yield from (position.target_topic for position in control.positions.values())
-    if view.settings.keeps_names:
-        yield from _born_on_target(view)
+    if flow.settings.keeps_names:
+        yield from _born_on_target(flow)
 
 
-def _written_by_mm2(view: FlowView) -> Iterator[str]:
-    traces = view.traces()
-    copied = traces.topics | {place.topic for of in traces.held.checkpoints.values() for place in of}
-    yield from map(view.settings.remote_topic, copied)
-
-
-def _born_on_target(view: FlowView) -> Iterator[str]:
+def _born_on_target(flow: ExaminedFlow) -> Iterator[str]:
     """Under identical names: topics that the reverse flow mirrored, whose originals are the target's own topics."""
-    aliases, here = view.settings.topic_aliases, view.source_topics()
-    if view.settings.policy.checkpoints_topic(aliases.target) in here:  # by MirrorMaker 2
+    aliases, here = flow.settings.topic_aliases, flow.source_topics()
+    if flow.settings.policy.checkpoints_topic(aliases.target) in here:  # by MirrorMaker 2
         yield from here
-    if view.clusters.back is not None:
-        positions = view.clusters.back.control(view.identity().way_back).positions.values()
+    if flow.clusters.back is not None:
+        positions = flow.clusters.back.control(flow.identity().way_back).positions.values()
         yield from (position.topic for position in positions)
 
 
 # --- schema_registry --------------------------------------------------------------------------------------
 
 
+@flow_check(
+    "schema_registry",
+    "the topic _schemas is mirrored under its own name, or the source has no such topic",
+    SOURCE,
+)
 def check_schema_registry(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Check that a schema registry of the target can read the source's schemas."""
-    if SCHEMAS_TOPIC in flow.view.source_topics():
+    """The topic `_schemas` of the source is mirrored, under its own name.
+
+    Problem: mirrored under another name
+    Warning: not mirrored
+    Effect: consumers on the target cannot decode the records
+    Remedy: mirror `_schemas` with identical names, or set `kafkastore.topic`
+    """
+    if SCHEMAS_TOPIC in flow.source_topics():
         yield from judge_schemas(flow.settings)
-
-
-def _to_mirror(settings: FlowSettings, topic: str) -> str:
-    """How to mirror a topic that the flow's patterns leave out."""
-    if settings.topics.excludes(topic):
-        return f"remove the pattern that matches {topic} from topics.exclude of {settings.name}"
-    return f"add {topic} to topics of {settings.name}"
 
 
 def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
     """The finding of a source's ``_schemas`` that is not mirrored, or not under the name that a registry reads."""
     source, target = settings.source.alias, settings.target.alias
     if why := settings.unmirrored(SCHEMAS_TOPIC):
+        add = f"add {SCHEMAS_TOPIC} to topics"
+        if settings.topics.excludes(SCHEMAS_TOPIC):
+            add = f"remove the pattern that matches {SCHEMAS_TOPIC} from topics.exclude"
         yield warning(
-            Check.SCHEMA_REGISTRY,
             source,
             SCHEMAS_TOPIC,
             f"{SCHEMAS_TOPIC} is not mirrored to {target} ({why}): consumers that use a registry on {target} cannot"
             " decode records with these schemas",
-            f"{_to_mirror(settings, SCHEMAS_TOPIC)}, or copy the schemas with their ids by the registry's own"
+            f"{add} of {settings.name}, or copy the schemas with their ids by the registry's own"
             f" tools; nothing to do if consumers on {target} use the registry of {source}",
         )
     elif (remote := settings.remote_topic(SCHEMAS_TOPIC)) != SCHEMAS_TOPIC:
         yield problem(
-            Check.SCHEMA_REGISTRY,
             target,
             remote,
             f"{SCHEMAS_TOPIC} is mirrored as {remote}: a registry on {target} reads {SCHEMAS_TOPIC} by default, and"
@@ -383,26 +364,33 @@ def judge_schemas(settings: FlowSettings) -> Iterator[Finding]:
 _NAMED = 3
 
 
+@flow_check("loop", "no record returns to the cluster where it was produced")
 def check_loop(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Find loops: flows of the file that would repeat records, and topics whose names show that they were repeated."""
-    view, settings = flow.view, flow.settings
+    """No record returns to the cluster where it was produced.
+
+    Problem: a record returns
+    Effect: records are copied without end
+    Remedy: `mmtool.origins`, aliases, `topics.exclude`
+    """
+    settings = flow.settings
     yield from judge_file(settings, flow.settings_of_file.flows)
-    back = way_back_of(settings, flow.settings_of_file)
-    if back is not None and settings.keeps_names and back.keeps_names and view.mm2_runs():
-        yield from judge_identity(settings, back, view.source_topics(), view.target_topics())
+    ends = settings.target.alias, settings.source.alias
+    flows = flow.settings_of_file.flows
+    back = next((one for one in flows if (one.source.alias, one.target.alias) == ends), None)
+    if back is not None and settings.keeps_names and back.keeps_names and flow.mm2_runs():
+        yield from judge_identity(settings, back, flow.source_topics(), flow.target_topics())
     aliases = known_aliases(flow.settings_of_file)
     sides = (
-        (settings.source.alias, settings.topic_aliases.source, view.source_topics()),
-        (settings.target.alias, settings.topic_aliases.target, view.target_topics()),
+        (settings.source.alias, settings.topic_aliases.source, flow.source_topics()),
+        (settings.target.alias, settings.topic_aliases.target, flow.target_topics()),
     )
     for cluster, alias, topics in sides:
-        meant = [name for name in topics if _is_meant(settings, name)]
+        meant = [
+            name
+            for name in topics
+            if settings.topics.accepts(name) or settings.topics.accepts(settings.policy.original_topic(name))
+        ]
         yield from judge_topics(settings.policy, cluster, alias, aliases, meant)
-
-
-def _is_meant(settings: FlowSettings, topic: str) -> bool:
-    """Whether the flow's filter accepts a topic, by its name or by its original name."""
-    return settings.topics.accepts(topic) or settings.topics.accepts(settings.policy.original_topic(topic))
 
 
 def judge_file(settings: FlowSettings, enabled: Collection[FlowSettings]) -> Iterator[Finding]:
@@ -418,13 +406,7 @@ def judge_file(settings: FlowSettings, enabled: Collection[FlowSettings]) -> Ite
         try:
             refuse(list(enabled))
         except UsageError as error:
-            yield problem(Check.LOOP, "", settings.name, error.message, error.remedy)
-
-
-def way_back_of(settings: FlowSettings, file: Settings) -> FlowSettings | None:
-    """The enabled flow between the same clusters in the other direction; None where there is none."""
-    ends = settings.target.alias, settings.source.alias
-    return next((flow for flow in file.flows if (flow.source.alias, flow.target.alias) == ends), None)
+            yield problem("", settings.name, error.message, error.remedy)
 
 
 def judge_identity(
@@ -442,7 +424,6 @@ def judge_identity(
     both = [name for name in both if name in there]
     if both:
         yield problem(
-            Check.LOOP,
             "",
             settings.name,
             f"MirrorMaker 2 runs {settings.name} and {back.name} with identical names: each record of"
@@ -479,22 +460,20 @@ def judge_topics(
         route = _hops(policy, found[0], aliases)
         way = "->".join([*reversed(route), cluster])
         upstream = list(dict.fromkeys(policy.upstream_topic(name) for name in found))
+        copies = (
+            "is, by its name, a copy of a topic"
+            if len(found) == 1
+            else "are, by their names, copies of topics"
+        )
         yield problem(
-            Check.LOOP,
             cluster,
             found[0],
-            f"{named_topics(found, _NAMED)} on {cluster} {_are(found)} of {cluster} itself ({way}): the flows mirror"
+            f"{named_topics(found, _NAMED)} on {cluster} {copies} of {cluster} itself ({way}): the flows mirror"
             " in a loop",
             "if several properties files or MirrorMaker 2 run these flows, use the same aliases and the same"
             f" replication.policy.separator in all of them; or add {few(upstream, _NAMED)} to topics.exclude of each"
             f" flow to {cluster}; then delete {few(found, _NAMED)} on {cluster}",
         )
-
-
-def _are(topics: Collection[str]) -> str:
-    return (
-        "is, by its name, a copy of a topic" if len(topics) == 1 else "are, by their names, copies of topics"
-    )
 
 
 def _hops(policy: ReplicationPolicy, name: str, aliases: Collection[str]) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.doctor.finding import Check, Finding, Severity, warning
+from mmtool.doctor.finding import SOURCE, Finding, flow_check, problem, warning
 from mmtool.doctor.retention import span_words
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin.fences import KafkaFences
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedFlow
-    from mmtool.doctor.flow_view import FlowView
     from mmtool.kafka.ports import FencePort
     from mmtool.plan.failover.fence_plan import OpenTransaction
     from mmtool.translation.types import TopicPartition
@@ -43,21 +42,31 @@ class Open(NamedTuple):
     idle_ms: int | None
 
 
+@flow_check(
+    "hanging_transaction", "no transaction of an idle or failed producer is open on a mirrored topic", SOURCE
+)
 def check_transactions(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Find transactions that are open on mirrored topics, hanging or with an idle producer."""
-    view = flow.view
-    held = _held_partitions(view)
+    """Transactions that are open on mirrored topics.
+
+    Problem: a transaction is open for longer than its coordinator allows
+    Warning: the producer of an open transaction has been idle for 10 s; a transaction hangs, and the flow reads
+        uncommitted
+    Effect: records after it are not mirrored (`read_committed`)
+    Remedy: the `kafka-transactions.sh abort` command in the row
+    """
+    ends, stable = flow.source_bounds(), flow.stable_bounds()
+    # only partitions whose last stable offset is below their end have an open transaction
+    held = sorted(at for at, log in stable.items() if at in ends and log.log_end < ends[at].log_end)
     if not held:
         return
     port = KafkaFences(flow.settings.source, flow.seconds)
-    limit_ms = int(1000 * view.clusters.source.longest_transaction_seconds())
+    limit_ms = int(1000 * flow.clusters.source.longest_transaction_seconds())
     for topic in sorted({place.topic for place in held}):
         places = [place for place in held if place.topic == topic]
         try:
-            found = _open(view, port, places)
+            found = _open(flow, port, places)
         except NotAuthorisedError as error:  # of one topic: the others are asked all the same
             yield warning(
-                Check.HANGING_TRANSACTION,
                 flow.settings.source.alias,
                 topic,
                 f"could not be checked: {error.message}",
@@ -68,15 +77,7 @@ def check_transactions(flow: ExaminedFlow) -> Iterator[Finding]:
             yield from judge_transaction(flow.settings, one, limit_ms)
 
 
-def _held_partitions(view: FlowView) -> list[TopicPartition]:
-    """Partitions whose last stable offset is below their end: only these have an open transaction."""
-    ends, stable = view.source_bounds(), view.stable_bounds()
-    return sorted(
-        place for place, log in stable.items() if place in ends and log.log_end < ends[place].log_end
-    )
-
-
-def _open(view: FlowView, port: FencePort, places: Collection[TopicPartition]) -> list[Open]:
+def _open(flow: ExaminedFlow, port: FencePort, places: Collection[TopicPartition]) -> list[Open]:
     found = port.open_transactions(places)
     if not found:
         return []
@@ -87,11 +88,21 @@ def _open(view: FlowView, port: FencePort, places: Collection[TopicPartition]) -
         for writer in of
         if writer.last_timestamp_ms is not UNKNOWN
     }
-    begun, at_ms = _first_times(view, found), now_ms()
+    topics = flow.mirrored()
+    firsts = {
+        one: FirstMissing(
+            one.place.topic, topics[one.place.topic].topic_id, one.place.partition, one.open_from
+        )
+        for one in found
+    }
+    begun = first_missing_times(
+        flow.settings.source, list(firsts.values()), _LOOK_SECONDS, read_committed=False
+    )
+    at_ms = now_ms()
     return [
         Open(
             one,
-            _since(at_ms, one.since_ms if one.since_ms is not UNKNOWN else begun.get(one)),
+            _since(at_ms, one.since_ms if one.since_ms is not UNKNOWN else begun.get(firsts[one])),
             _since(at_ms, last.get((one.place, one.producer_id))),
         )
         for one in found
@@ -100,19 +111,6 @@ def _open(view: FlowView, port: FencePort, places: Collection[TopicPartition]) -
 
 def _since(at_ms: int, then_ms: int | None) -> int | None:
     return None if then_ms is None or then_ms > at_ms else at_ms - then_ms
-
-
-def _first_times(view: FlowView, found: Collection[OpenTransaction]) -> dict[OpenTransaction, int]:
-    """The timestamp in ms of each transaction's first record, where it is known."""
-    topics = view.mirrored()
-    places = {
-        FirstMissing(
-            one.place.topic, topics[one.place.topic].topic_id, one.place.partition, one.open_from
-        ): one
-        for one in found
-    }
-    times = first_missing_times(view.settings.source, list(places), _LOOK_SECONDS, read_committed=False)
-    return {one: times[place] for place, one in places.items() if place in times}
 
 
 def judge_transaction(settings: FlowSettings, one: Open, limit_ms: int) -> Iterator[Finding]:
@@ -125,45 +123,35 @@ def judge_transaction(settings: FlowSettings, one: Open, limit_ms: int) -> Itera
     """
     found, age_ms = one.found, one.age_ms
     ends_after = limit_ms if found.timeout_ms is UNKNOWN else found.timeout_ms
+    abort = (  # Kafka's own tool (KIP-664)
+        f"kafka-transactions.sh --bootstrap-server {settings.source.bootstrap_servers} abort --topic"
+        f" {found.place.topic} --partition {found.place.partition} --start-offset {found.open_from}"
+    )
     rests = min(known for known in (one.idle_ms, age_ms, limit_ms) if known is not None)
+    say = warning
     if age_ms is not None and age_ms > ends_after + _GRACE_MS:
-        severity = Severity.PROBLEM if settings.reads_committed else Severity.WARNING
+        say = problem if settings.reads_committed else warning
         why = (
             f"longer than the coordinator allows ({span_words(ends_after)}): the transaction hangs, and no"
             " producer ends it"
         )
-        remedy = _abort(settings, found)
+        remedy = abort
     elif (age_ms is not None or one.idle_ms is not None) and rests >= _IDLE_MS:
-        severity = Severity.WARNING
         why = f"and its producer has written nothing for {span_words(rests)}"
         remedy = (
             f"let the producer commit or abort; else the coordinator aborts the transaction {span_words(ends_after)}"
-            f" after it began; if the transaction is still open then: {_abort(settings, found)}"
+            f" after it began; if the transaction is still open then: {abort}"
         )
     else:
         return
     waits = "are not mirrored" if settings.reads_committed else "are not read by read_committed consumers"
     stops = f"records from offset {found.open_from} on {waits} until it ends"
     age = "" if age_ms is None else f"for {span_words(age_ms)}, "
-    yield Finding(
-        Check.HANGING_TRANSACTION,
+    name = "" if found.transactional_id is UNKNOWN else f" ({found.transactional_id})"
+    yield say(
         settings.source.alias,
         str(found.place),
-        severity,
-        f"on {settings.source.alias}, {_who(found)} has a transaction open on {found.place} from offset"
-        f" {found.open_from}, {age}{why}; {stops}",
+        f"on {settings.source.alias}, producer id {found.producer_id}{name} has a transaction open on {found.place}"
+        f" from offset {found.open_from}, {age}{why}; {stops}",
         remedy,
-    )
-
-
-def _who(found: OpenTransaction) -> str:
-    name = "" if found.transactional_id is UNKNOWN else f" ({found.transactional_id})"
-    return f"producer id {found.producer_id}{name}"
-
-
-def _abort(settings: FlowSettings, found: OpenTransaction) -> str:
-    """The command of Kafka's own tool that aborts the transaction (KIP-664)."""
-    return (
-        f"kafka-transactions.sh --bootstrap-server {settings.source.bootstrap_servers} abort --topic"
-        f" {found.place.topic} --partition {found.place.partition} --start-offset {found.open_from}"
     )

@@ -11,7 +11,7 @@ from kit.doc_blocks import LABS, blocks_of, pages
 from kit.doc_scenes import SCENES
 from kit.reference import REFERENCE, generated, generator
 from mmtool import errors
-from mmtool.doctor.finding import Check
+from mmtool.doctor.checks import NAMES
 
 LINK = re.compile(r"\[[^\]]*\]\((?!https?://|#|mailto:)([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -73,7 +73,7 @@ def test_every_claim_of_the_comparison_has_its_source_and_every_source_its_claim
 
 def test_every_check_of_doctor_has_its_line(root):
     page = (root / "docs" / "reference" / "doctor.md").read_text(encoding="utf-8")
-    assert sorted(re.findall(r"^\| `(\w+)` \| [A-Z]", page, re.MULTILINE)) == sorted(Check)
+    assert sorted(re.findall(r"^\| `(\w+)` \| [A-Z]", page, re.MULTILINE)) == sorted(NAMES)
 
 
 def test_the_map_names_every_package(root):

@@ -18,7 +18,7 @@ from kit.lookups import groups_of
 from kit.mirror_flow import mirror
 from kit.processes import run_mmtool
 from kit.streams_app import counting_by_key
-from mmtool.doctor.checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
+from mmtool.doctor.checks import CHECKS
 from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
 from mmtool.kafka.logs.samples import HoleQuestion
 from mmtool.lab.fleet import Fleet
@@ -29,7 +29,8 @@ from mmtool.translation.types import TopicPartition as Place
 pytestmark = pytest.mark.kafka
 
 RECORDS = 40
-WORDS = {line.check.value for line in (*TOPIC_CHECKS, *GROUP_CHECKS, *MM2_CHECKS)}
+MODULES = ("retention", "topics", "groups", "transactions", "mirror_maker")
+WORDS = {check.name for check in CHECKS if check.examine.__module__.rpartition(".")[2] in MODULES}
 DAY_MS = 86_400_000
 MIRRORED = ("lost", "late", "short", "deleting", "stones", "fewer", "more", "fine")
 LONG = "ill-" + "x" * 244

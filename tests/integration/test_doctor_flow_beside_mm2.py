@@ -6,7 +6,7 @@ import pytest
 
 from kit.consumers import consume
 from kit.real_mirror_maker import MirrorMaker
-from mmtool.doctor.checks import GROUP_CHECKS, MM2_CHECKS, TOPIC_CHECKS
+from mmtool.doctor.checks import CHECKS
 from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
@@ -15,7 +15,8 @@ from mmtool.lab.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.java]
 
-WORDS = {line.check.value for line in (*TOPIC_CHECKS, *GROUP_CHECKS, *MM2_CHECKS)}
+MODULES = ("retention", "topics", "groups", "transactions", "mirror_maker")
+WORDS = {check.name for check in CHECKS if check.examine.__module__.rpartition(".")[2] in MODULES}
 RECORDS = 300
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 QUICK = {

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from kit.clusters import FakeCluster
-from mmtool.doctor.flow_view import FlowView, Mm2Traces
+from mmtool.doctor.examination import ExaminedFlow, Mm2Traces
 from mmtool.doctor.mirror_maker import check_checkpoints, check_filters, check_offset_lag
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.ports import Mm2State, StoredCheckpoints
@@ -25,7 +25,8 @@ def denied():
 
 def view_of(settings, *, ran, heard_ms=0, traces=lambda: NOTHING):
     fake = FakeCluster("A", "id-of-A")
-    view = FlowView(SimpleNamespace(settings=settings, source=fake, target=fake, state=None), None)
+    clusters = SimpleNamespace(settings=settings, source=fake, target=fake, state=None)
+    view = ExaminedFlow(clusters, None, None, None, 1, None)
     positions = {("id", 0): SimpleNamespace(observed_ms=heard_ms)} if ran else {}
     control = SimpleNamespace(flow="record" if ran else None, positions=positions)
     view.control, view.traces = Once(lambda: control), Once(traces)
@@ -48,15 +49,9 @@ def test_the_last_one_to_write_runs_the_flow(flow, ran, heard_ms, traces, expect
     assert view_of(flow(), ran=ran, heard_ms=heard_ms, traces=traces).mm2_runs() is expected
 
 
-@pytest.mark.parametrize("examine", [check_offset_lag, check_filters, check_checkpoints])
-def test_without_a_mirror_maker_2_its_checks_say_so(flow, examine):
-    examined = SimpleNamespace(settings=flow(), view=view_of(flow(), ran=True, traces=denied))
-    (row,) = examine(examined)
+@pytest.mark.parametrize("check", [check_offset_lag, check_filters, check_checkpoints])
+def test_the_checks_of_a_mirror_maker_2_say_so_without_one_and_fail_where_its_topics_are_hidden(flow, check):
+    (row,) = check.examine(view_of(flow(), ran=True, traces=denied))
     assert (row.severity, row.message) == ("ok", "not checked: MirrorMaker 2 does not run this flow")
-
-
-@pytest.mark.parametrize("examine", [check_offset_lag, check_filters, check_checkpoints])
-def test_whether_one_runs_cannot_be_told_where_its_topics_are_hidden(flow, examine):
-    examined = SimpleNamespace(settings=flow(), view=view_of(flow(), ran=False, traces=denied))
     with pytest.raises(NotAuthorisedError):
-        list(examine(examined))
+        list(check.examine(view_of(flow(), ran=False, traces=denied)))

@@ -3,8 +3,8 @@
 import pytest
 
 from mmtool.config.load import read_file
+from mmtool.doctor.examination import Mm2Traces
 from mmtool.doctor.finding import Severity
-from mmtool.doctor.flow_view import Mm2Traces
 from mmtool.doctor.mirror_maker import (
     Pace,
     StaleGroup,

@@ -1,8 +1,8 @@
 """Rights that are missing become one row each, needed ones as problems."""
 
+from types import SimpleNamespace
+
 from mmtool.doctor.rights import (
-    CLUSTER,
-    Asker,
     Lack,
     judge_rights,
     lacking_on_cluster,
@@ -10,10 +10,10 @@ from mmtool.doctor.rights import (
 )
 from mmtool.kafka.admin.cluster_details import TopicDetails
 from mmtool.kafka.wire.acls import Operation, Rights
-from mmtool.rights.needs import Kind, Need, Purpose
+from mmtool.rights.needs import Kind, Need, Purpose, ResourceType
 from mmtool.translation.types import UNKNOWN
 
-MM = Asker("B", "User:mm", "b:9092")
+MM = SimpleNamespace(alias="B", principal="User:mm", bootstrap="b:9092")
 EVERY = frozenset(Purpose)
 NEEDS = (
     Need("target", Kind.MIRRORS, "READ", "is read", EVERY),
@@ -26,7 +26,9 @@ def topic(name, *operations):
 
 
 def test_a_needed_right_is_a_problem_with_the_command_that_grants_it():
-    (finding,) = judge_rights(MM, [Lack("topic", "WRITE", "A.orders", "records are mirrored to it")])
+    (finding,) = judge_rights(
+        MM, [Lack(ResourceType.TOPIC, "WRITE", "A.orders", "records are mirrored to it")]
+    )
     assert (finding.severity, finding.cluster, finding.subject) == ("problem", "B", "A.orders")
     assert finding.message == "User:mm lacks WRITE on topic A.orders of B: records are mirrored to it"
     assert finding.remedy.startswith(
@@ -37,8 +39,8 @@ def test_a_needed_right_is_a_problem_with_the_command_that_grants_it():
 
 def test_a_right_on_the_cluster_and_one_on_a_prefix_are_granted_as_such():
     lacks = [
-        Lack(CLUSTER, "DESCRIBE", "", "is shown", is_optional=True),
-        Lack("transactional id", "WRITE", "mmtool.*", "claims"),
+        Lack(ResourceType.CLUSTER, "DESCRIBE", "", "is shown", is_optional=True),
+        Lack(ResourceType.TRANSACTIONAL_ID, "WRITE", "mmtool.*", "claims"),
     ]
     needed, optional = judge_rights(MM, lacks)
     assert "--transactional-id mmtool. --resource-pattern-type prefixed" in needed.remedy
@@ -46,7 +48,9 @@ def test_a_right_on_the_cluster_and_one_on_a_prefix_are_granted_as_such():
 
 
 def test_a_right_on_every_group_is_granted_on_the_star():
-    (finding,) = judge_rights(MM, [Lack("group", "DELETE", "*", "is taken back", is_optional=True)])
+    (finding,) = judge_rights(
+        MM, [Lack(ResourceType.GROUP, "DELETE", "*", "is taken back", is_optional=True)]
+    )
     assert "--operation Delete --group '*';" in finding.remedy
 
 
@@ -57,18 +61,18 @@ def test_only_what_the_broker_tells_is_missing():
         "untold": TopicDetails("untold", (), UNKNOWN),
     }
     found = list(lacking_on_topics(topics, ["all", "some", "untold", "absent"], NEEDS))
-    assert found == [Lack("topic", "READ", "some", "is read")]
+    assert found == [Lack(ResourceType.TOPIC, "READ", "some", "is read")]
     assert list(lacking_on_cluster(UNKNOWN, NEEDS)) == []
     assert [lack.operation for lack in lacking_on_cluster(Rights(0), NEEDS)] == ["READ", "ALTER"]
 
 
 def test_a_thousand_topics_without_one_right_are_not_a_thousand_rows():
-    lacks = [Lack("topic", "READ", f"t{number:04}", "is read") for number in range(1000)]
+    lacks = [Lack(ResourceType.TOPIC, "READ", f"t{number:04}", "is read") for number in range(1000)]
     *named, rest = judge_rights(MM, lacks)
     assert len(named) == 20
     assert "980 more topics of B (t0020, t0021, t0022 and 977 more)" in rest.message
 
 
 def test_a_right_that_two_checks_miss_is_told_once():
-    lack = Lack("group", "READ", "app", "is committed")
+    lack = Lack(ResourceType.GROUP, "READ", "app", "is committed")
     assert len(list(judge_rights(MM, [lack, lack]))) == 1
