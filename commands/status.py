@@ -64,24 +64,33 @@ def _rounded(number: object) -> str:
     return f"{number:.1f}" if isinstance(number, int | float) else "-"
 
 
-_COLUMNS = (
-    Column("source"),
-    Column("target"),
-    Column("topic", elide=True),
-    Column("partition"),
-    Column("target_topic", essential=False, elide=True),
-    Column("upstream_position", essential=False),
-    Column("downstream_position", essential=False),
-    Column("records", essential=False),
-    Column("bytes", essential=False),
-    Column("lag_records"),
-    Column("lag_seconds", title="LAG-TIME", human=human.age),
-    Column("state", verdict=True),
-    Column("reason", note=True, verdict=True),
-    Column("records_per_second", essential=False, human=_rounded),
-    Column("bytes_per_second", essential=False, human=_rounded),
-    Column("state_seconds", title="STATE-AGE", essential=False, human=human.age),
-)
+_SHOWN = {
+    column.key: column
+    for column in (
+        Column("source"),
+        Column("target"),
+        Column("topic", elide=True),
+        Column("partition"),
+        Column("target_topic", essential=False, elide=True),
+        Column("lag_records"),
+        Column("lag_seconds", title="LAG-TIME", human=human.age),
+        Column("state", verdict=True),
+        Column("reason", note=True, verdict=True),
+        Column("records_per_second", essential=False, human=_rounded),
+        Column("bytes_per_second", essential=False, human=_rounded),
+        Column("state_seconds", title="STATE-AGE", essential=False, human=human.age),
+    )
+}
+"""The columns that are shown in a way of their own; every other field of a row is a column of a wide table."""
+
+
+def columns() -> tuple[Column, ...]:
+    """The columns of the table of partitions: the fields of its rows."""
+    from mmtool.plan.flow.activity import Activity
+    from mmtool.plan.flow.partition_rows import PartitionRow
+
+    keys = [key for key in (*PartitionRow._fields, *Activity._fields) if key != "offsets"]
+    return tuple(_SHOWN.get(key, Column(key, essential=False)) for key in keys)
 
 
 def _moves(row: Mapping[str, object]) -> bool:
@@ -195,7 +204,7 @@ def _result(found: Status, output: OutputFormat, trends: Trends) -> Result:
     return Result(
         "status",
         rows,
-        _COLUMNS,
+        columns(),
         warnings=found.others.warnings,
         errors=found.errors,
         headlines=[headline(flow, trends.note(flow)) for flow in found.flows],

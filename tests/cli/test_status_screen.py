@@ -1,6 +1,6 @@
 """What ``mmtool status`` draws at 80 and at 200 columns, without colour."""
 
-from mmtool.commands.status import _COLUMNS
+from mmtool.commands.status import columns as of_status
 from mmtool.output import Result
 from mmtool.output.layout import draw, fitted, layout
 
@@ -39,7 +39,7 @@ ROWS = [
 
 
 def screen(rows, columns):
-    return draw(fitted(layout(Result("status", rows, _COLUMNS)), columns), columns=columns)
+    return draw(fitted(layout(Result("status", rows, of_status())), columns), columns=columns)
 
 
 def test_at_80_columns_a_long_topic_name_is_shortened_and_its_reason_stands_below_it():
@@ -57,7 +57,7 @@ def test_at_80_columns_a_long_topic_name_is_shortened_and_its_reason_stands_belo
 
 
 def test_in_a_pipe_names_are_whole_and_a_row_is_a_line():
-    text = draw(layout(Result("status", ROWS, _COLUMNS)))
+    text = draw(layout(Result("status", ROWS, of_status())))
     assert (text.count("\n"), f" {LONG} " in text, f" east.{LONG} " in text) == (4, True, True)
 
 
