@@ -22,9 +22,9 @@ from mmtool.translation.answers import Bounded, Exact, Reason
 from mmtool.translation.types import DownstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
-    from mmtool.insight.flow_now import FlowClusters, FlowNow
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.ports import CanaryPort, FlowWatchPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.flow.status import FlowMember
@@ -51,6 +51,7 @@ class Step(StrEnum):
     READ = "read"
 
 
+FIRST_STEPS = (Step.CLUSTERS, Step.OWNER)
 CANARY_STEPS = (Step.TOPIC, Step.PRODUCE, Step.MIRRORED, Step.COMMIT, Step.TRANSLATED, Step.READ)
 """The steps of a test that writes a canary record to the source."""
 
@@ -105,14 +106,6 @@ class StepResult:
             "seconds": round(self.seconds, 3),
             "message": self.message,
         }
-
-
-def not_tried(steps: Sequence[Step], failed: Step) -> list[StepResult]:
-    """The results of the steps after a failed one: none was tried."""
-    return [
-        StepResult(step, False, 0.0, f"not tried, because step {failed} failed", tried=False)
-        for step in steps
-    ]
 
 
 T = TypeVar("T")
@@ -219,35 +212,31 @@ class SmokeFlow:
         Raises:
             GateError: Neither mmtool nor MirrorMaker 2 runs the flow.
         """
-        if self._members():
-            holder = self.deadline.wait(self._holder, self._no_holder)  # members may join or leave
-            return f"mmtool runs {self.name}: {holder}"
-        self.by_mm2 = self.mirror_maker()
-        if self.by_mm2:
-            return f"MirrorMaker 2 runs {self.name}: {self.by_mm2}"
-        raise self._nobody()
-
-    def _holder(self) -> FlowMember | None:
-        members = self._members()
-        if not members:
-            raise self._nobody()
-        return next((member for member in members if member.holds), None)
-
-    def _no_holder(self) -> GateError:
-        return GateError(
-            f"`mmtool replicate` waits for the ownership lease of {self.name}, and did not get it within"
-            f" {self.deadline.seconds:g} s",
-            remedy="read the log of the waiting `mmtool replicate`: it says what the process waits for",
-        )
-
-    def _nobody(self) -> GateError:
-        return GateError(
+        nobody = GateError(
             f"neither `mmtool replicate` nor MirrorMaker 2 runs {self.name}",
             remedy=f"start it: {self.start_command}",
         )
 
-    def _members(self) -> tuple[FlowMember, ...]:
-        return self.watch.members(self.known_identity)
+        def holder() -> FlowMember | None:
+            members = self.watch.members(self.known_identity)
+            if not members:
+                raise nobody
+            return next((member for member in members if member.holds), None)
+
+        if self.watch.members(self.known_identity):
+            held_by = self.deadline.wait(  # members may join or leave
+                holder,
+                lambda: GateError(
+                    f"`mmtool replicate` waits for the ownership lease of {self.name}, and did not get it within"
+                    f" {self.deadline.seconds:g} s",
+                    remedy="read the log of the waiting `mmtool replicate`: it says what the process waits for",
+                ),
+            )
+            return f"mmtool runs {self.name}: {held_by}"
+        self.by_mm2 = self.mirror_maker()
+        if self.by_mm2:
+            return f"MirrorMaker 2 runs {self.name}: {self.by_mm2}"
+        raise nobody
 
     @property
     def known_identity(self) -> FlowIdentity:
@@ -284,12 +273,9 @@ class SmokeFlow:
 
     # --- offsets ------------------------------------------------------------------------------------------
 
-    def look(self, topic: str) -> FlowNow:
-        """Both clusters' present answers about the flow, narrowed to one topic."""
-        return look(self.clusters, (topic,))
-
-    def verdict(self, flow: FlowNow, place: TopicPartition, commit: Commit) -> tuple[GroupPlan, Verdict]:
+    def verdict(self, place: TopicPartition, commit: Commit) -> tuple[GroupPlan, Verdict]:
         """The present answer of `translate-offsets --refine` for a commit, and the plan that holds it."""
+        flow = look(self.clusters, (place.topic,))
         group = GroupFacts(CANARY_GROUP, {place: commit})
         facts = partition_facts(flow, Direction.FORWARD, self.warnings, topics={place.topic})
         _, (plan,) = refined_plans(flow, [group], facts, _RULES, self.warnings)
@@ -310,7 +296,8 @@ class SmokeFlow:
 
         def attempt() -> Landed | None:
             nonlocal said
-            plan, verdict = self.verdict(self.look(place.topic), place, at := commit())
+            at = commit()
+            plan, verdict = self.verdict(place, at)
             said = f"offset {at.offset} of {place} on {self.clusters.source.alias} has no exact translation"
             said += f": {plan.why(verdict) or _bound(verdict)}"
             if verdict.refusal is not None and verdict.refusal not in _COMES_YET | {Reason.AMBIGUOUS}:
@@ -346,7 +333,7 @@ class SmokeFlow:
 
     def is_mirrored(self, place: TopicPartition, offset: int) -> bool:
         """Whether the source record at an offset is mirrored, as far as offsets tell."""
-        _, verdict = self.verdict(self.look(place.topic), place, Commit(offset + 1))
+        _, verdict = self.verdict(place, Commit(offset + 1))
         return verdict.refusal not in _COMES_YET
 
 

@@ -21,7 +21,7 @@ ELSEWHERE = {
     "mmtool.commands.lab": "shows a file of the lab's as it is",
     "mmtool.config.keys": "reads the table of the package",
     "mmtool.doctor.spark": "reads counters of the kernel",
-    "mmtool.insight.smoke_canary": "reads its own records; what is not one of them is shown as ?",
+    "mmtool.insight.smoke": "reads its own records; what is not one of them is shown as ?",
     "mmtool.insight.verify.job": "makes a number of its own digest",
     "mmtool.lab.artifacts": "reads the list of files that it downloaded and checked",
     "mmtool.lab.cluster": "reads what it wrote beside its broker's data",

@@ -4,8 +4,7 @@ import pytest
 
 from kit.smoke import SmokeScene
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.insight.smoke import smoke
-from mmtool.insight.smoke_canary import difference
+from mmtool.insight.smoke import difference, smoke
 from mmtool.insight.smoke_flow import CANARY_GROUP
 from mmtool.kafka.ports import Bounds, CanaryRecord
 from mmtool.plan.flow.status import FlowMember
