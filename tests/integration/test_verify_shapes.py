@@ -146,7 +146,7 @@ def test_a_compacted_log_is_identical_in_ranges_however_small(shapes, compared):
     for place, partition in flow.partitions.items():
         ranges = plan_ranges(partition, 100)
         assert len(ranges) > 3
-        (job,) = jobs_of(flow.by_mmtool, ranges, 1_000_000)
+        (job,) = jobs_of(flow.compared, ranges, 1_000_000)
         results = run_job(job)
         assert [result.problem for result in results if result.problem] == []
         assert Findings.joined(result.findings for result in results).counts == {}, place

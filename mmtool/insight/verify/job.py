@@ -9,6 +9,7 @@ import asyncio
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -48,23 +49,23 @@ class ComparedFlow:
 
     Attributes:
         settings: Its clusters; secrets are sent to workers as `replicate` does.
-        ours: Producer ids under which the flow writes; None where MM2 runs it.
+        ours: Producer ids under which mmtool writes for the flow.
         shared: Producers write to the target's topics as well: a record that is not the flow's is not foreign.
         left_out: Producer ids whose records on the source it skips.
     """
 
     settings: FlowSettings
-    ours: frozenset[int] | None
+    ours: frozenset[int]
     shared: bool = False
     left_out: frozenset[int] = frozenset()
 
-    def ships(self, view: BatchView) -> bool:
-        """Whether the flow copies a batch of the source."""
-        return not view.header.is_control and view.header.producer_id not in self.left_out
+    def ships(self, view: BatchView, part: Range) -> bool:
+        """Whether the flow copies a batch of the source; of a range that MM2 mirrored, every one with records."""
+        return not view.header.is_control and (part.is_by_mm2 or view.header.producer_id not in self.left_out)
 
-    def wrote(self, view: BatchView) -> bool:
+    def wrote(self, view: BatchView, part: Range) -> bool:
         """Whether the flow wrote a batch of the target."""
-        return self.ours is None or view.header.producer_id in self.ours
+        return part.is_by_mm2 or view.header.producer_id in self.ours
 
 
 class Reading(NamedTuple):
@@ -101,13 +102,14 @@ async def _by_bytes(reading: Reading, part: Range) -> Findings | None:
         nonlocal strays
         if view.header.is_control:
             return False
-        if not reading.flow.wrote(view):
+        if not reading.flow.wrote(view, part):
             strays += not reading.flow.shared
             return False
         return view.header.base_offset < part.stop.downstream
 
+    is_shipped = partial(reading.flow.ships, part=part)
     async with (
-        _Side(_source(reading, part, part.start.upstream, part.stop.upstream), reading.flow.ships) as up,
+        _Side(_source(reading, part, part.start.upstream, part.stop.upstream), is_shipped) as up,
         _Side(_target_of(reading, part), is_mirror) as down,
     ):
         source = Cursor(up, part.start.upstream, part.stop.upstream)
@@ -157,9 +159,9 @@ async def _by_records(reading: Reading, part: Range) -> Findings:
         part.leads_to, part.compacted, later, *part.stop, part.whole_to, part.is_last, part.gaps
     )
     found = compare_lines(source, log.mirror, log.strays, expected, matches)
-    if not found.count(Kind.MISSING) or reading.flow.ours is None:
-        return found
-    letters = await read_letters(reading.target, part)
+    letters = {}
+    if found.count(Kind.MISSING) and not part.is_by_mm2:
+        letters = await read_letters(reading.target, part)
     if not letters:
         return found
     return compare_lines(source, log.mirror, log.strays, replace(expected, letters=letters), matches)
@@ -194,7 +196,7 @@ async def _read_target(reading: Reading, part: Range) -> _TargetLog:
     log = _TargetLog()
     async for view in _target_of(reading, part):
         if not view.header.is_control:
-            log.take(view, part, ours=reading.flow.wrote(view), shared=reading.flow.shared)
+            log.take(view, part, ours=reading.flow.wrote(view, part), shared=reading.flow.shared)
     return log
 
 
@@ -202,7 +204,7 @@ async def _source_lines(
     reading: Reading, part: Range, start: int, stop: int
 ) -> AsyncIterator[tuple[int, Line]]:
     async for view in _source(reading, part, start, stop):
-        if reading.flow.ships(view):
+        if reading.flow.ships(view, part):
             for offset, line in _lines(view):
                 if start <= offset < stop:
                     yield offset, line
@@ -214,21 +216,20 @@ async def _later_keys(reading: Reading, part: Range, gone: set[int], extra: set[
     The target's cleaner removes a record for a later one on the target. The source's does so for a later one on the
     source, which may be behind what is mirrored.
     """
-    start, stop = part.stop.downstream, part.ends.downstream
-    found = await _keys_in(_target(reading, part, start, stop), gone | extra, reading.flow.wrote)
-    start, stop = part.stop.upstream, part.ends.upstream
-    return found | await _keys_in(_source(reading, part, start, stop), extra - found, reading.flow.ships)
 
+    async def keys_in(views: AsyncIterator[BatchView], wanted: set[int], *, there: bool) -> set[int]:
+        """Those of the keys that records of a log have; it is read until all are found."""
+        left = set(wanted)
+        while left and (view := await anext(views, None)) is not None:
+            counts = reading.flow.wrote(view, part) if there else reading.flow.ships(view, part)
+            if not view.header.is_control and counts:
+                left -= {_print(fields_of(bytes(body))[0]) for body in read_columns(view).bodies}
+        return wanted - left
 
-async def _keys_in(
-    views: AsyncIterator[BatchView], wanted: set[int], counts: Callable[[BatchView], bool]
-) -> set[int]:
-    """Those of the keys that records of a log have; it is read until all are found."""
-    left = set(wanted)
-    while left and (view := await anext(views, None)) is not None:
-        if not view.header.is_control and counts(view):
-            left -= {_print(fields_of(bytes(body))[0]) for body in read_columns(view).bodies}
-    return wanted - left
+    behind = _target(reading, part, part.stop.downstream, part.ends.downstream)
+    found = await keys_in(behind, gone | extra, there=True)
+    behind = _source(reading, part, part.stop.upstream, part.ends.upstream)
+    return found | await keys_in(behind, extra - found, there=False)
 
 
 @dataclass(slots=True)
@@ -288,7 +289,7 @@ def _source(reading: Reading, part: Range, start: int, stop: int) -> AsyncIterat
 def _target(reading: Reading, part: Range, start: int, stop: int) -> AsyncIterator[BatchView]:
     return read_range(
         reading.target, part.target.topic, part.target_id, part.target.partition,
-        start, AtMost(stop), read_committed=reading.flow.ours is None,
+        start, AtMost(stop), read_committed=part.is_by_mm2,
     )  # fmt: skip
 
 
@@ -297,18 +298,13 @@ def _target_of(reading: Reading, part: Range) -> AsyncIterator[BatchView]:
     return _target(reading, part, part.start.downstream, max(part.tail_end, part.stop.downstream))
 
 
-class _Piece(NamedTuple):
-    view: BatchView
-    size: int
-
-
 class _Side:
     """Batches of one side, read ahead: an iterator that has ended continues after more was read."""
 
     def __init__(self, views: AsyncIterator[BatchView], wanted: Callable[[BatchView], bool]) -> None:
         self._views = views
         self._wanted = wanted
-        self._held: deque[_Piece] = deque()
+        self._held: deque[BatchView] = deque()
         self._bytes = 0
         self._ended = False
         self._changed = asyncio.Condition()
@@ -333,9 +329,9 @@ class _Side:
     def __next__(self) -> BatchView:
         if not self._held:
             raise StopIteration
-        piece = self._held.popleft()
-        self._bytes -= piece.size
-        return piece.view
+        view = self._held.popleft()
+        self._bytes -= view.header.size
+        return view
 
     async def load(self, cursor: Cursor) -> bool:
         """As `Cursor.load`, once there is something or the side has ended."""
@@ -370,7 +366,7 @@ class _Side:
                 async with self._changed:
                     while self._bytes >= _AHEAD_BYTES:
                         await self._changed.wait()
-                    self._held.append(_Piece(view, view.header.size))
+                    self._held.append(view)
                     self._bytes += view.header.size
                     self._changed.notify_all()
         finally:
@@ -476,25 +472,25 @@ def jobs_of(flow: ComparedFlow, ranges: Iterable[Range], weight: int) -> list[Jo
 
 def run_job(job: Job) -> list[Compared]:
     """Compare the ranges of one task; runs in a Spark worker."""
-    return run_loop(_run(job))
 
-
-async def _run(job: Job) -> list[Compared]:
-    settings = job.flow.settings
-    source = wire_cluster(settings.source, "verify", role="consumer")
-    target = wire_cluster(settings.target, "verify", role="consumer")
-    try:
+    async def run() -> list[Compared]:
+        settings = job.flow.settings
+        source = wire_cluster(settings.source, "verify", role="consumer")
+        target = wire_cluster(settings.target, "verify", role="consumer")
         try:
-            await asyncio.gather(source.start(), target.start())
-            await asyncio.gather(
-                source.refresh({part.source.topic for part in job.ranges}),
-                target.refresh({part.target.topic for part in job.ranges}),
-            )
-        except (ConnectionLostError, MmtoolError) as error:
-            return [_unread(part, error) for part in job.ranges]
-        return await _compare(Reading(source, target, job.flow), job.ranges)
-    finally:
-        await asyncio.gather(source.close(), target.close())
+            try:
+                await asyncio.gather(source.start(), target.start())
+                await asyncio.gather(
+                    source.refresh({part.source.topic for part in job.ranges}),
+                    target.refresh({part.target.topic for part in job.ranges}),
+                )
+            except (ConnectionLostError, MmtoolError) as error:
+                return [_unread(part, error) for part in job.ranges]
+            return await _compare(Reading(source, target, job.flow), job.ranges)
+        finally:
+            await asyncio.gather(source.close(), target.close())
+
+    return run_loop(run())
 
 
 async def _compare(reading: Reading, ranges: Sequence[Range]) -> list[Compared]:
@@ -515,29 +511,22 @@ async def _compare(reading: Reading, ranges: Sequence[Range]) -> list[Compared]:
     return list(await asyncio.gather(*map(one, ranges)))
 
 
-def _unread(part: Range, error: Exception) -> Compared:
-    lost = isinstance(error, UnreachableError | ConnectionLostError) and not isinstance(
-        error, UnreadableLogError
-    )
-    problem = error.message if isinstance(error, MmtoolError) else str(error)
-    moved = isinstance(error, OutOfRangeError)
-    return Compared(part, problem=problem, moved=moved, lost=lost, remedy=_remedy(error))
-
-
 _OTHER_LEADER = (
     "make another replica the leader of this partition on one of the clusters; if the error stays, on the other"
     " cluster"
 )
 
 
-def _remedy(error: Exception) -> str:
-    """What to do about a range that could not be read; empty where the same command is enough."""
-    if isinstance(error, MmtoolError):
-        return error.remedy
-    if isinstance(error.__cause__, BatchError):
-        return error.__cause__.remedy or _OTHER_LEADER
-    return (
-        ""
-        if isinstance(error, OutOfRangeError)
-        else "check that every partition has a leader on both clusters"
+def _unread(part: Range, error: Exception) -> Compared:
+    """A range that could not be read; without a remedy where the same command is enough."""
+    lost = isinstance(error, UnreachableError | ConnectionLostError) and not isinstance(
+        error, UnreadableLogError
     )
+    moved = isinstance(error, OutOfRangeError)
+    if isinstance(error, MmtoolError):
+        return Compared(part, problem=error.message, moved=moved, lost=lost, remedy=error.remedy)
+    if isinstance(error.__cause__, BatchError):
+        remedy = error.__cause__.remedy or _OTHER_LEADER
+    else:
+        remedy = "" if moved else "check that every partition has a leader on both clusters"
+    return Compared(part, problem=str(error), moved=moved, lost=lost, remedy=remedy)

@@ -51,20 +51,17 @@ class VerifiedPoints:
 
     Args:
         flow: Whose clusters have answered.
+        control: Its control topic; of two points, one there and one in a file, the later one counts.
 
     Attributes:
         warnings: Why they are stored in a file instead, each sentence once.
     """
 
-    def __init__(self, flow: FlowNow) -> None:
+    def __init__(self, flow: FlowNow, control: ControlView) -> None:
         self._flow = flow
         self._records: dict[_Key, VerifiedRecord] = {}
-        self._in_topic = False
-        self.warnings: list[str] = []
-
-    def load(self, control: ControlView) -> None:
-        """Read both places; of two points the later one counts."""
         self._in_topic = control.flow is not None
+        self.warnings: list[str] = []
         for record in [*control.verified.values(), *self._from_file()]:
             before = self._records.get((record.topic_id, record.partition))
             if before is None or before.at_ms < record.at_ms:

@@ -32,7 +32,7 @@ from mmtool.translation.types import UNKNOWN
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from mmtool.config import ClusterSettings, FlowSettings
+    from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowClusters, FlowNow
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.groups.offsets import PartitionFacts
@@ -58,7 +58,7 @@ class PreparedFlow:
 
     Attributes:
         identity: The ids of its clusters.
-        flows: What workers need, for partitions that mmtool mirrored and for those that MM2 did.
+        compared: What workers need.
         partitions: By the partition on the source.
         problems: Why others cannot be compared, likewise.
         stopped: Why the flow will mirror no more records of some of those that are compared, likewise.
@@ -69,8 +69,7 @@ class PreparedFlow:
 
     clusters: FlowClusters
     identity: FlowIdentity
-    by_mmtool: ComparedFlow
-    by_mm2: ComparedFlow
+    compared: ComparedFlow
     partitions: Mapping[TopicPartition, ComparedPartition]
     problems: Mapping[TopicPartition, Uncompared]
     stopped: Mapping[TopicPartition, Uncompared]
@@ -108,8 +107,7 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since |
     facts = partition_facts(flow, Direction.FORWARD, warnings)
     compacted = _compacted(flow, facts, warnings)
     control = clusters.state.control(flow.identity)
-    points = VerifiedPoints(flow)
-    points.load(control)
+    points = VerifiedPoints(flow, control)
     begin = _beginnings(flow, facts, since, points)
     stopped = _stopped(flow, facts, control)
     partitions, problems = {}, {}
@@ -131,8 +129,7 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since |
     return PreparedFlow(
         clusters,
         flow.identity,
-        _by_mmtool(flow),
-        ComparedFlow(settings, None),
+        _compared_flow(flow),
         partitions,
         problems,
         stopped,
@@ -148,21 +145,16 @@ def _beginnings(
     if since is None:
         return {}
     if since == "last":
-        known = {place: points.point(place) for place in facts}
-        return {
-            place: point
-            for place, point in known.items()
-            if point is not None and not _is_of_earlier_copies(facts[place], point)
-        }
+        found: dict[TopicPartition, int | Joint] = {}
+        for place, one in facts.items():
+            point, began = points.point(place), None if one.map is None else began_at(one.map)
+            # records before a point may have been mirrored again later, after a seek or forget
+            if point is not None and not (
+                began is not None and point.upstream > began.upstream and point.downstream <= began.downstream
+            ):
+                found[place] = point
+        return found
     return dict(run_loop(ask_starts(flow, facts, since)))
-
-
-def _is_of_earlier_copies(facts: PartitionFacts, point: Joint) -> bool:
-    """Whether the records before a point were mirrored again later, after a seek or forget."""
-    if facts.map is None:
-        return False
-    began = began_at(facts.map)
-    return point.upstream > began.upstream and point.downstream <= began.downstream
 
 
 def _stopped(
@@ -209,26 +201,23 @@ def _problem(facts: PartitionFacts, flow: FlowSettings) -> Uncompared | None:
     return None
 
 
-def _by_mmtool(flow: FlowNow) -> ComparedFlow:
+def _compared_flow(flow: FlowNow) -> ComparedFlow:
     settings = flow.clusters.settings
     ours = {
         number
         for number, producer in read_producers(settings.target).items()
         if producer.flow == flow.identity.flow and producer.source_cluster_id == flow.identity.source_id
     }
+    left_out: set[int] = set()
+    if settings.tells_origins:  # records on the source that the target brought there are not carried
+        local = settings.origins == "local"
+        left_out = {
+            number
+            for number, producer in read_producers(settings.source).items()
+            if producer.is_left_out(flow.identity.target_id, local_only=local)
+        }
     shared = settings.keeps_names and settings.way_back is not None
-    left_out = _left_out(flow, settings) if settings.tells_origins else frozenset()
-    return ComparedFlow(settings, frozenset(ours), shared, left_out)
-
-
-def _left_out(flow: FlowNow, settings: FlowSettings) -> frozenset[int]:
-    """Producer ids on the source whose records the flow does not carry: those that its target brought there."""
-    local = settings.origins == "local"
-    return frozenset(
-        number
-        for number, producer in read_producers(settings.source).items()
-        if producer.is_left_out(flow.identity.target_id, local_only=local)
-    )
+    return ComparedFlow(settings, frozenset(ours), shared, frozenset(left_out))
 
 
 def _positions(settings: FlowSettings, warnings: list[str]) -> dict[TopicPartition, int]:
@@ -246,23 +235,22 @@ def _positions(settings: FlowSettings, warnings: list[str]) -> dict[TopicPartiti
 
 def _compacted(
     flow: FlowNow, facts: Mapping[TopicPartition, PartitionFacts], warnings: list[str]
-) -> frozenset[str]:
+) -> set[str]:
     """Topics of either side that a cleaner compacts; one whose configs are not told counts as not compacted."""
     settings = flow.clusters.settings
     sides = (
         (settings.source, {place.topic for place in facts}),
         (settings.target, {one.target.topic for one in facts.values()} & flow.target_topics.keys()),
     )
-    return frozenset(topic for cluster, topics in sides for topic in _compacted_of(cluster, topics, warnings))
-
-
-def _compacted_of(cluster: ClusterSettings, topics: Collection[str], warnings: list[str]) -> list[str]:
-    try:
-        found = TopicAdmin(cluster).configs(topics)
-    except MmtoolError as error:
-        warnings.append(
-            f"topic configs of {cluster.alias} cannot be read, so records that compaction removed may count as missing:"
-            f" {with_remedy(error)}"
-        )
-        return []
-    return [topic for topic, entries in found.items() if "compact" in cleanup_policies(entries)]
+    compacted: set[str] = set()
+    for cluster, topics in sides:
+        try:
+            configs = TopicAdmin(cluster).configs(topics)
+        except MmtoolError as error:
+            warnings.append(
+                f"topic configs of {cluster.alias} cannot be read, so records that compaction removed may count as"
+                f" missing: {with_remedy(error)}"
+            )
+            continue
+        compacted |= {topic for topic, entries in configs.items() if "compact" in cleanup_policies(entries)}
+    return compacted

@@ -73,6 +73,11 @@ class Range:
     is_earlier: bool = False
 
     @property
+    def is_by_mm2(self) -> bool:
+        """Whether MM2 mirrored the records in it."""
+        return self.runs is None
+
+    @property
     def weight(self) -> int:
         """Offsets on both sides."""
         return (

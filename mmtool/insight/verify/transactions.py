@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.insight.target_only import TargetSide, look_at_target
@@ -24,7 +23,7 @@ from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.words import Names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import AsyncIterator, Collection, Mapping
 
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.verify.preparation import PreparedFlow
@@ -60,17 +59,6 @@ _AT_ONCE = 8
 _SECONDS = 600.0
 
 
-@dataclass(slots=True)
-class _Open:
-    """A producer's transaction while its records are read."""
-
-    epoch: int
-    first: int
-    last: int
-    first_ms: int
-    last_ms: int
-
-
 def read_half_transactions(flow: PreparedFlow) -> list[HalfTransaction]:
     """Transactions over the flow's partitions of which the target holds only a part.
 
@@ -104,62 +92,38 @@ async def _shares(
 
     async def one(place: TopicPartition) -> list[Share]:
         async with turns:
-            reader = _ShareReader(place)
             views = read_range(
                 cluster, place.topic, ids[place], place.partition,
                 starts[place], AtMost(ends.get(place, starts[place])), read_committed=False,
             )  # fmt: skip
-            async for view in views:
-                reader.take(view)
-            return reader.shares()
+            return await _shares_of(place, views)
 
     return [share for found in await asyncio.gather(*map(one, starts)) for share in found]
 
 
-class _ShareReader:
-    """The transactions of one partition, from its batches in order."""
-
-    def __init__(self, place: TopicPartition) -> None:
-        self._place = place
-        self._open: dict[int, _Open] = {}
-        self._found: list[Share] = []
-
-    def take(self, view: BatchView) -> None:
+async def _shares_of(place: TopicPartition, views: AsyncIterator[BatchView]) -> list[Share]:
+    """The transactions of one partition, from its batches in order; those without a marker are open."""
+    begun: dict[int, Share] = {}
+    ended: list[Share] = []
+    async for view in views:
         header = view.header
         if not header.is_transactional:
-            return
+            continue
         if not header.is_control:
-            first = _Open(
+            first = Share(
+                place,
+                header.producer_id,
                 header.producer_epoch,
                 header.base_offset,
                 header.last_offset,
                 header.base_timestamp,
                 header.max_timestamp,
+                None,
             )
-            started = self._open.setdefault(header.producer_id, first)
-            started.last, started.last_ms = header.last_offset, header.max_timestamp
-            return
-        ended = self._open.pop(header.producer_id, None)
-        if ended is not None:
-            self._add(header.producer_id, ended, header.max_timestamp, committed=not is_abort_marker(view))
-
-    def shares(self) -> list[Share]:
-        """All of them; those without a marker are open."""
-        for producer_id, still in self._open.items():
-            self._add(producer_id, still, still.last_ms, committed=None)
-        self._open = {}
-        return self._found
-
-    def _add(self, producer_id: int, found: _Open, end_ms: int, *, committed: bool | None) -> None:
-        self._found.append(
-            Share(
-                self._place,
-                producer_id,
-                found.epoch,
-                found.first,
-                found.last,
-                found.first_ms,
-                max(end_ms, found.last_ms),
-                committed,
-            )
-        )
+            share = begun.setdefault(header.producer_id, first)
+            begun[header.producer_id] = share._replace(last=header.last_offset, end_ms=header.max_timestamp)
+        elif header.producer_id in begun:
+            share = begun.pop(header.producer_id)
+            end_ms = max(header.max_timestamp, share.end_ms)
+            ended.append(share._replace(end_ms=end_ms, committed=not is_abort_marker(view)))
+    return [*ended, *begun.values()]

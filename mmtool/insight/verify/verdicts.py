@@ -258,8 +258,15 @@ class ComparedRow:
         if self.problem:
             return self.problem
         first = self.findings.first
+        if first is None and not self.findings.compared:
+            return "no record to compare"
         if first is None:
-            return self._excuses if self.findings.compared else "no record to compare"
+            letters, gaps = self.findings.letters, self.findings.in_gaps
+            topic = f"{self.target.topic}{DEAD_LETTER_SUFFIX}"
+            return joined(
+                f"{counted(letters, 'record')} {are(letters)} in {topic} instead" if letters else "",
+                f"an operator skipped {counted(gaps, 'record')}" if gaps else "",
+            )
         if self.stop and self.verdict is Verdict.INCOMPLETE:
             missing = counted(self.findings.count(Kind.MISSING), "record")
             return f"{self.target_alias} lacks {missing} from offset {first.upstream_offset} on: {self.stop}"
@@ -293,17 +300,6 @@ class ComparedRow:
         }
         steps = (_BY_MM2 if self.is_by_mm2 else _BY_MMTOOL).format(**named)
         return template.format(place=self.place, steps=steps, **named)
-
-    @property
-    def _excuses(self) -> str:
-        found, target = self.findings, self.target.topic
-        letters = (
-            f"{counted(found.letters, 'record')} {are(found.letters)} in {target}{DEAD_LETTER_SUFFIX} instead"
-            if found.letters
-            else ""
-        )
-        gaps = f"an operator skipped {counted(found.in_gaps, 'record')}" if found.in_gaps else ""
-        return joined(letters, gaps)
 
     def document(self) -> ComparisonRow:
         """The contract's row."""

@@ -22,13 +22,12 @@ from mmtool.runtime.process import usable_cores
 from mmtool.runtime.threads import Unawaited
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from concurrent.futures import Future
 
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.verify.job import Compared, Job
     from mmtool.insight.verify.preparation import Since
-    from mmtool.insight.verify.ranges import Range
     from mmtool.insight.verify.verdicts import ComparisonRow
     from mmtool.plan.failover.half_transactions import HalfTransaction
     from mmtool.plan.records.identity import FlowIdentity
@@ -169,43 +168,38 @@ def _prepared(clusters: FlowClusters, options: Options) -> PreparedFlow:
     try:
         return prepare(clusters, options.topics, options.since)
     except UnreachableError as error:
-        if options.transactions:
-            _tell_from_target(clusters, options, error)
+        if options.transactions:  # what the target alone knows may be all that there is
+            name = clusters.settings.name
+            try:
+                warn(f"{name}: {tell_from_target(clusters, options.topics)}")
+            except MmtoolError as other:
+                if other.message != error.message:
+                    warn(
+                        f"{name}: transactions that are only partly on {clusters.settings.target.alias} cannot be"
+                        f" listed: {other.message}"
+                    )
         raise
-
-
-def _tell_from_target(clusters: FlowClusters, options: Options, error: UnreachableError) -> None:
-    """Before the command ends: the source is away, and what the target alone knows may be all that there is."""
-    try:
-        warn(f"{clusters.settings.name}: {tell_from_target(clusters, options.topics)}")
-    except MmtoolError as other:
-        if other.message != error.message:
-            warn(
-                f"{clusters.settings.name}: transactions that are only partly on"
-                f" {clusters.settings.target.alias} cannot be listed: {other.message}"
-            )
 
 
 @contextmanager
 def _spark(clusters: FlowClusters) -> Iterator[Callable[[], Rounds]]:
     """Spark, which starts while the clusters are asked. A command that ends earlier does not wait for it."""
-    starting = Unawaited().submit(_open_spark, clusters)
+    settings = clusters.settings
+
+    def start() -> Rounds:
+        from mmtool.replication.spark.rounds import local_master, open_rounds
+
+        return open_rounds(settings.spark_master or local_master(usable_cores()), settings.spark_conf)
+
+    def stop(started: Future[Rounds]) -> None:
+        if started.exception() is None:
+            started.result().stop()
+
+    starting = Unawaited().submit(start)
     try:
         yield starting.result
     finally:
-        starting.add_done_callback(_stop_spark)
-
-
-def _stop_spark(started: Future[Rounds]) -> None:
-    if started.exception() is None:
-        started.result().stop()
-
-
-def _open_spark(clusters: FlowClusters) -> Rounds:
-    from mmtool.replication.spark.rounds import local_master, open_rounds
-
-    settings = clusters.settings
-    return open_rounds(settings.spark_master or local_master(usable_cores()), settings.spark_conf)
+        starting.add_done_callback(stop)
 
 
 def _compared(
@@ -242,8 +236,14 @@ def _compare(
 ) -> None:
     """In waves: how far it is, is said and kept after each of them."""
     name = flow.clusters.settings.name
-    ranges = [part for place in sorted(wanted) for part in _ranges(flow, place, options)]
-    jobs = _jobs(flow, ranges)
+    size = RANGE_RECORDS if options.sample >= 1 else _SAMPLE_RECORDS
+    ranges = [
+        part
+        for place in sorted(wanted)
+        for part in plan_ranges(flow.partitions[place], size)
+        if options.sample >= 1 or part.is_last or random.random() < options.sample
+    ]
+    jobs = jobs_of(flow.compared, ranges, 2 * RANGE_RECORDS)
     say(f"{name}: comparing {counted(len(wanted), 'partition')} in {counted(len(ranges), 'range')}")
     wave = _WAVE * (rounds.asked_slots() or usable_cores())
     for start in range(0, len(jobs), wave):
@@ -251,7 +251,13 @@ def _compare(
         for result in results:
             done.setdefault(result.part.source, []).append(result)
         if options.sample >= 1:
-            _keep(flow, done)
+            points = {}
+            for place, of in done.items():
+                since = flow.partitions[place].since if place in flow.partitions else None
+                point = passed(since if isinstance(since, Joint) else None, of)
+                if point is not None:
+                    points[place] = point
+            flow.points.save(points)
         if any(result.lost for result in results):
             for cluster in (flow.clusters.source, flow.clusters.target):
                 cluster.probe()  # the ranges to come would wait in vain for a cluster that is away
@@ -260,32 +266,6 @@ def _compare(
             say(
                 f"{name}: compared {records:,} records, {len(jobs) - start - wave} of {len(jobs)} Spark tasks left"
             )
-
-
-def _keep(flow: PreparedFlow, done: Mapping[TopicPartition, Sequence[Compared]]) -> None:
-    points = {}
-    for place, results in done.items():
-        since = flow.partitions[place].since if place in flow.partitions else None
-        point = passed(since if isinstance(since, Joint) else None, results)
-        if point is not None:
-            points[place] = point
-    flow.points.save(points)
-
-
-def _ranges(flow: PreparedFlow, place: TopicPartition, options: Options) -> list[Range]:
-    size = RANGE_RECORDS if options.sample >= 1 else _SAMPLE_RECORDS
-    ranges = plan_ranges(flow.partitions[place], size)
-    if options.sample >= 1 or not ranges:
-        return ranges
-    return [part for part in ranges if part.is_last or random.random() < options.sample]
-
-
-def _jobs(flow: PreparedFlow, ranges: Sequence[Range]) -> list[Job]:
-    found: list[Job] = []
-    for compared in (flow.by_mmtool, flow.by_mm2):
-        mine = [part for part in ranges if (part.runs is None) is (compared is flow.by_mm2)]
-        found += jobs_of(compared, mine, 2 * RANGE_RECORDS)
-    return found
 
 
 def _run(rounds: Rounds, jobs: Sequence[Job]) -> list[Compared]:
@@ -322,7 +302,7 @@ def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) ->
                 cure=left.remedy or stopped.remedy,
                 stop=stopped.why,
                 is_by_mm2=place in flow.partitions and flow.partitions[place].facts.map is None,
-                is_shared=flow.by_mmtool.shared,
+                is_shared=flow.compared.shared,
                 offsets=OffsetKind.of(place in flow.partitions and flow.partitions[place].facts.same_offsets),
             )
         )
