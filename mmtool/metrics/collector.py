@@ -17,13 +17,12 @@ from mmtool.insight.status import watched_flow
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.state.journal import JournalReader
 from mmtool.keystores.certificates import first_expiry
+from mmtool.metrics import families
 from mmtool.metrics.samples import (
+    Sample,
     format_of,
     lines_of,
     render,
-    sample_of_build,
-    sample_of_certificate,
-    sample_of_cluster,
     samples_of_flow,
     samples_of_groups,
     samples_of_operations,
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.insight.status import WatchedFlow
     from mmtool.metrics.families import Level
-    from mmtool.metrics.samples import Lines, Sample
+    from mmtool.metrics.samples import Lines
 
 _PROBE_SECONDS = 5.0
 
@@ -62,7 +61,8 @@ class KafkaProbes:
         chains = (settings.security, *settings.role_security.values())
         texts = [chain.certificate.text.get_secret_value() for chain in chains if chain.certificate]
         found = [expires for text in texts if (expires := first_expiry(text)) is not None]
-        return [sample_of_certificate(settings.alias, min(found))] if found else []
+        labels = {"cluster": settings.alias}
+        return [Sample(families.CERTIFICATE_EXPIRY, labels, min(found).timestamp())] if found else []
 
     def flow(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
         flow = self._watched(settings)
@@ -144,7 +144,7 @@ class Collector:
         self._flows = flows
         self._probes = probes
         self._clusters = {
-            alias: Lookout(alias, Reopened(partial(self._cluster, alias), probes.cluster), every)
+            alias: Lookout(alias, Reopened(partial(self._settings_of, alias), probes.cluster), every)
             for alias in self._settings()
         }
         self._looks = {
@@ -179,7 +179,7 @@ class Collector:
     def _settings(self) -> dict[str, ClusterSettings]:
         return {side.alias: side for flow in self._flows() for side in (flow.source, flow.target)}
 
-    def _cluster(self, alias: str) -> ClusterSettings:
+    def _settings_of(self, alias: str) -> ClusterSettings:
         return self._settings()[alias]
 
     def _lines(
@@ -192,14 +192,14 @@ class Collector:
 
     def exposition(self, accept: str) -> tuple[bytes, str]:
         """The metrics in the format that an ``Accept`` header asks for, and its content type."""
-        wanted = format_of(accept)
+        content_type = format_of(accept)
         with self._rendering:
             state = [(look.version, look.latest is None) for look in self._lookouts()]
             if state != self._rendered_of:
                 self._rendered, self._rendered_of = {}, state
-            if wanted.content_type not in self._rendered:
-                self._rendered[wanted.content_type] = render(self._known(), wanted)
-            return self._rendered[wanted.content_type], wanted.content_type
+            if content_type not in self._rendered:
+                self._rendered[content_type] = render(self._known(), content_type)
+            return self._rendered[content_type], content_type
 
     def _known(self) -> Iterator[Lines]:
         """The lines of all present answers; flows of an unreachable cluster are left out."""
@@ -212,12 +212,13 @@ class Collector:
                     yield slow.latest or {}
 
     def _of_clusters(self) -> list[Sample]:
-        found = [sample_of_build(__version__)]
+        found = [Sample(families.BUILD_INFO, {"version": __version__}, 1)]
         for alias, settings in self._settings().items():
             found += self._probes.certificates(settings)
             cluster = self._clusters[alias]
             if cluster.version:
-                found.append(sample_of_cluster(alias, is_up=cluster.latest is not None))
+                is_up = int(cluster.latest is not None)
+                found.append(Sample(families.CLUSTER_UP, {"cluster": alias}, is_up))
         return found
 
     def _is_away(self, alias: str) -> bool:
@@ -239,10 +240,6 @@ class Collector:
 # --- poll a question in a background thread, and keep its last answer, or why there is none --------------
 
 T = TypeVar("T")
-
-
-def _say_nothing(_: str) -> None:
-    """Drop a problem: the default for `Lookout`'s ``say``."""
 
 
 _STALE_LOOKS = 3
@@ -270,7 +267,7 @@ class Lookout(Generic[T]):
         name: str,
         look: Callable[[], T],
         every: float,
-        say: Callable[[str], None] = _say_nothing,
+        say: Callable[[str], None] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name

@@ -111,15 +111,6 @@ SPARK_SLOTS = Family(
     (*_FLOW, "kind"),
     "Spark slots of the flow's Spark job, by kind: `wanted` (one for each task) and `held`.",
 )
-CLUSTER_UP = Family(
-    "mmtool_cluster_up", Kind.GAUGE, ("cluster",), "1 while the cluster answers, 0 while it does not."
-)
-CERTIFICATE_EXPIRY = Family(
-    "mmtool_certificate_expiry_timestamp_seconds",
-    Kind.GAUGE,
-    ("cluster",),
-    "Unix time of the earliest expiry among the certificates of the configured client certificate chain.",
-)
 CHECKPOINT_AGE = Family(
     "mmtool_checkpoint_age_seconds",
     Kind.GAUGE,
@@ -150,31 +141,21 @@ FAILOVER_STATE = Family(
     (*_FLOW, "operation", "mode", "state"),
     "1 for the current state of each open operation on the flow, and for the state of the last operation.",
 )
+CLUSTER_UP = Family(
+    "mmtool_cluster_up", Kind.GAUGE, ("cluster",), "1 while the cluster answers, 0 while it does not."
+)
+CERTIFICATE_EXPIRY = Family(
+    "mmtool_certificate_expiry_timestamp_seconds",
+    Kind.GAUGE,
+    ("cluster",),
+    "Unix time of the earliest expiry among the certificates of the configured client certificate chain.",
+)
 BUILD_INFO = Family(
     "mmtool_build_info", Kind.GAUGE, ("version",), "1 for the version of mmtool that serves the metrics."
 )
 
-FAMILIES = (
-    RECORDS,
-    BYTES,
-    LAG_RECORDS,
-    LAG_SECONDS,
-    LATENCY,
-    PARTITION_STATE,
-    DATA_LOSS,
-    LAST_SUCCESS,
-    OWNER_INFO,
-    SPARK_SLOTS,
-    CHECKPOINT_AGE,
-    GROUP_LAG,
-    GROUP_REREAD,
-    FAILOVER_READY,
-    FAILOVER_STATE,
-    CLUSTER_UP,
-    CERTIFICATE_EXPIRY,
-    BUILD_INFO,
-)
-"""All families, in the order of ``/metrics``."""
+FAMILIES = tuple(family for family in list(globals().values()) if isinstance(family, Family))
+"""All families, as they are defined above: in the order of ``/metrics``."""
 
 
 # --- the detail level of metrics: the fewer labels, the fewer series -------------------------------------

@@ -10,6 +10,7 @@ D  a topic that was deleted on the source without missing records has no series;
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.metrics import families
@@ -20,13 +21,11 @@ from mmtool.runtime.latency import Latency, cumulative, summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.status import FlowStatus
     from mmtool.metrics.families import Family, Level
     from mmtool.plan.flow.partition_rows import PartitionRow
-    from mmtool.plan.flow.status import FlowFacts
     from mmtool.plan.groups.status import GroupSummary
     from mmtool.plan.records.documents import PositionRecord
 
@@ -52,32 +51,14 @@ class Sample(NamedTuple):
     counts: tuple[int, ...] = ()
 
 
-class PlaceFigures(NamedTuple):
-    """The figures of one partition; None where unknown.
-
-    Attributes:
-        topic, partition: On the source; empty for a row about a whole topic, or the whole flow.
-        lost: Offsets that the source deleted before they were mirrored.
-        is_gone: Its topic was deleted on the source, and no record of it is missing.
-    """
-
-    topic: str
-    partition: str
-    records: int | None = None
-    bytes: int | None = None
-    lag_records: int | None = None
-    lag_seconds: float | None = None
-    lost: int | None = None
-    state: str | None = None
-    is_gone: bool = False
-
-
-_AGGREGATES: tuple[tuple[Family, str, Aggregate], ...] = (
-    (families.RECORDS, "records", sum),
-    (families.BYTES, "bytes", sum),
-    (families.LAG_RECORDS, "lag_records", sum),
-    (families.LAG_SECONDS, "lag_seconds", max),
-    (families.DATA_LOSS, "lost", sum),
+_AGGREGATES: Mapping[Family, Aggregate] = MappingProxyType(
+    {
+        families.RECORDS: sum,
+        families.BYTES: sum,
+        families.LAG_RECORDS: sum,
+        families.LAG_SECONDS: max,
+        families.DATA_LOSS: sum,
+    }
 )
 
 
@@ -89,91 +70,74 @@ def samples_of_flow(found: FlowStatus, level: Level) -> list[Sample]:
         level: How far samples are split by topic and partition.
     """
     flow = {"source": found.facts.source, "target": found.facts.target}
-    samples = samples_of_places(flow, _figures(found), level)
+    samples = _of_places(flow, found, level)
     samples += _of_latency(flow, found, level)
-    samples += _of_owner(flow, found.facts)
+    if found.facts.holder is not None:
+        process = found.facts.holder.process
+        owner = found.facts.holder.client_id if process is None else "/".join(process)
+        samples.append(Sample(families.OWNER_INFO, {**flow, "owner": owner}, 1))
+    if found.facts.announced and (slots := found.facts.slots) is not None:
+        samples.append(Sample(families.SPARK_SLOTS, {**flow, "kind": "wanted"}, slots.wanted))
+        samples.append(Sample(families.SPARK_SLOTS, {**flow, "kind": "held"}, slots.held))
     last = last_success_ms(found.facts.positions.values())
     if last is not None:
         samples.append(Sample(families.LAST_SUCCESS, flow, last / 1000))
     return samples
 
 
-def samples_of_places(flow: Mapping[str, str], places: Sequence[PlaceFigures], level: Level) -> list[Sample]:
-    """Samples of the families that are split by topic and partition, as far as the level goes.
-
-    Args:
-        flow: The labels of the flow.
-        places: The figures of each partition.
-        level: How far samples are split by topic and partition.
-    """
+def _of_places(flow: Mapping[str, str], found: FlowStatus, level: Level) -> list[Sample]:
+    """Samples of the families that are split by topic and partition, as far as the level goes."""
     names, split = level.place_labels, defaultdict(list)
-    for place in places:
-        if place.is_gone and names:
-            continue
-        split[(place.topic, place.partition)[: len(names)]].append(place)
+    for row in found.rows:
+        if not (names and _is_gone(row, found)):
+            where = (row.topic or "", "" if row.partition is None else str(row.partition))
+            split[where[: len(names)]].append(row)
+    lost: Counter[tuple[str, int | None]] = Counter()  # of a recreated topic: all topics of that name
+    for position in found.facts.positions.values():
+        lost[position.topic, position.partition] += position.gaps
     samples = []
-    for values, some in split.items():
+    for values, rows in split.items():
         labels = {**flow, **dict(zip(names, values, strict=True))}
-        samples += _of_some(labels, some)
+        figures = [_figures(row, found, lost) for row in rows]
+        undated = any(row.lag_records and row.lag_seconds is None for row in rows)
+        for family, aggregate in _AGGREGATES.items():
+            known = [value for of in figures if (value := of.get(family)) is not None]
+            if known and not (undated and family is families.LAG_SECONDS):  # the longest one is unknown then
+                samples.append(Sample(family, labels, aggregate(known)))
+        states = Counter(str(row.state) for row in rows if not (_is_mm2s(row, found) or _is_gone(row, found)))
+        samples += [
+            Sample(families.PARTITION_STATE, {**labels, "state": state}, number)
+            for state, number in sorted(states.items())
+        ]
     return samples
 
 
-def _of_some(labels: Mapping[str, str], places: Sequence[PlaceFigures]) -> list[Sample]:
-    samples = []
-    undated = any(place.lag_records and place.lag_seconds is None for place in places)
-    for family, name, aggregate in _AGGREGATES:
-        known = [value for place in places if (value := getattr(place, name)) is not None]
-        if known and not (undated and family is families.LAG_SECONDS):  # the longest one is unknown then
-            samples.append(Sample(family, labels, aggregate(known)))
-    states = Counter(place.state for place in places if place.state is not None and not place.is_gone)
-    samples += [
-        Sample(families.PARTITION_STATE, {**labels, "state": state}, number)
-        for state, number in sorted(states.items())
-    ]
-    return samples
-
-
-def _figures(found: FlowStatus) -> list[PlaceFigures]:
-    lost = _lost(found.facts.positions.values())
-    return [
-        _figures_of(row, found, lost.get((row.topic or "", row.partition)))._replace(
-            is_gone=_is_gone(row, found)
-        )
-        for row in found.rows
-    ]
-
-
-def _is_gone(row: PartitionRow, found: FlowStatus) -> bool:
-    return row.state in (State.WAITING, State.IDLE) and row.topic in found.facts.deleted
-
-
-def _figures_of(row: PartitionRow, found: FlowStatus, lost: int | None) -> PlaceFigures:
-    """The figures of a status row: only the state of a whole topic or flow, only the lag of what MM2 mirrors."""
+def _figures(
+    row: PartitionRow, found: FlowStatus, lost: Mapping[tuple[str, int | None], int]
+) -> dict[Family, float | None]:
+    """The figures of a status row: none of a whole topic or flow, only the lag of what MM2 mirrors."""
     if row.topic is None or row.partition is None:
-        return PlaceFigures(row.topic or "", "", state=str(row.state))
-    topic = found.facts.topics.get(row.topic)
-    is_mm2s = topic is not None and found.facts.is_by_mirror_maker(topic, row.partition)
-    if is_mm2s and row.state != State.NEVER_RAN:
-        lag = (row.lag_records, row.lag_seconds)
-        return PlaceFigures(row.topic, str(row.partition), None, None, *lag)
-    return PlaceFigures(
-        row.topic,
-        str(row.partition),
-        row.records,
-        row.bytes,
-        row.lag_records,
-        row.lag_seconds,
-        lost,
-        str(row.state),
+        return {}
+    lag = {families.LAG_RECORDS: row.lag_records, families.LAG_SECONDS: row.lag_seconds}
+    if _is_mm2s(row, found):
+        return lag
+    gaps = lost.get((row.topic, row.partition))
+    return {families.RECORDS: row.records, families.BYTES: row.bytes, **lag, families.DATA_LOSS: gaps}
+
+
+def _is_mm2s(row: PartitionRow, found: FlowStatus) -> bool:
+    topic = found.facts.topics.get(row.topic or "")
+    return (
+        topic is not None
+        and row.partition is not None
+        and row.state != State.NEVER_RAN
+        and found.facts.is_by_mirror_maker(topic, row.partition)
     )
 
 
-def _lost(positions: Iterable[PositionRecord]) -> dict[tuple[str, int | None], int]:
-    """Lost records by topic and partition; where a topic was recreated, summed over all topics of that name."""
-    found: Counter[tuple[str, int | None]] = Counter()
-    for position in positions:
-        found[position.topic, position.partition] += position.gaps
-    return dict(found)
+def _is_gone(row: PartitionRow, found: FlowStatus) -> bool:
+    """Whether its topic was deleted on the source, and no record of it is missing."""
+    return row.state in (State.WAITING, State.IDLE) and row.topic in found.facts.deleted
 
 
 def last_success_ms(positions: Iterable[PositionRecord]) -> int | None:
@@ -195,25 +159,6 @@ def _of_latency(flow: Mapping[str, str], found: FlowStatus, level: Level) -> lis
         labels, latency = {**flow, **dict(zip(names, values, strict=True))}, summed(some)
         samples.append(Sample(families.LATENCY, labels, latency.total_ms / 1000, latency.counts))
     return samples
-
-
-def _of_owner(flow: Mapping[str, str], facts: FlowFacts) -> list[Sample]:
-    samples = []
-    if facts.holder is not None:
-        samples.append(Sample(families.OWNER_INFO, {**flow, "owner": owner_name(facts)}, 1))
-    if facts.announced and facts.slots is not None:
-        kinds = {"wanted": facts.slots.wanted, "held": facts.slots.held}
-        samples += [
-            Sample(families.SPARK_SLOTS, {**flow, "kind": kind}, value) for kind, value in kinds.items()
-        ]
-    return samples
-
-
-def owner_name(facts: FlowFacts) -> str:
-    """``host/pid`` of the flow's holder; its client id where that has neither."""
-    assert facts.holder is not None
-    process = facts.holder.process
-    return facts.holder.client_id if process is None else "/".join(process)
 
 
 def samples_of_groups(flow: Mapping[str, str], groups: Iterable[GroupSummary]) -> list[Sample]:
@@ -250,18 +195,6 @@ def samples_of_operations(flow: Mapping[str, str], operations: Sequence[Recorded
     ]
 
 
-def sample_of_certificate(alias: str, expires: datetime) -> Sample:
-    return Sample(families.CERTIFICATE_EXPIRY, {"cluster": alias}, expires.timestamp())
-
-
-def sample_of_cluster(alias: str, *, is_up: bool) -> Sample:
-    return Sample(families.CLUSTER_UP, {"cluster": alias}, int(is_up))
-
-
-def sample_of_build(version: str) -> Sample:
-    return Sample(families.BUILD_INFO, {"version": version}, 1)
-
-
 # --- samples as Prometheus' text format, or as OpenMetrics for a scraper that accepts it ----------------
 # A sample is the same line in both formats. Lines are made once, by the poll that found the samples: a scrape only
 # joins them, as a large cluster has a hundred thousand.
@@ -269,19 +202,15 @@ def sample_of_build(version: str) -> Sample:
 _ESCAPES = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 
 
-class Format(NamedTuple):
-    """A format of ``/metrics``."""
-
-    content_type: str
-    is_open_metrics: bool
+_OPEN_METRICS = "application/openmetrics-text"
 
 
-def format_of(accept: str) -> Format:
-    """The format that an ``Accept`` header asks for; plain text where there is none."""
+def format_of(accept: str) -> str:
+    """The content type of the format that an ``Accept`` header asks for: plain text where there is none."""
     from prometheus_client.exposition import choose_encoder
 
     _, content_type = choose_encoder(accept)
-    return Format(content_type, content_type.startswith("application/openmetrics-text"))
+    return content_type
 
 
 def lines_of(samples: Iterable[Sample]) -> dict[str, list[str]]:
@@ -296,16 +225,16 @@ def lines_of(samples: Iterable[Sample]) -> dict[str, list[str]]:
     return found
 
 
-def render(some: Iterable[Lines], wanted: Format) -> bytes:
+def render(some: Iterable[Lines], content_type: str) -> bytes:
     """The whole exposition: the lines in the order of the table, each family with its help and type."""
-    together = list(some)
+    together, is_open_metrics = list(some), content_type.startswith(_OPEN_METRICS)
     texts = []
     for family in FAMILIES:
         lines = [line for of in together for line in of.get(family.name, ())]
         if lines:
-            name = family.base_name if wanted.is_open_metrics else family.name
+            name = family.base_name if is_open_metrics else family.name
             texts += [f"# HELP {name} {family.meaning}", f"# TYPE {name} {family.kind}", *lines]
-    if wanted.is_open_metrics:
+    if is_open_metrics:
         texts.append("# EOF")
     return "".join(f"{text}\n" for text in texts).encode()
 
@@ -319,10 +248,10 @@ def _histogram(sample: Sample) -> Iterator[str]:
 
 
 def _labels(labels: Mapping[str, str]) -> str:
-    text = ",".join([f'{name}="{_escaped(value)}"' for name, value in labels.items()])
+    """Labels in the format's own escapes; other control characters are printable, for a reader with curl."""
+    escaped = {
+        name: "\n".join(map(printable, value.split("\n"))).translate(_ESCAPES)
+        for name, value in labels.items()
+    }
+    text = ",".join([f'{name}="{value}"' for name, value in escaped.items()])
     return f"{{{text}}}"
-
-
-def _escaped(value: str) -> str:
-    """A label's value in the format's own escapes; other control characters are printable, for a reader with curl."""
-    return "\n".join(map(printable, value.split("\n"))).translate(_ESCAPES)
