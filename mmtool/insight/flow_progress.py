@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import FlowWatchPort
-    from mmtool.translation.answers import Answer, Skipping
 
 
 _MOST_MARKERS = 1_000
@@ -150,10 +149,9 @@ def not_copied(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> dict[TopicP
     stands_there = [GroupFacts("goal", commits, {}, ABSENT, ABSENT)]
     _, (plan,) = refined_plans(flow, stands_there, partitions, _RULES, [])
     told = {verdict.source: verdict.answer for verdict in plan.verdicts}
-    return {place: _at_most(told.get(place), int(end)) for place, end in goal.items()}
-
-
-def _at_most(answer: Answer | Skipping | None, end: int) -> int:
-    if isinstance(answer, Exact):
-        return 0
-    return answer.reread_max if isinstance(answer, Bounded) else end
+    left: dict[TopicPartition, int] = {}
+    for place, end in goal.items():
+        answer = told.get(place)
+        bound = answer.reread_max if isinstance(answer, Bounded) else int(end)
+        left[place] = 0 if isinstance(answer, Exact) else bound
+    return left

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from mmtool.errors import RefusedError, UnreachableError
+from mmtool.errors import RefusedError
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.flow_now import FlowFailures, ask_each, outages, worst
 from mmtool.insight.flow_progress import mirror_maker_progress
@@ -38,14 +38,14 @@ from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.groups.status import GroupKnowledge, GroupReason, GroupRow, group_rows, with_ages
 from mmtool.plan.records.documents import State
-from mmtool.plan.words import Names, have
+from mmtool.plan.words import have
 from mmtool.runtime.process import now_ms
 from mmtool.translation.answers import Reason
 from mmtool.translation.blocks import SeenOffset
 from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from mmtool.errors import MmtoolError
     from mmtool.insight.flow_now import FlowNow
@@ -94,22 +94,15 @@ def group_status(flow: WatchedFlow, selection: GroupSelection = _EVERY_GROUP) ->
     if away.target is not None:
         raise away.target
     if away.source is not None:
-        return _by_target_alone(flow, selection, away.source)
+        now = look_at_target(flow.target_side, selection, now_ms())
+        rows = group_rows(_knowledge(flow, now, now.facts.source_ends, None))
+        wanted = tuple(row for row in rows if not flow.topics or row.topic in flow.topics)
+        unasked, unknown = (away.source,), now.facts.unknown
+        return GroupsFound(flow.names.flow, wanted, now.facts.now_ms, now.warnings, unasked, unknown)
     found = _by_both(flow, selection)
     # between two questions a sync may commit on the target what was not read on the source yet
     rewinds = any(row.reason.word == Reason.WOULD_REWIND for row in found.rows)
     return _by_both(flow, selection) if rewinds else found
-
-
-def _names(flow: WatchedFlow) -> Names:
-    return Names(flow.clusters.settings.source.alias, flow.clusters.settings.target.alias)
-
-
-def _by_target_alone(flow: WatchedFlow, selection: GroupSelection, away: UnreachableError) -> GroupsFound:
-    now, names = look_at_target(flow.target_side, selection, now_ms()), _names(flow)
-    rows = group_rows(_knowledge(flow, now, now.facts.source_ends, None))
-    wanted = tuple(row for row in rows if not flow.topics or row.topic in flow.topics)
-    return GroupsFound(names.flow, wanted, now.facts.now_ms, now.warnings, (away,), now.facts.unknown)
 
 
 def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
@@ -117,10 +110,15 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
     selected = selected_groups(now, selection, Direction.FORWARD)
     warnings = list(selection_warnings(selected))
     groups = read_groups(now, selected.known, Direction.FORWARD)
-    ends, at_ms = _source_ends(now, topics_of(groups)), now_ms()
+    read = topics_of(groups)
+    bounds = flow.clusters.source.bounds_each(  # what can be mirrored: the last stable offset, or the end
+        [place for place in now.partitions if place.topic in read],
+        committed=flow.clusters.settings.reads_committed,
+    )
+    ends, at_ms = {place: UpstreamOffset(at.log_end) for place, at in bounds.items()}, now_ms()
     alone = look_at_target(flow.target_side, selection, now_ms())
-    warnings += removed_groups(sorted({*alone.left_behind} - {*selected.known}), _names(flow).source)
-    partitions = partition_facts(now, Direction.FORWARD, warnings, topics=topics_of(groups))
+    warnings += removed_groups(sorted({*alone.left_behind} - {*selected.known}), flow.names.source)
+    partitions = partition_facts(now, Direction.FORWARD, warnings, topics=read)
     sides = now.sides(Direction.FORWARD)
     planned = [
         *zip(groups, plans_by(now, groups, partitions, _RULES), strict=True),
@@ -144,15 +142,7 @@ def _by_both(flow: WatchedFlow, selection: GroupSelection) -> GroupsFound:
     rows = group_rows(replace(known, partitions=partitions))
     rows = rows if not now.narrowed else [row for row in rows if row.topic is not None or row.blocks_group]
     found = _with_ages(flow, now, alone, frontiers, partitions, rows)
-    return GroupsFound(_names(flow).flow, tuple(found), at_ms, tuple(warnings), unknown=selected.unknown)
-
-
-def _source_ends(flow: FlowNow, topics: Collection[str]) -> dict[TopicPartition, UpstreamOffset]:
-    """The end of each source partition for the mirror; under read_committed, the last stable offset."""
-    places = [place for place in flow.partitions if place.topic in topics]
-    committed = flow.clusters.settings.reads_committed
-    bounds = flow.clusters.source.bounds_each(places, committed=committed)
-    return {place: UpstreamOffset(at.log_end) for place, at in bounds.items()}
+    return GroupsFound(flow.names.flow, tuple(found), at_ms, tuple(warnings), unknown=selected.unknown)
 
 
 def _knowledge(
@@ -162,7 +152,7 @@ def _knowledge(
     groups: Sequence[tuple[GroupFacts, GroupPlan]] | None,
 ) -> GroupKnowledge:
     """An emergency failover as its rehearsal plans it, with the source's current ends where they are known."""
-    names, state = _names(flow), app_state_on_target(now, without=False)
+    names, state = flow.names, app_state_on_target(now, without=False)
     facts = replace(now.facts, source_ends=ends)
     plan = plan_emergency(_NO_OPERATION, names, facts, state=state)
     return GroupKnowledge(
@@ -240,12 +230,9 @@ class GroupsStatus:
 
     @property
     def error(self) -> MmtoolError | None:
-        """The error that ends the command; None where there is none."""
-        return worst(self.errors) or self._unknown
-
-    @property
-    def _unknown(self) -> MmtoolError | None:
-        """The error for selected groups that no flow knows; None where at least one flow knows each of them."""
+        """The error that ends the command: of a cluster, or of selected groups that no flow knows; None without one."""
+        if error := worst(self.errors):
+            return error
         unknown = (
             frozenset.intersection(*(frozenset(flow.unknown) for flow in self.flows)) if self.flows else ()
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.ports import Answers
@@ -55,9 +55,8 @@ def partition_facts(
         UnreachableError, NotAuthorisedError: A cluster does not answer; with ``complete``, or does not show a part.
         RefusedError: Stored state that cannot be read.
     """
-    is_chain = flow.then is not None
-    asked = _Asked(direction, None if is_chain else topics, complete)
-    facts = _facts(flow, asked, [] if warnings is None else warnings)
+    topics = None if flow.then is not None else topics
+    facts = _facts(flow, direction, topics, complete=complete, warnings=[] if warnings is None else warnings)
     if flow.then is not None:
         behind = partition_facts(flow.then, direction, warnings, complete=complete)
         further = {fact.source: fact for fact in behind.values()}
@@ -65,44 +64,28 @@ def partition_facts(
     return {fact.place(direction): fact for fact in facts}
 
 
-class _Asked(NamedTuple):
-    """The arguments of `partition_facts` that say which logs are asked for."""
-
-    direction: Direction
-    topics: Collection[str] | None
-    complete: bool
-
-    def means(self, source: TopicPartition, target: TopicPartition | None = None) -> bool:
+def _facts(
+    flow: FlowNow,
+    direction: Direction,
+    topics: Collection[str] | None,
+    *,
+    complete: bool,
+    warnings: list[str],
+) -> list[PartitionFacts]:
+    def means(source: TopicPartition, target: TopicPartition | None = None) -> bool:
         """Whether a partition's logs are to be read; in reverse, while ``target`` is unknown, any may be."""
-        read_at = source if self.direction is Direction.FORWARD else target
-        return self.topics is None or read_at is None or read_at.topic in self.topics
+        read_at = source if direction is Direction.FORWARD else target
+        return topics is None or read_at is None or read_at.topic in topics
 
     def bounds(
-        self, cluster: ClusterPort, places: Collection[TopicPartition]
+        cluster: ClusterPort, places: Collection[TopicPartition], *, all_of_them: bool
     ) -> Answers[TopicPartition, Bounds]:
-        return Answers(cluster.bounds(places)) if self.complete else cluster.bounds_each(places)
+        return Answers(cluster.bounds(places)) if all_of_them else cluster.bounds_each(places)
 
-    def source_bounds(self, flow: FlowNow) -> Answers[TopicPartition, Bounds]:
-        """The source logs to read; in reverse with ``topics``, errors are left to `refuse_incomplete`."""
-        places = list(filter(self.means, flow.partitions))
-        if self.direction is Direction.REVERSE and self.topics is not None:
-            return flow.clusters.source.bounds_each(places)
-        return self.bounds(flow.clusters.source, places)
-
-    def refuse_incomplete(
-        self,
-        source_logs: Answers[TopicPartition, Bounds],
-        targets: Mapping[TopicPartition, TopicPartition],
-    ) -> None:
-        """Raise the error of a source log that was to be read and was not shown, where ``complete`` demands all."""
-        failed = [error for at, error in source_logs.failed.items() if self.means(at, targets[at])]
-        if self.complete and failed:
-            raise failed[0]
-
-
-def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionFacts]:
-    sources, direction = flow.partitions, asked.direction
-    source_logs = asked.source_bounds(flow)
+    sources = flow.partitions
+    # in reverse with topics, which source logs are to be read is known once the targets are
+    at_once = complete and (direction is Direction.FORWARD or topics is None)
+    source_logs = bounds(flow.clusters.source, list(filter(means, sources)), all_of_them=at_once)
     back = _maps_back(flow)
     maps = flow.clusters.state.maps(flow.identity)
     # by topic id: runs of a deleted topic of the same name do not count (KIP-516)
@@ -116,12 +99,18 @@ def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionF
         )
         for source in sources
     }
-    target_logs = asked.bounds(
-        flow.clusters.target, [targets[source] for source in sources if asked.means(source, targets[source])]
-    )
-    asked.refuse_incomplete(source_logs, targets)
+    wanted = [targets[source] for source in sources if means(source, targets[source])]
+    target_logs = bounds(flow.clusters.target, wanted, all_of_them=complete)
+    failed = [error for at, error in source_logs.failed.items() if means(at, targets[at])]
+    if complete and failed:
+        raise failed[0]
     unknown = [source for source in sources if known[source] is None and source not in synced]
-    problems = {**_refused(flow, unknown, asked), **_problems(source_logs, target_logs, targets)}
+    refused: dict[str, str] = {}
+    if any(map(means, unknown)):
+        with suppress(RefusedError):  # an answer that needs no control topic is given without one
+            refused = refused_topics(flow, flow.clusters.state.control(flow.identity))
+    problems = {source: refused[source.topic] for source in unknown if source.topic in refused}
+    problems |= _problems(source_logs, target_logs, targets)
     return [
         PartitionFacts(
             source,
@@ -136,16 +125,6 @@ def _facts(flow: FlowNow, asked: _Asked, warnings: list[str]) -> list[PartitionF
         )
         for source in sources
     ]
-
-
-def _refused(flow: FlowNow, unknown: Collection[TopicPartition], asked: _Asked) -> dict[TopicPartition, str]:
-    """Why the flow's owner refuses topics that it never mirrored, by source partition."""
-    if not any(map(asked.means, unknown)):
-        return {}
-    refused: dict[str, str] = {}
-    with suppress(RefusedError):  # an answer that needs no control topic is given without one
-        refused = refused_topics(flow, flow.clusters.state.control(flow.identity))
-    return {source: refused[source.topic] for source in unknown if source.topic in refused}
 
 
 def refused_topics(flow: FlowNow, control: ControlView) -> dict[str, str]:
@@ -233,13 +212,13 @@ def standstill(flow: FlowNow, plans: Iterable[GroupPlan]) -> list[str]:
         UnreachableError, NotAuthorisedError: The target stopped answering, or denies a part.
     """
     verdicts = [verdict for plan in plans for verdict in plan.verdicts]
-    of_all = _places(verdicts)
-    refused = _places(verdict for verdict in verdicts if verdict.refusal in _NOT_THERE_YET)
+
+    def places(of: Iterable[Verdict]) -> set[TopicPartition]:
+        return {place for verdict in of for place in (verdict.source, verdict.target) if place}
+
+    of_all = places(verdicts)
+    refused = places(verdict for verdict in verdicts if verdict.refusal in _NOT_THERE_YET)
     return list(_said(flow, of_all, refused)) if of_all else []
-
-
-def _places(verdicts: Iterable[Verdict]) -> set[TopicPartition]:
-    return {place for verdict in verdicts for place in (verdict.source, verdict.target) if place}
 
 
 def _said(

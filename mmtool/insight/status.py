@@ -27,7 +27,7 @@ from mmtool.plan.flow.status import FlowFacts, flow_row, has_silent, has_unmirro
 from mmtool.plan.topics.disappearance import StoredPartition, last_of_each, seen_last, vanished_rows
 from mmtool.plan.topics.facts import TopicFacts
 from mmtool.plan.topics.retention import Retention
-from mmtool.plan.words import clock_time
+from mmtool.plan.words import Names, clock_time
 from mmtool.runtime.threads import Unawaited
 from mmtool.translation.types import TopicId
 
@@ -157,6 +157,11 @@ class WatchedFlow:
             rows = self._rows(facts)
             activities = tuple(activity_of(facts, row) for row in rows)
             return FlowStatus(facts, self._with_offsets(rows), groups.result(), activities)
+
+    @property
+    def names(self) -> Names:
+        """The aliases of its clusters."""
+        return Names(self.clusters.settings.source.alias, self.clusters.settings.target.alias)
 
     @property
     def target_side(self) -> TargetSide:

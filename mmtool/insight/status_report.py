@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError
 from mmtool.output import human
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from mmtool.plan.flow.activity import Activity
     from mmtool.plan.flow.partition_rows import PartitionRow
     from mmtool.plan.flow.status import FlowFacts
-    from mmtool.plan.groups.status import GroupRow, GroupSummary
+    from mmtool.plan.groups.status import GroupRow
     from mmtool.translation.types import TopicPartition
 
 
@@ -32,49 +32,35 @@ _WINDOW_MS = 15_000
 _LEAST_PER_SECOND = 0.5
 
 
-class _Look(NamedTuple):
-    at_ms: int
-    lag: int
-
-
 @dataclass(slots=True)
 class Trends:
-    """The statuses of some flows during the last 15 s."""
+    """The statuses of some flows during the last 15 s: the time of each in ms since 1970, and the flow's lag."""
 
-    _looks: dict[str, deque[_Look]] = field(default_factory=dict)
+    _lags: dict[str, deque[tuple[int, int]]] = field(default_factory=dict)
 
     def note(self, status: FlowStatus) -> str:
-        """Add a status; return the lag's change: ``+120/s``, ``-300/s, caught up in 4s``, ``steady`` or empty."""
-        lag = _moving_lag(status.rows)
-        if lag is None:
-            self._looks.pop(status.name, None)
+        """Add a status; return the lag's change: ``+120/s``, ``-300/s, caught up in 4s``, ``steady`` or empty.
+
+        Partitions in a state that needs an operator are left out: waiting does not reduce their lag.
+        """
+        moving = [row.lag_records for row in status.rows if row.state not in STILL]
+        known = [lag for lag in moving if lag is not None]
+        if not known:
+            self._lags.pop(status.name, None)
             return ""
-        looks = self._looks.setdefault(status.name, deque())
-        looks.append(_Look(status.facts.now_ms, lag))
-        while looks[-1].at_ms - looks[0].at_ms > _WINDOW_MS and len(looks) > 2:
-            looks.popleft()
-        return _said(looks[0], looks[-1])
-
-
-def _moving_lag(rows: Iterable[PartitionRow]) -> int | None:
-    """The known lag of all partitions that are being mirrored; None where none is known.
-
-    Partitions in a state that needs an operator are left out: waiting does not reduce their lag.
-    """
-    known = [row.lag_records for row in rows if row.state not in STILL and row.lag_records is not None]
-    return sum(known) if known else None
-
-
-def _said(first: _Look, last: _Look) -> str:
-    seconds = (last.at_ms - first.at_ms) / 1000
-    if seconds <= 0 or not last.lag:
-        return ""
-    change = (last.lag - first.lag) / seconds
-    if abs(change) < _LEAST_PER_SECOND:
-        return "steady"
-    if change > 0:
-        return f"+{human.count(change)}/s"
-    return f"-{human.count(-change)}/s, caught up in {duration(last.lag / -change)}"
+        lags = self._lags.setdefault(status.name, deque())
+        lags.append((status.facts.now_ms, sum(known)))
+        while lags[-1][0] - lags[0][0] > _WINDOW_MS and len(lags) > 2:
+            lags.popleft()
+        (first_ms, first), (last_ms, last) = lags[0], lags[-1]
+        if last_ms <= first_ms or not last:
+            return ""
+        change = 1000 * (last - first) / (last_ms - first_ms)
+        if abs(change) < _LEAST_PER_SECOND:
+            return "steady"
+        if change > 0:
+            return f"+{human.count(change)}/s"
+        return f"-{human.count(-change)}/s, caught up in {duration(last / -change)}"
 
 
 _NAMED = 3
@@ -92,10 +78,12 @@ def groups_headline(found: GroupsFound) -> str:
     said += [f"not ready: {few(back, _NAMED)}" if back else ""]
     if len(moved) < len(groups):
         left = [row for row in found.rows if not row.moved]
+        ages = [one.checkpoint_age_seconds for one in summaries(left)]
+        oldest = max((age for age in ages if age is not None), default=None)
         said += [
             f"in an emergency: {_missing(left, found.now_ms)}",
             _read_again(left),
-            _knowledge(summaries(left)),
+            "" if oldest is None else f"checkpoints up to {duration(oldest)} old",
         ]
     return f"{found.flow}: {'; '.join(filter(None, said))}"
 
@@ -105,8 +93,13 @@ def _missing(rows: Sequence[GroupRow], now_ms: int) -> str:
     by_place: dict[TopicPartition, GroupRow] = {row.place: row for row in rows if row.place is not None}
     mirrored = [row for row in by_place.values() if row.blocks_group or row.ready]
     known = [row for row in mirrored if row.rpo_records is not None]
-    if not known:
-        return _unseen(mirrored, now_ms)
+    if not known:  # when the source was last seen, and what is lost at least
+        seen = max(((row.source_seen_at, row.source) for row in mirrored if row.source_seen_at), default=None)
+        if seen is None:
+            return "unknown number of records lost"
+        least = sum(row.rpo_records_min or 0 for row in mirrored)
+        at_least = f", at least {human.records(least)} lost" if least else ""
+        return f"unknown: {last_seen(seen[1], round(seen[0].timestamp() * 1000), now_ms)}{at_least}"
     without = len(mirrored) - len(known)
     unknown = f", unknown for {counted(without, 'partition')}" if without else ""
     records = sum(row.rpo_records or 0 for row in known)
@@ -115,16 +108,6 @@ def _missing(rows: Sequence[GroupRow], now_ms: int) -> str:
     worst = max(known, key=lambda row: (row.rpo_seconds or 0.0, row.rpo_records or 0))
     age = "" if worst.rpo_seconds is None else f"of the last {duration(worst.rpo_seconds)}, "
     return f"{human.records(records)} lost{unknown} ({age}worst {worst.place})"
-
-
-def _unseen(rows: Sequence[GroupRow], now_ms: int) -> str:
-    """That the number of lost records is unknown, when the source was last seen, and what is lost at least."""
-    seen = max(((row.source_seen_at, row.source) for row in rows if row.source_seen_at), default=None)
-    if seen is None:
-        return "unknown number of records lost"
-    least = sum(row.rpo_records_min or 0 for row in rows)
-    at_least = f", at least {human.records(least)} lost" if least else ""
-    return f"unknown: {last_seen(seen[1], round(seen[0].timestamp() * 1000), now_ms)}{at_least}"
 
 
 def _read_again(rows: Sequence[GroupRow]) -> str:
@@ -141,45 +124,35 @@ def _read_again(rows: Sequence[GroupRow]) -> str:
     return f"at most {human.records(most)} read again{about} (worst {worst.group} in {worst.place})"
 
 
-def _knowledge(groups: Sequence[GroupSummary]) -> str:
-    ages = [group.checkpoint_age_seconds for group in groups if group.checkpoint_age_seconds is not None]
-    return f"checkpoints up to {duration(max(ages))} old" if ages else ""
-
-
-def groups_by_urgency(rows: Iterable[GroupRow]) -> list[GroupRow]:
-    """The rows, most urgent first: those that block their group, then by records lost and read again."""
-
-    def key(row: GroupRow) -> tuple[object, ...]:
-        costs = (-(row.rpo_records or 0), -(row.reread_max or 0))
-        return not row.blocks_group, row.ready, *costs, row.group, row.topic or "", row.partition or 0
-
-    return sorted(rows, key=key)
-
-
 def groups_on_screen(
     rows: Sequence[GroupRow], fit: int, *, per_group: bool
 ) -> tuple[list[Mapping[str, object]], str]:
     """The rows of the ``fit`` most urgent groups, else the ``fit`` most urgent rows; and a sentence about the others.
 
-    The sentence is empty where no other is left.
+    Those come first that block their group, then by records lost and read again. The sentence is empty where no other
+    is left.
     """
-    ordered = groups_by_urgency(rows)
-    lines = dict.fromkeys(_line(row, per_group=per_group) for row in ordered)
-    shown, left_out = set(list(lines)[:fit]), list(lines)[fit:]
-    blocked = {_line(row, per_group=per_group) for row in ordered if row.blocks_group}
+
+    def urgency(row: GroupRow) -> tuple[object, ...]:
+        costs = (-(row.rpo_records or 0), -(row.reread_max or 0))
+        return not row.blocks_group, row.ready, *costs, row.group, row.topic or "", row.partition or 0
+
+    def line(row: GroupRow) -> tuple[object, ...]:
+        """What stands in the same line of the table."""
+        group = (row.source, row.target, row.group)
+        return group if per_group else (*group, row.topic, row.partition)
+
+    ordered = sorted(rows, key=urgency)
+    lines = list(dict.fromkeys(map(line, ordered)))
+    shown, left_out = set(lines[:fit]), lines[fit:]
+    blocked = {line(row) for row in ordered if row.blocks_group}
     sentence = (
         f"{counted(len(left_out), 'more group' if per_group else 'more row')} ({len(blocked.intersection(left_out))}"
         " not ready): show them with -g NAME, --topic NAME or -o json, or pipe the output"
         if left_out
         else ""
     )
-    return [row._asdict() for row in ordered if _line(row, per_group=per_group) in shown], sentence
-
-
-def _line(row: GroupRow, *, per_group: bool) -> tuple[object, ...]:
-    """What stands in the same line of the table."""
-    group = (row.source, row.target, row.group)
-    return group if per_group else (*group, row.topic, row.partition)
+    return [row._asdict() for row in ordered if line(row) in shown], sentence
 
 
 _URGENCY = (
@@ -205,22 +178,17 @@ def headline(status: FlowStatus, trend: str = "") -> str:
     """
     if all(row.topic is None for row in status.rows):
         return f"{status.name}: {'; '.join(row.reason for row in status.rows)}"
-    states = f"{counted(len(status.rows), 'partition')}: {_states(status.rows, _oldest(status))}"
+    oldest: dict[State, float] = {}  # the longest time that a partition has been in each state
+    for row, activity in zip(status.rows, status.activities, strict=True):
+        if activity.state_seconds is not None:
+            oldest[row.state] = max(oldest.get(row.state, 0.0), activity.state_seconds)
+    states = f"{counted(len(status.rows), 'partition')}: {_states(status.rows, oldest)}"
     facts = status.facts
     said = [_run_by(facts), states, _throughput(status.activities), _lag(status.rows, trend)]
     if status.groups:
         said.append(f"{counted(status.groups, 'group')} with checkpoints")
     away = f"{facts.source} does not answer, {facts.target} knows: " if status.away is not None else ""
     return f"{status.name}: {away}{'; '.join(filter(None, said))}"
-
-
-def _oldest(status: FlowStatus) -> dict[State, float]:
-    """For each state, the longest time in seconds that a partition has been in it."""
-    found: dict[State, float] = {}
-    for row, activity in zip(status.rows, status.activities, strict=True):
-        if activity.state_seconds is not None:
-            found[row.state] = max(found.get(row.state, 0.0), activity.state_seconds)
-    return found
 
 
 def _throughput(activities: Iterable[Activity]) -> str:
@@ -266,10 +234,10 @@ def _lag(rows: Sequence[PartitionRow], trend: str = "") -> str:
     worst = max(known, key=_lag_key)
     of_worst = "of unknown age" if worst.lag_seconds is None else duration(worst.lag_seconds)
     changes = f" ({trend})" if trend else ""
-    return f"lag {human.records(records)}{changes}{unknown}, worst {of_worst} ({name_of(worst)})"
+    return f"lag {human.records(records)}{changes}{unknown}, worst {of_worst} ({_name_of(worst)})"
 
 
-def name_of(row: PartitionRow) -> str:
+def _name_of(row: PartitionRow) -> str:
     """The name of a row's subject for an operator: the partition, the topic or the flow."""
     if row.topic is None:
         return f"{row.source}->{row.target}"
@@ -314,10 +282,10 @@ def gate(rows: Iterable[PartitionRow], max_lag_seconds: float | None) -> GateErr
     if max_lag_seconds is None:
         return None
     found = list(rows)
-    failing = by_urgency(row for row in found if not _passes(row, max_lag_seconds))
+    failing = by_urgency(row for row in found if _why_not(row, max_lag_seconds))
     if not failing:
         return None
-    named = ", ".join(f"{name_of(row)} {_why(row)}" for row in failing[:_NAMED])
+    named = ", ".join(f"{_name_of(row)} {_why_not(row, max_lag_seconds)}" for row in failing[:_NAMED])
     more = f", and {len(failing) - _NAMED} more" if len(failing) > _NAMED else ""
     of = f" by {len(failing)} of {counted(len(found), 'partition')}" if len(found) > 1 else ""
     return GateError(
@@ -326,17 +294,12 @@ def gate(rows: Iterable[PartitionRow], max_lag_seconds: float | None) -> GateErr
     )
 
 
-def _passes(row: PartitionRow, max_lag_seconds: float) -> bool:
-    if row.state in (State.HALTED, State.NEVER_RAN):
-        return False
-    return row.lag_seconds is not None and row.lag_seconds <= max_lag_seconds
-
-
-def _why(row: PartitionRow) -> str:
+def _why_not(row: PartitionRow, max_lag_seconds: float) -> str:
+    """Why a partition does not pass the gate, as a clause; empty where it does."""
     if row.state == State.NEVER_RAN:
         return "was never mirrored"
     if row.state == State.HALTED:
         return "is halted"
     if row.lag_seconds is None:
         return "has no known lag in seconds"
-    return f"lags {duration(row.lag_seconds)}"
+    return f"lags {duration(row.lag_seconds)}" if row.lag_seconds > max_lag_seconds else ""
