@@ -29,7 +29,6 @@ SOON = timedelta(days=30)
 """Certificates that expire within this time are reported."""
 LOGIN_STAGES = {Stage.MECHANISM, Stage.NO_LOGIN, Stage.LOGIN, Stage.PROOF, Stage.CLIENT_CERTIFICATE}
 """A listener that fails at one of these is there, and the login fails."""
-_BY_CERTIFICATE = {Stage.TLS, Stage.CLIENT_CERTIFICATE}
 _RENEW_THEIRS = (
     "renew the certificate in the broker's ssl.keystore.location, and reload it or restart the broker"
 )
@@ -123,81 +122,71 @@ def judge_listeners(alias: str, answers: Sequence[ListenerAnswer]) -> Iterator[F
     """
     dead = [one for one in answers if one.failed and one.failed not in LOGIN_STAGES]
     if not dead:
-        yield ok(_all_answer(answers))
+        brokers = {one.broker for one in answers if one.broker is not None}
+        addresses = {one.address for one in answers}
+        listed = f"{counted(len(brokers), 'broker')} at {counted(len(addresses), 'address')}"
+        reached = counted(len(addresses), "bootstrap server")
+        yield ok(
+            f"every known listener answers this host ({listed})"
+            if brokers
+            else f"this host can connect to {reached}; the listeners of the brokers are unknown"
+        )
     for one in dead:
         spared = any(not other.failed for other in answers if other.entrance.name == one.entrance.name)
         yield _unreachable(alias, one, others_answer=spared)
 
 
-def _all_answer(answers: Sequence[ListenerAnswer]) -> str:
-    brokers = {one.broker for one in answers if one.broker is not None}
-    addresses = {one.address for one in answers}
-    if not brokers:
-        reached = counted(len(addresses), "bootstrap server")
-        return f"this host can connect to {reached}; the listeners of the brokers are unknown"
-    listed = f"{counted(len(brokers), 'broker')} at {counted(len(addresses), 'address')}"
-    return f"every known listener answers this host ({listed})"
-
-
 def _unreachable(alias: str, one: ListenerAnswer, *, others_answer: bool) -> Finding:
-    if one.broker is None:
+    name, address, broker = one.entrance.name, one.address, one.broker
+    why, bootstrap_remedy, broker_remedy = _UNREACHABLE[one.failed or Stage.ANSWER]
+    why = f"{why}: {one.reason}"
+    if broker is None:
         say = warning if others_answer else problem
         spared = f"; other listeners of {alias} answer" if others_answer else ""
-        message = f"bootstrap server {one.address} of {one.entrance.name} {_why(one)}{spared}"
-        return say(alias, one.address, message, _bootstrap_remedy(one))
-    message = (
-        f"broker {one.broker} of {alias} advertises {one.address}, which {_why(one)}; partitions that this broker leads"
-        " cannot be mirrored from this host"
+        message = f"bootstrap server {address} of {name} {why}{spared}"
+        return say(alias, address, message, bootstrap_remedy.format(name=name, address=address))
+    return problem(
+        alias,
+        address,
+        f"broker {broker} of {alias} advertises {address}, which {why}; partitions that this broker leads cannot be"
+        " mirrored from this host",
+        broker_remedy.format(name=name, address=address, broker=broker),
     )
-    return problem(alias, one.address, message, _advertised_remedy(one))
 
 
-def _why(one: ListenerAnswer) -> str:
-    said = {
-        Stage.RESOLVE: "cannot be resolved from this host",
-        Stage.CONNECT: "cannot be reached from this host",
-        Stage.TLS: "fails at TLS",
-        Stage.PROTOCOL: "does not speak Kafka's protocol",
-    }
-    return f"{said.get(one.failed or Stage.ANSWER, 'does not answer')}: {one.reason}"
-
-
-def _bootstrap_remedy(one: ListenerAnswer) -> str:
-    key = f"{one.entrance.name}.bootstrap.servers"
-    if one.failed is Stage.PROTOCOL:
-        return (
-            f"correct {one.address} in {key} if it is no listener of Kafka; else set"
-            f" {one.entrance.name}.security.protocol to the protocol of the listener (a TLS listener needs SSL or"
-            " SASL_SSL)"
-        )
-    if one.failed in _BY_CERTIFICATE or one.failed is Stage.ANSWER:
-        return (
-            f"check that {one.entrance.name}.security.protocol and {one.entrance.name}.ssl.* match the listener"
-            f" at {one.address}; if they do, check that a broker answers there, and not only a load balancer"
-        )
-    if one.failed is Stage.RESOLVE:
-        return f"correct {key}, or make the name resolvable from this host (DNS, /etc/hosts)"
-    return f"start the broker; if it runs, open its firewall for this host, or correct {key}"
-
-
-def _advertised_remedy(one: ListenerAnswer) -> str:
-    if one.failed is Stage.TLS:
-        return (
-            f"do what the certificate row of {one.address} says; without such a row, check that"
-            f" {one.entrance.name}.security.protocol and {one.entrance.name}.ssl.* match this listener"
-        )
-    if one.failed in {Stage.ANSWER, Stage.PROTOCOL}:
-        return (
-            f"check that {one.entrance.name}.security.protocol matches this listener, and that broker {one.broker} is"
-            " healthy"
-        )
-    how = (
-        "name resolvable (DNS, /etc/hosts)" if one.failed is Stage.RESOLVE else "address reachable (firewall)"
-    )
-    return (
-        f"make this {how} from this host and every Spark worker, or set advertised.listeners of broker {one.broker} to"
-        " an address that this host and the Spark workers can reach"
-    )
+_MATCH = (
+    "check that {name}.security.protocol and {name}.ssl.* match the listener at {address}; if they do, check that a"
+    " broker answers there, and not only a load balancer"
+)
+_HEALTHY = "check that {name}.security.protocol matches this listener, and that broker {broker} is healthy"
+_BY_CERTIFICATE = (
+    "do what the certificate row of {address} says; without such a row, check that {name}.security.protocol and"
+    " {name}.ssl.* match this listener"
+)
+_OTHER_PROTOCOL = (
+    "correct {address} in {name}.bootstrap.servers if it is no listener of Kafka; else set {name}.security.protocol to"
+    " the protocol of the listener (a TLS listener needs SSL or SASL_SSL)"
+)
+_OR_ADVERTISE = (
+    "from this host and every Spark worker, or set advertised.listeners of broker {broker} to an address that this host"
+    " and the Spark workers can reach"
+)
+_UNREACHABLE = {
+    Stage.RESOLVE: (
+        "cannot be resolved from this host",
+        "correct {name}.bootstrap.servers, or make the name resolvable from this host (DNS, /etc/hosts)",
+        f"make this name resolvable (DNS, /etc/hosts) {_OR_ADVERTISE}",
+    ),
+    Stage.CONNECT: (
+        "cannot be reached from this host",
+        "start the broker; if it runs, open its firewall for this host, or correct {name}.bootstrap.servers",
+        f"make this address reachable (firewall) {_OR_ADVERTISE}",
+    ),
+    Stage.TLS: ("fails at TLS", _MATCH, _BY_CERTIFICATE),
+    Stage.ANSWER: ("does not answer", _MATCH, _HEALTHY),
+    Stage.PROTOCOL: ("does not speak Kafka's protocol", _OTHER_PROTOCOL, _HEALTHY),
+}
+"""By where connecting failed: how, and what to do about a bootstrap server, and about a broker's listener."""
 
 
 def away_error(alias: str, answers: Sequence[ListenerAnswer]) -> UnreachableError | None:
@@ -216,7 +205,8 @@ def away_error(alias: str, answers: Sequence[ListenerAnswer]) -> UnreachableErro
     else:
         spoken = first.failed is not Stage.PROTOCOL
         message = f"cluster {alias} does not answer {'' if spoken else 'as Kafka '}at {tried}: {first.reason}"
-        remedy = _bootstrap_remedy(first)
+        _, bootstrap_remedy, _ = _UNREACHABLE[first.failed or Stage.ANSWER]
+        remedy = bootstrap_remedy.format(name=first.entrance.name, address=first.address)
     return UnreachableError(message, remedy=remedy)
 
 

@@ -7,6 +7,7 @@ a topic, and nothing is written or committed.
 
 from __future__ import annotations
 
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
@@ -24,7 +25,7 @@ from mmtool.runtime.threads import Once
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from mmtool.config import ClusterSettings, FlowSettings, Settings
     from mmtool.insight.flow_now import FlowClusters
@@ -191,6 +192,14 @@ class ExaminedFlow:
     def target_bounds(self, topics: Mapping[str, TopicFacts]) -> Answers[TopicPartition, Bounds]:
         """The log start and end of every partition of the given target topics."""
         return self._bounds(self.clusters.target, topics, committed=False)
+
+    def held_on_target(self, names: Iterable[str]) -> dict[str, int]:
+        """The number of offsets that each of these target topics holds; empty and missing topics are left out."""
+        there = self.target_topics()
+        held: Counter[str] = Counter()
+        for place, log in self.target_bounds({name: there[name] for name in names if name in there}).items():
+            held[place.topic] += log.log_end - log.log_start
+        return {name: offsets for name, offsets in held.items() if offsets}
 
     # --- what mmtool has stored ---------------------------------------------------------------------------
 

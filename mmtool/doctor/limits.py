@@ -307,7 +307,7 @@ def check_sizes(flow: ExaminedFlow) -> Iterator[Finding]:
         }
     )
     yield from judge_hidden(flow.hidden_topics())
-    letters = _dead_letters(flow, mirrored.values())
+    letters = flow.held_on_target(f"{mirror}{DEAD_LETTER_SUFFIX}" for mirror in mirrored.values())
     yield from judge_sizes(flow.settings, narrower, samples, letters, unsure)
 
 
@@ -400,19 +400,6 @@ def _number(entry: ConfigEntry | None) -> int | None:
     return int(entry.value) if entry is not None and entry.value and entry.value.isdecimal() else None
 
 
-def _dead_letters(flow: ExaminedFlow, remotes: Iterable[str]) -> dict[str, int]:
-    topics = flow.target.topics()
-    names = {f"{remote}{DEAD_LETTER_SUFFIX}" for remote in remotes} & topics.keys()
-    places = [TopicPartition(name, n) for name in names for n in range(len(topics[name].partitions))]
-    found: dict[str, int] = {}
-    for place, log in flow.clusters.target.bounds_each(places).items():
-        found[place.topic] = found.get(place.topic, 0) + log.log_end - log.log_start
-    return {name: number for name, number in found.items() if number}
-
-
-# --- times ------------------------------------------------------------------------------------------------
-
-
 def _refused(
     flow: ExaminedFlow, mirrored: Mapping[str, str], bounds: Mapping[str, TargetLimits]
 ) -> tuple[list[RefusedTimes], Mapping[TopicPartition, MmtoolError]]:
@@ -449,18 +436,15 @@ def _unmirrored(
         for one in flow.control().positions.values()
     }
     logs = {place: log for place, log in flow.source_bounds().items() if place.topic in topics}
-    copied = _with_records(flow, [place for place in logs if place not in positions])
+    mirrors = {
+        place: TopicPartition(flow.settings.remote_topic(place.topic), place.partition)
+        for place in logs
+        if place not in positions
+    }
+    there = flow.target.topics()
+    ends = flow.clusters.target.bounds_each([one for one in mirrors.values() if one.topic in there])
+    copied = {place for place, one in mirrors.items() if one in ends and ends[one].log_end > 0}
     return {
         place: (max(log.log_start, positions.get(place, 0)), log, place not in copied)
         for place, log in logs.items()
     }
-
-
-def _with_records(flow: ExaminedFlow, places: Collection[TopicPartition]) -> set[TopicPartition]:
-    """The source partitions whose mirrors have, or had, records."""
-    there = flow.target.topics()
-    remote = {
-        place: TopicPartition(flow.settings.remote_topic(place.topic), place.partition) for place in places
-    }
-    logs = flow.clusters.target.bounds_each([one for one in remote.values() if one.topic in there])
-    return {place for place, one in remote.items() if one in logs and logs[one].log_end > 0}

@@ -63,10 +63,10 @@ def partition_lags(flow: ExaminedFlow, retention: Mapping[str, Retention]) -> li
         MmtoolError: A cluster does not answer, or stored state cannot be read.
     """
     bounds = flow.source_bounds()
-    found = [lag for lag in _positions(flow) if lag.place in bounds]
     lags = [
-        lag._replace(log_start=bounds[lag.place].log_start, log_end=bounds[lag.place].log_end)
-        for lag in found
+        lag._replace(log_start=log.log_start, log_end=log.log_end)
+        for lag in _positions(flow)
+        if (log := bounds.get(lag.place)) is not None
     ]
     behind = [lag for lag in lags if lag.position < lag.log_end]
     cut = [

@@ -237,12 +237,7 @@ def _unknown_mirrors(flow: ExaminedFlow) -> Iterator[Finding]:
     if flow.settings.keeps_names and flow.settings.way_back is not None:
         return
     names = {mirror: name for name, mirror in flow.mirror_names().items()}
-    unwritten = flow.mirrors().keys() - set(_written_by_mmtool(flow))
-    held: dict[str, int] = {}
-    facts = {name: topic for name, topic in flow.mirrors().items() if name in unwritten}
-    for place, log in flow.target_bounds(facts).items():
-        held[place.topic] = held.get(place.topic, 0) + log.log_end - log.log_start
-    doubted = {name: offsets for name, offsets in held.items() if offsets}
+    doubted = flow.held_on_target(flow.mirrors().keys() - set(_written_by_mmtool(flow)))
     if not doubted:
         return  # MirrorMaker 2's topics are read only where mmtool's own do not tell all
     try:

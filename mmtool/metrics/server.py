@@ -8,7 +8,6 @@ import socket
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
@@ -30,25 +29,12 @@ if TYPE_CHECKING:
     from mmtool.config.live import LiveFile
     from mmtool.metrics.families import Level
 
+    Exposition = Callable[[str], tuple[bytes, str]]
+
 _CLIENT_SECONDS = 10.0
 _TEXT = "text/plain; charset=utf-8"
 _SMALL_BYTES = 1400
 """Smaller bodies are not compressed: they fit into one packet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """The functions that produce the server's responses.
-
-    Attributes:
-        exposition: The metrics in the format that an ``Accept`` header asks for, and its content type.
-        unready: Why the process is not ready, a line each; empty while it is.
-        unhealthy: Why the process does not work, likewise.
-    """
-
-    exposition: Callable[[str], tuple[bytes, str]]
-    unready: Callable[[], Sequence[str]]
-    unhealthy: Callable[[], Sequence[str]] = tuple
 
 
 class MetricsServer:
@@ -73,9 +59,14 @@ class MetricsServer:
         host = f"[{self._address}]" if ":" in self._address else self._address
         return f"http://{host}:{self._server.server_address[1]}/metrics"
 
-    def serve(self, answers: Answers) -> None:
-        """Start to answer requests, in daemon threads."""
-        self._server.answers = answers
+    def serve(self, exposition: Exposition, unready: Callable[[], Sequence[str]]) -> None:
+        """Start to answer requests, in daemon threads.
+
+        Args:
+            exposition: The metrics in the format that an ``Accept`` header asks for, and its content type.
+            unready: Why the process is not ready, a line each; empty while it is.
+        """
+        self._server.exposition, self._server.unready = exposition, unready
         threading.Thread(target=self._server.serve_forever, name="metrics http", daemon=True).start()
         self._server.is_served = True
 
@@ -92,7 +83,8 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     request_queue_size = 64
-    answers: Answers
+    exposition: Exposition
+    unready: Callable[[], Sequence[str]]
     is_served = False
 
     def server_bind(self) -> None:
@@ -144,8 +136,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         pages: dict[str, Callable[[], None]] = {
             "/metrics": self._metrics,
-            "/healthz": lambda: self._verdict(self.server.answers.unhealthy()),
-            "/readyz": lambda: self._verdict(self.server.answers.unready()),
+            "/healthz": lambda: self._verdict(()),
+            "/readyz": lambda: self._verdict(self.server.unready()),
             "/": lambda: self._send(HTTPStatus.OK, b"/metrics\n/healthz\n/readyz\n", _TEXT),
         }
         page = pages.get(urlsplit(self.path).path)
@@ -158,7 +150,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def _metrics(self) -> None:
-        body, content_type = self.server.answers.exposition(self.headers.get("Accept", ""))
+        body, content_type = self.server.exposition(self.headers.get("Accept", ""))
         self._send(HTTPStatus.OK, body, content_type)
 
     def _verdict(self, problems: Sequence[str]) -> None:
@@ -254,7 +246,7 @@ def export(
         ended_by_signals(is_end=True),
         Collector(lambda: flows.settings, KafkaProbes(level, seconds), say=say) as collector,
     ):
-        server.serve(Answers(collector.exposition, lambda: [*collector.away(), *collector.unseen()]))
+        server.serve(collector.exposition, lambda: [*collector.away(), *collector.unseen()])
         say(f"metrics on {server.url}")
         while True:
             time.sleep(_LOOK_SECONDS)
@@ -280,6 +272,6 @@ def exported_beside(
         say: Called with sentences for the operator.
     """
     with Collector(flows, KafkaProbes(level, PROBE_SECONDS), say=say) as collector:
-        server.serve(Answers(collector.exposition, lambda: [*collector.away(), *unowned()]))
+        server.serve(collector.exposition, lambda: [*collector.away(), *unowned()])
         say(f"metrics on {server.url}")
         yield

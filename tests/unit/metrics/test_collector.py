@@ -15,7 +15,7 @@ from mmtool.lab.ports import wait_until
 from mmtool.metrics import families
 from mmtool.metrics.collector import Collector, Lookout, Reopened
 from mmtool.metrics.samples import Sample
-from mmtool.metrics.server import Answers, MetricsServer
+from mmtool.metrics.server import MetricsServer
 
 PROPERTIES = """\
 clusters = a, b, c
@@ -205,7 +205,7 @@ def address(request):
 def test_metrics_are_served_in_both_formats(collector, address):
     wait_until(lambda: lags(collector) == ALL, "all flows", 5)
     with MetricsServer(address, 0, "--port") as server:
-        server.serve(Answers(collector.exposition, list))
+        server.serve(collector.exposition, list)
         page = fetch(server.url)
         assert (page.status, page.headers["Content-Type"].split(";")[0]) == (200, "text/plain")
         assert {"mmtool_lag_records", "mmtool_cluster_up", "mmtool_build_info"} == {
@@ -220,7 +220,7 @@ def test_metrics_are_served_in_both_formats(collector, address):
 def test_ready_and_healthy_say_why_not():
     whys = []
     with MetricsServer("127.0.0.1", 0, "--port") as server:
-        server.serve(Answers(lambda _: (b"", "text/plain"), lambda: whys))
+        server.serve(lambda _: (b"", "text/plain"), lambda: whys)
         assert [fetch(server.url, path)[::2] for path in ("/readyz", "/healthz")] == [(200, b"ok\n")] * 2
         whys.append("cluster a does not answer")
         assert fetch(server.url, "/readyz")[::2] == (503, b"cluster a does not answer\n")
