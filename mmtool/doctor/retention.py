@@ -377,18 +377,20 @@ def check_compaction(flow: ExaminedFlow) -> Iterator[Finding]:
 def judge_policies(pair: TopicPair) -> Iterator[Finding]:
     """Findings about compaction on one side only, or records that only one side deletes by age."""
     here, there = cleanup_policies(pair.source), cleanup_policies(pair.target)
-    if "compact" in here and "compact" not in there:
-        yield _unequal(pair, problem, "deletes keys by age, and keeps old values of a key")
-    elif "compact" in there and "compact" not in here:
-        yield _unequal(
-            pair,
+    for policy, on_source, say, consequence in (
+        ("compact", True, problem, "deletes keys by age, and keeps old values of a key"),
+        (
+            "compact",
+            False,
             problem,
             "loses all but the last value of each key, and refuses records without a key",
-        )
-    elif "delete" in there and "delete" not in here:
-        yield _unequal(pair, problem, "deletes keys that the source keeps")
-    elif "delete" in here and "delete" not in there:
-        yield _unequal(pair, warning, "keeps keys that the source deletes by age")
+        ),
+        ("delete", False, problem, "deletes keys that the source keeps"),
+        ("delete", True, warning, "keeps keys that the source deletes by age"),
+    ):
+        if (policy in here) is on_source and (policy in there) is not on_source:
+            yield _unequal(pair, say, consequence)
+            return
 
 
 def _unequal(pair: TopicPair, say: Callable[..., Finding], consequence: str) -> Finding:

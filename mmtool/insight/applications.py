@@ -28,29 +28,46 @@ _MIRROR_BACK = (
 )
 
 
-def app_state(flow: FlowNow, groups: Collection[str], *, without: bool) -> AppState:
-    """The Kafka Streams applications among ``groups``, with the state topics that the flow has to mirror for them.
+def app_state(
+    flow: FlowNow, groups: Collection[str], *, without: bool, back: FlowNow | None = None
+) -> AppState:
+    """The Kafka Streams applications among ``groups``, with the state topics that have to be mirrored for them.
 
     Args:
         flow: The flow.
-        groups: The consumer groups to check, on the source.
+        groups: The consumer groups to check: on the source, or with ``back`` on the target.
         without: As in `AppState`.
+        back: The flow that mirrors in reverse, for groups that move back; it has no topic where none does.
 
     Raises:
-        UnreachableError, NotAuthorisedError: A cluster does not answer, or the source denies the request.
+        UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a request.
         RefusedError: Stored state cannot be read.
     """
-    return _app_state(flow, flow, groups, Direction.FORWARD, without=without)
-
-
-def app_state_back(flow: FlowNow, back: FlowNow, groups: Collection[str], *, without: bool) -> AppState:
-    """As `app_state`, for groups on the target; the flow ``back`` mirrors in reverse, and has no topic where none does.
-
-    Raises:
-        UnreachableError, NotAuthorisedError: A cluster does not answer, or the flow's target denies the request.
-        RefusedError: Stored state cannot be read.
-    """
-    return _app_state(flow, back, groups, Direction.REVERSE, without=without)
+    mirroring = flow if back is None else back
+    cluster = flow.read_at(Direction.FORWARD if back is None else Direction.REVERSE)
+    topics = cluster.topics()
+    if not internal_topics(groups, topics, ()):
+        return AppState((), without)
+    listed = cluster.groups.listing()
+    named = internal_topics(groups, topics, {*listed.consumers, *listed.others})
+    standing, commits = cluster.groups.describe_each(named), cluster.groups.commits_each(named)
+    unread = {*standing.failed, *commits.failed}
+    found = {
+        group: names
+        for group, names in named.items()
+        if group in unread or is_application(GroupFacts(group, commits[group], here=standing[group]), names)
+    }
+    kept = {name for names in found.values() for name in names}
+    is_mirrored = not mirroring.topics.keys().isdisjoint(kept)
+    copies = partition_facts(mirroring.narrowed_to(kept), Direction.FORWARD) if is_mirrored else {}
+    return AppState(
+        tuple(
+            StateTopic(group, name, topics[name].partitions, _why_lost(name, mirroring, copies.values()))
+            for group, names in sorted(found.items())
+            for name in names
+        ),
+        without,
+    )
 
 
 def app_state_on_target(now: TargetNow, *, without: bool) -> AppState:
@@ -116,36 +133,6 @@ def _why_lost_on_target(name: str, copy: str, now: TargetNow) -> StateLoss | Non
 def _if_source_answers(loss: StateLoss, source: str) -> StateLoss:
     """The loss with a remedy that says that it needs the source: nothing can be mirrored from a lost one."""
     return loss if loss.repeats else loss._replace(source=source)
-
-
-def _app_state(
-    flow: FlowNow, mirroring: FlowNow, groups: Collection[str], direction: Direction, *, without: bool
-) -> AppState:
-    """The applications on the cluster that is read in a direction, and whether ``mirroring`` has copied their state."""
-    cluster = flow.read_at(direction)
-    topics = cluster.topics()
-    if not internal_topics(groups, topics, ()):
-        return AppState((), without)
-    listed = cluster.groups.listing()
-    named = internal_topics(groups, topics, {*listed.consumers, *listed.others})
-    standing, commits = cluster.groups.describe_each(named), cluster.groups.commits_each(named)
-    unread = {*standing.failed, *commits.failed}
-    found = {
-        group: names
-        for group, names in named.items()
-        if group in unread or is_application(GroupFacts(group, commits[group], here=standing[group]), names)
-    }
-    kept = {name for names in found.values() for name in names}
-    is_mirrored = not mirroring.topics.keys().isdisjoint(kept)
-    copies = partition_facts(mirroring.narrowed_to(kept), Direction.FORWARD) if is_mirrored else {}
-    return AppState(
-        tuple(
-            StateTopic(group, name, topics[name].partitions, _why_lost(name, mirroring, copies.values()))
-            for group, names in sorted(found.items())
-            for name in names
-        ),
-        without,
-    )
 
 
 def _why_lost(name: str, flow: FlowNow, copies: Iterable[PartitionFacts]) -> StateLoss | None:

@@ -95,19 +95,36 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
     maps = _maps(side, identity, topics) if control.flow is not None else {}
     partitions = _partitions(side, topics, maps, held)
     groups = _groups(side, selected, current)
+    known = {name: control.removed.get(name) for name in selected.known}
     facts = EmergencyFacts(
         groups,
         selected.unknown,
-        _words(selected, current, control),
+        _last_words(selected, current, control),
         partitions,
         _source_ends(maps, control, held),
         now_ms,
         born_there=side.settings.keeps_names and side.settings.way_back is not None,
         look_seconds=side.settings.emit_checkpoints_interval_seconds,
         rates=_rates(selected, current, control),
-        removed=_removed(selected, held, current, control, side.settings.source.alias),
+        removed={  # why each checkpoint that was left out of a selected group does not count
+            name: {
+                at: gone.sentence(side.settings.source.alias, at)
+                for at in held.checkpoints[name].keys() - current[name].keys()
+            }
+            for name, gone in known.items()
+            if gone is not None
+        },
     )
-    now = TargetNow(
+    warnings = [*passed_over(held.unreadable), *removed_groups(left_behind, side.settings.source.alias)]
+    for name, gone in known.items():
+        if gone is not None and all(map(gone.has, held.checkpoints[name])):
+            why = gone.sentence(side.settings.source.alias, min(held.checkpoints[name]))
+            warnings.append(f"group {name} is included by its name: {why}")
+    if selected.excluded:
+        warnings.append(left_out(selected.excluded))
+    if not selected.known and not selected.unknown:
+        warnings.append(f"no group matches: {side.target.alias} has no checkpoint of a selected group")
+    return TargetNow(
         side,
         identity.target_id,
         UNKNOWN if control.flow is None else identity.source_id,
@@ -117,8 +134,8 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
         topics,
         {name: frozenset(place.topic for place in of) for name, of in current.items()},
         left_behind,
+        tuple(warnings),
     )
-    return replace(now, warnings=tuple(_warnings(side, selected, held, now)))
 
 
 def identity_on_target(side: TargetSide) -> tuple[FlowIdentity, ControlView]:
@@ -167,8 +184,17 @@ def _partitions(
     maps: Mapping[TopicPartition, PartitionMap],
     held: StoredCheckpoints,
 ) -> dict[TopicPartition, PartitionFacts]:
+    def target(place: TopicPartition) -> TopicPartition:
+        known = maps.get(place)
+        name = side.settings.remote_topic(place.topic) if known is None else known.about.target_topic
+        return TopicPartition(name, place.partition)
+
     known = {*maps, *(place for of_group in held.checkpoints.values() for place in of_group)}
-    targets = {place: _target(side, place, maps) for place in _with_all_partitions(side, known, topics, maps)}
+    places = set(known)
+    for place in known:  # each topic has as many partitions as its mirror
+        there = topics.get(target(place).topic)
+        places |= {TopicPartition(place.topic, n) for n in range(0 if there is None else there.partitions)}
+    targets = {place: target(place) for place in sorted(places)}
     logs = side.target.bounds_each(targets.values())
     lost = {place for place, part in maps.items() if not _is_there(part, topics)}
     incomplete = any(part.mirror_start.upstream for part in maps.values()) or known - maps.keys()
@@ -187,28 +213,6 @@ def _partitions(
     }
 
 
-def _with_all_partitions(
-    side: TargetSide,
-    known: Iterable[TopicPartition],
-    topics: Mapping[str, TopicFacts],
-    maps: Mapping[TopicPartition, PartitionMap],
-) -> list[TopicPartition]:
-    """The known partitions, and for each of their topics as many partitions as its mirror has."""
-    places = set(known)
-    for place in list(places):
-        there = topics.get(_target(side, place, maps).topic)
-        places |= {TopicPartition(place.topic, n) for n in range(0 if there is None else there.partitions)}
-    return sorted(places)
-
-
-def _target(
-    side: TargetSide, place: TopicPartition, maps: Mapping[TopicPartition, PartitionMap]
-) -> TopicPartition:
-    known = maps.get(place)
-    name = side.settings.remote_topic(place.topic) if known is None else known.about.target_topic
-    return TopicPartition(name, place.partition)
-
-
 def current_checkpoints(
     held: Checkpoints, control: ControlView, named: Collection[str]
 ) -> dict[str, Mapping[TopicPartition, StoredCheckpoint]]:
@@ -223,20 +227,6 @@ def current_checkpoints(
         if current or group in named:
             found[group] = current or of_group
     return found
-
-
-def _removed(
-    selected: SelectedGroups, held: StoredCheckpoints, current: Checkpoints, control: ControlView, source: str
-) -> dict[str, dict[TopicPartition, str]]:
-    """Why each checkpoint that was left out of a selected group does not count."""
-    return {
-        name: {
-            at: control.removed[name].sentence(source, at)
-            for at in held.checkpoints[name].keys() - current[name].keys()
-        }
-        for name in selected.known
-        if name in control.removed
-    }
 
 
 def _groups(side: TargetSide, selected: SelectedGroups, held: Checkpoints) -> tuple[GroupFacts, ...]:
@@ -258,7 +248,7 @@ def _groups(side: TargetSide, selected: SelectedGroups, held: Checkpoints) -> tu
     )
 
 
-def _words(
+def _last_words(
     selected: SelectedGroups, held: Checkpoints, control: ControlView
 ) -> dict[tuple[str, TopicPartition], LastWord]:
     """The last known commit of each group and partition, with the time at which it was known.
@@ -304,7 +294,11 @@ def _source_ends(
     Halted and paused partitions are left out: their end is not watched, and may have moved by any number.
     """
     found: dict[TopicPartition, SeenOffset] = {}
-    unwatched, read = control.unwatched, _furthest_read(held)
+    unwatched = control.unwatched
+    read: dict[TopicPartition, UpstreamOffset] = {}  # the furthest over all groups, selected or not
+    for of_group in held.checkpoints.values():
+        for place, told in of_group.items():
+            read[place] = max(told.pair.upstream, read.get(place, told.pair.upstream))
     for place, known in maps.items():
         here = (known.about.topic_id, known.about.partition)
         seen = [] if known.tail.source_end is UNKNOWN else [known.tail.source_end]
@@ -317,15 +311,6 @@ def _source_ends(
     return found
 
 
-def _furthest_read(held: StoredCheckpoints) -> dict[TopicPartition, UpstreamOffset]:
-    """The furthest checkpointed source offset of each partition, over all groups, selected or not."""
-    found: dict[TopicPartition, UpstreamOffset] = {}
-    for of_group in held.checkpoints.values():
-        for place, told in of_group.items():
-            found[place] = max(told.pair.upstream, found.get(place, told.pair.upstream))
-    return found
-
-
 def removed_groups(names: Sequence[str], source: str) -> Iterable[str]:
     """Yield the sentence about groups that the source no longer has, and that were not selected by name."""
     if names:
@@ -333,18 +318,3 @@ def removed_groups(names: Sequence[str], source: str) -> Iterable[str]:
             f"left out: {few(names)}, because {source} no longer has their offsets (the groups were deleted, or their"
             " offsets expired); add -g NAME to include one"
         )
-
-
-def _warnings(
-    side: TargetSide, selected: SelectedGroups, held: StoredCheckpoints, now: TargetNow
-) -> Iterable[str]:
-    yield from passed_over(held.unreadable)
-    yield from removed_groups(now.left_behind, side.settings.source.alias)
-    for name in selected.known:
-        record, at = now.control.removed.get(name), min(held.checkpoints[name])
-        if record is not None and all(map(record.has, held.checkpoints[name])):
-            yield f"group {name} is included by its name: {record.sentence(side.settings.source.alias, at)}"
-    if selected.excluded:
-        yield left_out(selected.excluded)
-    if not selected.known and not selected.unknown:
-        yield f"no group matches: {side.target.alias} has no checkpoint of a selected group"

@@ -31,7 +31,7 @@ from mmtool.failover.operation.operation import Operation
 from mmtool.failover.report.plan_file import seen_of_flow
 from mmtool.failover.report.report import skipped_from
 from mmtool.failover.report.rows import reread_of
-from mmtool.insight.applications import app_state_back, as_groups
+from mmtool.insight.applications import app_state, as_groups
 from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.flow_progress import log_ends
 from mmtool.insight.partitions import partition_facts, standstill
@@ -131,7 +131,7 @@ def rehearse(
     """
     selected = _selected(both.flow, selection)
     groups = read_groups(both.flow, selected.known, Direction.REVERSE)
-    state = app_state_back(both.flow, both.back, selected.known, without=without_state)
+    state = app_state(both.flow, selected.known, without=without_state, back=both.back)
     looked = HomeLook(both, groups, state)
     control = _control_of(both, looked)
     tails = looked.tails()
