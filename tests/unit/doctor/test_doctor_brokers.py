@@ -113,11 +113,6 @@ def test_a_full_or_offline_log_directory_is_found(directory, severity):
     assert finding.severity == severity
 
 
-def test_a_full_disk_is_the_first_cause_of_an_offline_log_directory():
-    (finding,) = judge_disks("B", {1: (log_dir(UNKNOWN, UNKNOWN, "Disk error (KAFKA_STORAGE_ERROR)"),)})
-    assert finding.remedy.startswith("free space if the disk is full, else repair or replace it")
-
-
 def test_brokers_that_do_not_tell_sizes_are_said_to_be_too_old_for_it():
     (finding,) = judge_disks("B", {1: (log_dir(UNKNOWN, UNKNOWN),)})
     assert "brokers before Kafka 3.3 do not report" in finding.message

@@ -148,21 +148,6 @@ def test_a_cluster_with_one_listener_that_lets_us_in_is_not_away():
 # --- authentication ---------------------------------------------------------------------------------------
 
 
-def test_a_refused_login_says_what_was_tried_and_never_the_secret():
-    refused = answer(failed=Stage.LOGIN, reason="Authentication failed", entrance=WITH_LOGIN)
-    (finding,) = judge_authentication("A", LOGIN, "User:mm", [refused])
-    assert finding.severity == "problem"
-    assert "SCRAM-SHA-512 as user mm" in finding.message
-    assert "canary" not in str(finding)
-
-
-def test_a_mechanism_that_the_broker_does_not_have_is_told_with_those_that_it_has():
-    refused = answer(failed=Stage.MECHANISM, reason="the broker's mechanisms are PLAIN", entrance=WITH_LOGIN)
-    (finding,) = judge_authentication("A", LOGIN, "User:mm", [refused])
-    assert "the broker's mechanisms are PLAIN" in finding.message
-    assert "A.sasl.mechanism" in finding.remedy
-
-
 def test_listeners_that_refuse_for_one_reason_have_one_row():
     refused = [answer(f"b{n}:9092", n, Stage.LOGIN, entrance=WITH_LOGIN) for n in range(5)]
     (finding,) = judge_authentication("A", LOGIN, "User:mm", refused)
@@ -203,20 +188,6 @@ def test_an_expired_authority_beside_others_is_a_warning():
 def test_a_certificate_of_tomorrow_is_a_problem():
     young = ShownCertificate("c", "x.jks", NOW + timedelta(days=1), NOW + timedelta(days=90))
     assert rows(judge_certificates("A", [young], [], NOW)) == [("problem", "x.jks")]
-
-
-def test_a_certificate_for_another_host_is_a_problem_that_names_the_host_and_both_ways_out():
-    refused = answer("kafka.example:9093", 1, Stage.TLS, shown=b"der", fault=CertificateFault.OTHER_HOST)
-    (finding,) = judge_certificates("A", [certificate(300)], [refused], NOW)
-    assert (finding.severity, finding.subject) == ("problem", "kafka.example:9093")
-    assert "subject alternative name" in finding.remedy
-    assert "kafka.example" in finding.remedy
-
-
-def test_an_expired_broker_certificate_has_one_row():
-    shown = ShownCertificate("c", "b:9093", NOW - timedelta(days=9), NOW - timedelta(days=1), is_theirs=True)
-    refused = answer("b:9093", 1, Stage.TLS, shown=b"der", fault=CertificateFault.EXPIRED)
-    assert rows(judge_certificates("A", [shown], [refused], NOW)) == [("problem", "b:9093")]
 
 
 def test_without_certificates_there_is_nothing_to_end():

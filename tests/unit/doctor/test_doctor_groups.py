@@ -3,10 +3,9 @@
 import pytest
 
 from mmtool.doctor.finding import Severity
-from mmtool.doctor.groups import judge_assign, judge_state
+from mmtool.doctor.groups import judge_assign
 from mmtool.doctor.transactions import Open, judge_transaction
 from mmtool.plan.failover.fence_plan import OpenTransaction
-from mmtool.plan.groups.applications import AppState, StateLoss, StateTopic
 from mmtool.translation.types import UNKNOWN, TopicPartition
 
 MINUTE_MS = 60_000
@@ -28,22 +27,6 @@ PLACE = TopicPartition("orders", 3)
 def test_a_group_assigns_where_it_commits_without_a_member(flow, moving, simple, silent_ms, expected):
     found = list(judge_assign(flow(), "app", moving=moving, simple=simple, silent_ms=silent_ms))
     assert [one.severity for one in found] == ([Severity.WARNING] if expected else [])
-
-
-def test_the_clients_of_a_group_that_assigns_start_on_the_target(flow):
-    (found,) = judge_assign(flow(), "app", moving=True, simple=False, silent_ms=None)
-    assert found.remedy.startswith(
-        "stop the clients of app on A before you fail the group over, and start them on B afterwards"
-    )
-
-
-def test_an_application_without_its_state_is_a_problem_and_one_with_it_is_none(flow):
-    lost = StateTopic("app", "app-counts-changelog", 1, StateLoss("mirrored as A.app-counts-changelog"))
-    kept = StateTopic("other", "other-counts-changelog", 1)
-    (found,) = judge_state(flow(), AppState((lost, kept)))
-    assert (found.subject, found.severity) == ("app", Severity.PROBLEM)
-    assert "app-counts-changelog (mirrored as A.app-counts-changelog)" in found.message
-    assert "--without-state" in found.remedy
 
 
 # --- transactions -----------------------------------------------------------------------------------------

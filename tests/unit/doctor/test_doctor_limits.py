@@ -49,11 +49,6 @@ def test_a_limit_that_the_config_sync_would_remove_is_to_be_set_on_the_source_to
     )
 
 
-def test_a_lower_limit_under_which_everything_fits_says_that(sizes):
-    (finding,) = sizes({PLACE: SizeSample(100, 99, True)})
-    assert "all records that are still to be mirrored are small enough" in finding.message
-
-
 @pytest.mark.parametrize(
     ("lines", "then"),
     [([], "the partition halts"), (["mmtool.on.oversize = dead-letter"], "goes to A.orders.mmtool-dlq")],
@@ -79,11 +74,6 @@ def test_sizes_that_could_not_be_compared_are_not_called_fine(sizes):
         finding.severity,
         "not checked for new: its mirror does not exist yet, and the brokers of B" in finding.message,
     ) == ("ok", True)
-
-
-def test_dead_letters_are_a_problem(sizes):
-    (finding,) = sizes(letters={"A.orders.mmtool-dlq": 2}, narrower=[])
-    assert (finding.severity, finding.subject) == ("problem", "A.orders.mmtool-dlq")
 
 
 def test_a_partition_that_could_not_be_read_is_not_called_fine(sizes):

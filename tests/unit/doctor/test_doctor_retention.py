@@ -52,12 +52,6 @@ def test_time_left_is_a_problem_within_an_hour_or_a_tenth(left_hours, span_hours
     assert severity_of(due, NOW_MS) is expected
 
 
-def test_deleted_records_are_a_problem_whatever_is_kept(flow):
-    found = judge_lag(flow(), "orders", [lag(position=10, start=15)], Retention(), NOW_MS)
-    assert severity(found) is Severity.PROBLEM
-    assert "orders-3: the source deleted offsets 10 to 14 before they were mirrored" in found.message
-
-
 @pytest.mark.parametrize(
     ("lines", "by_mm2", "said"),
     [

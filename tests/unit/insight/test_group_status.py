@@ -255,18 +255,6 @@ def test_a_flow_that_never_ran_has_no_group_that_is_ready(tmp_path):
     assert (row.ready, row.reason.split(":")[0]) == (False, "never_ran")
 
 
-def test_a_flow_that_mm2_runs_is_told_from_its_syncs_and_checkpoints(tmp_path):
-    scene = Scene(tmp_path)
-    watch = FakeFlowWatch()
-    scene.has("orders", 100)
-    scene.mirrored_by_mm2("orders", 0, 60, (0, 0), (50, 50))
-    scene.commits("app", "orders", 55)
-    scene.told("app", "orders", (50, 50), at_ms=int(time.time() * 1000), by_mm2=True)
-    (row,) = group_status(WatchedFlow(replace(scene.clusters, state=watch), watch, (), scene.mm2)).rows
-    assert (row.committed, row.lag_records, row.reread_max, row.ready) == (55, 45, 10, True)
-    assert row.checkpoint_age_seconds < 5
-
-
 def test_a_group_that_was_synced_between_two_questions_is_asked_about_again(scene):
     scene.commits("app", "east.orders", 57, cluster=scene.target)
     asked = []

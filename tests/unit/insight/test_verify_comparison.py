@@ -49,18 +49,20 @@ def test_the_same_records_have_no_difference():
 
 
 @pytest.mark.parametrize(
-    ("changed", "kind"),
+    ("target", "difference"),
     [
-        ({"value": 1}, Kind.VALUE),
-        ({"key": 1}, Kind.KEY),
-        ({"headers": 0}, Kind.HEADERS),
-        ({"timestamp": 5}, Kind.TIMESTAMP),
+        ([*SOURCE[:4], line(4, value=1), *SOURCE[5:]], (Kind.VALUE, 4, 104)),
+        ([*SOURCE[:4], line(4, key=1), *SOURCE[5:]], (Kind.KEY, 4, 104)),
+        ([*SOURCE[:4], line(4, headers=0), *SOURCE[5:]], (Kind.HEADERS, 4, 104)),
+        ([*SOURCE[:4], line(4, timestamp=5), *SOURCE[5:]], (Kind.TIMESTAMP, 4, 104)),
+        ([*SOURCE[:4], *SOURCE[5:]], (Kind.MISSING, 4, 104)),
+        ([*SOURCE[:5], SOURCE[2], *SOURCE[5:]], (Kind.DUPLICATED, 5, 105)),
+        ([*SOURCE[:5], line(99), *SOURCE[5:]], (Kind.FOREIGN, 5, 105)),
     ],
 )
-def test_a_changed_record_is_told_by_the_field_that_differs(changed, kind):
-    findings = compared([*SOURCE[:4], line(4, **changed), *SOURCE[5:]])
-    assert first(findings) == (kind, 4, 104)
-    assert sum(findings.counts.values()) == 1
+def test_one_record_that_differs_is_told_by_its_kind_and_its_place(target, difference):
+    findings = compared(target)
+    assert (first(findings), sum(findings.counts.values())) == (difference, 1)
 
 
 def test_a_swapped_pair_is_one_record_that_moved():
@@ -69,24 +71,10 @@ def test_a_swapped_pair_is_one_record_that_moved():
     assert findings.first.downstream_offset in (104, 105)
 
 
-def test_a_missing_middle_record_is_named_with_the_place_where_it_would_be():
-    assert first(compared([*SOURCE[:4], *SOURCE[5:]])) == (Kind.MISSING, 4, 104)
-
-
 def test_a_missing_tail_is_counted_record_by_record():
     findings = compared(SOURCE[:7])
     assert first(findings) == (Kind.MISSING, 7, 107)
     assert findings.counts == {Kind.MISSING: 3}
-
-
-def test_a_second_copy_is_a_duplicate_before_the_next_record_of_the_source():
-    findings = compared([*SOURCE[:5], SOURCE[2], *SOURCE[5:]])
-    assert first(findings) == (Kind.DUPLICATED, 5, 105)
-    assert sum(findings.counts.values()) == 1
-
-
-def test_a_record_that_the_source_never_had_is_foreign():
-    assert first(compared([*SOURCE[:5], line(99), *SOURCE[5:]])) == (Kind.FOREIGN, 5, 105)
 
 
 def test_what_another_producer_wrote_is_never_part_of_the_mirror():

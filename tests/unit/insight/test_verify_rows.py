@@ -84,54 +84,43 @@ def test_one_partition_is_not_counted():
 
 
 FLOW = "-c FILE -s east -t west --topic orders"
-REPLACE = (
-    "replace the mirror: stop `mmtool replicate` and the consumers of east.orders on west, delete east.orders on west,"
-    f" run `mmtool flow forget {FLOW} --execute`, start `mmtool replicate` with mmtool.start = earliest, and start the"
-    " consumers"
-)
-MOVED = (
-    "nothing to do if the producers of orders have moved to west; otherwise stop the producer that writes to"
-    f" east.orders on west, and {REPLACE}"
-)
-LEADS = (
-    "mmtool's stored offset map leads from offset 12 on east to offset 15 on west,"
-    " but the copy is at another offset"
-)
 
 
 @pytest.mark.parametrize(
-    ("difference", "reason", "remedy"),
+    ("kind", "reason", "remedy"),
     [
         (
-            Difference(Kind.MISSING, 12, 15),
-            "west does not have the record at offset 12 on east (its place is before offset 15 on west)",
-            REPLACE,
+            Kind.MISSING,
+            "west does not have the record at offset 12 on east",
+            "replace the mirror: stop `mmtool re",
         ),
         (
-            Difference(Kind.FOREIGN, 12, 15),
-            "west has a record that east does not have (offset 15 on west, before the copy of offset 12 on east)",
-            MOVED,
+            Kind.FOREIGN,
+            "west has a record that east does not have",
+            "nothing to do if the producers of orders have",
         ),
         (
-            Difference(Kind.DUPLICATED, 12, 15),
-            "west has a record twice (one copy is at offset 15 on west, before the copy of offset 12 on east)",
-            (
-                "nothing to do if the consumers on west accept a record twice (with --since TIME, verify compares later"
-                f" records only); otherwise {REPLACE}"
-            ),
+            Kind.DUPLICATED,
+            "west has a record twice",
+            "nothing to do if the consumers on west accept a record twice",
         ),
         (
-            Difference(Kind.MAPPING, 12, 15),
-            LEADS,
-            f"stop `mmtool replicate`, run `mmtool flow rebuild {FLOW} --execute`, and start `mmtool replicate`",
+            Kind.MAPPING,
+            "mmtool's stored offset map leads from offset 12 on east",
+            "stop `mmtool replicate`, run",
         ),
     ],
-    ids=str,
 )
-def test_each_kind_of_difference_says_where_it_is_and_what_to_do(difference, reason, remedy):
-    found = row(1, difference)
-    assert found.reason == f"first difference: {reason}"
-    assert gate([found]).remedy == remedy
+def test_each_kind_of_difference_says_where_it_is_and_what_to_do(kind, reason, remedy):
+    found = row(1, Difference(kind, 12, 15))
+    assert found.reason.startswith(f"first difference: {reason}")
+    assert "offset 15 on west" in found.reason
+    said = gate([found]).remedy
+    assert said.startswith(remedy)
+    assert (f"flow forget {FLOW}" in said, f"flow rebuild {FLOW}" in said) == (
+        kind is not Kind.MAPPING,
+        kind is Kind.MAPPING,
+    )
 
 
 def test_what_is_not_different_is_mirrored_further_or_compared_again():
@@ -144,7 +133,7 @@ def test_what_is_not_different_is_mirrored_further_or_compared_again():
 
 
 def test_a_mirror_that_mirror_maker_made_is_replaced_by_mirror_maker():
-    assert gate([replace(DIFFERENT, is_by_mm2=True)]).remedy == (
-        "replace the mirror: stop MirrorMaker 2 and the consumers of east.orders on west, delete east.orders on west"
-        " and MirrorMaker 2's stored offsets of orders, and start MirrorMaker 2 and the consumers"
+    remedy = gate([replace(DIFFERENT, is_by_mm2=True)]).remedy
+    assert remedy.startswith(
+        "replace the mirror: stop MirrorMaker 2 and the consumers of east.orders on west"
     )

@@ -125,12 +125,6 @@ def test_a_cluster_that_is_away_is_told_and_costs_no_other_flow_its_series(colle
     assert ups(collector)["c"] == 1
 
 
-def test_series_of_a_topic_that_is_gone_disappear(collector, probes):
-    wait_until(lambda: lags(collector) == ALL, "all flows", 5)
-    probes.topics["a->b"].remove("y")
-    wait_until(lambda: lags(collector) == {("b", "x"), ("c", "x")}, "the topic's series to end", 5)
-
-
 def test_a_cluster_that_hangs_keeps_no_scrape_waiting(collector, probes):
     wait_until(lambda: lags(collector) == ALL, "all flows", 5)
     probes.hung.add("a")

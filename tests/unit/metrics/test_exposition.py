@@ -23,22 +23,6 @@ def test_a_counter_has_its_suffix_once_in_both_formats():
         assert [one for one in lines if not one.startswith("#")] == [line]
 
 
-def test_a_histogram_has_buckets_a_count_and_a_sum():
-    lines = text(Sample(families.LATENCY, {**FLOW, "topic": "x"}, 12.5, (1, 2, *[0] * 10, 1)))
-    values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-    labels = 'source="a",target="b",topic="x"'
-    assert values[f"mmtool_replication_latency_seconds_sum{{{labels}}}"] == "12.5"
-    assert float(values[f"mmtool_replication_latency_seconds_count{{{labels}}}"]) == 4
-    assert float(values[f'mmtool_replication_latency_seconds_bucket{{{labels},le="+Inf"}}']) == 4
-    assert float(values[f'mmtool_replication_latency_seconds_bucket{{{labels},le="0.1"}}']) == 3
-    assert len(values) == 15
-
-
-def test_names_are_escaped():
-    (line,) = [one for one in text(Sample(families.CLUSTER_UP, {"cluster": 'a"\\\n'}, 1)) if one[0] != "#"]
-    assert line == r'mmtool_cluster_up{cluster="a\"\\\n"} 1'
-
-
 def test_both_formats_are_read_by_prometheus_own_parsers():
     samples = [
         Sample(families.RECORDS, {**FLOW, "topic": "x", "partition": "0"}, 7),
@@ -52,4 +36,8 @@ def test_both_formats_are_read_by_prometheus_own_parsers():
         found = {(s.name, *s.labels.items()): s.value for family in read for s in family.samples}
         assert len(found) == 4 + 15
         assert found["mmtool_cluster_up", ("cluster", 'a"\\\n')] == 1
+        latency, of_topic = "mmtool_replication_latency_seconds", (*FLOW.items(), ("topic", "x"))
+        assert (found[f"{latency}_sum", *of_topic], found[f"{latency}_count", *of_topic]) == (12.5, 4)
+        buckets = [found[f"{latency}_bucket", *of_topic, ("le", le)] for le in ("0.1", "+Inf")]
+        assert buckets == [3, 4]
         assert {family.type for family in read} == {"counter", "gauge", "histogram"}
