@@ -293,11 +293,12 @@ def check_sizes(flow: ExaminedFlow) -> Iterator[Finding]:
     """
     mirrored = flow.mirror_names()
     limits, unsure = _limits_of(flow, mirrored)
-    narrower = [
-        found
-        for name, one in limits.items()
-        if (found := _narrower(flow, name, mirrored[name], one)) is not None
-    ]
+    narrower = []
+    for name, one in limits.items():
+        source, target = _number(one.source.get(_SIZE)), _number(one.target.get(_SIZE))
+        if source is not None and target is not None and source > target:
+            is_reset = _SIZE in reset_by_sync(flow.settings, one.source)
+            narrower.append(TopicSizes(name, mirrored[name], source, target, one.is_made, is_reset))
     limit = {one.topic: one.target_limit for one in narrower}
     samples = flow.source.size_samples(
         {
@@ -386,14 +387,6 @@ def _to_be_made(flow: ExaminedFlow, source: Mapping[str, ConfigEntry], defaults:
 
 
 # --- sizes ------------------------------------------------------------------------------------------------
-
-
-def _narrower(flow: ExaminedFlow, name: str, remote: str, limits: _Limits) -> TopicSizes | None:
-    source, target = (_number(side.get(_SIZE)) for side in (limits.source, limits.target))
-    if source is None or target is None or source <= target:
-        return None
-    is_reset = _SIZE in reset_by_sync(flow.settings, limits.source)
-    return TopicSizes(name, remote, source, target, limits.is_made, is_reset)
 
 
 def _number(entry: ConfigEntry | None) -> int | None:

@@ -298,7 +298,7 @@ def check_checkpoints(flow: ExaminedFlow) -> Iterator[Finding]:
         for one in stale
     ]
     yield from judge_stale(settings, stale, pace, at_ms, _stopped(flow) if stale else "")
-    yield from judge_unreached(settings, unreached(flow.traces(), commits))
+    yield from judge_unreached(settings, flow.traces(), commits)
     yield from unread(flow.commits().failed, settings.source.alias)
 
 
@@ -426,22 +426,28 @@ def _stopped(flow: ExaminedFlow) -> str:
     return f" (its workers' group {next(iter(there))} has no member: MirrorMaker 2 does not run)"
 
 
-def unreached(traces: Mm2Traces, commits: Mapping[str, Commits]) -> dict[str, TopicPartition]:
-    """Groups before the oldest offset sync of a partition, which MirrorMaker 2 cannot translate there."""
-    found: dict[str, TopicPartition] = {}
-    for group, of in commits.items():
-        for place, commit in sorted(of.items()):
-            known = traces.synced.maps.get(place)
-            if known is None or place in traces.held.checkpoints.get(group, {}):
-                continue
-            if known.forward.up_to(commit.offset) is None:
-                found.setdefault(group, place)
-    return found
+def judge_unreached(
+    settings: FlowSettings, traces: Mm2Traces, commits: Mapping[str, Commits]
+) -> Iterator[Finding]:
+    """Findings about groups before the oldest offset sync of a partition, which MirrorMaker 2 cannot translate there.
 
-
-def judge_unreached(settings: FlowSettings, groups: Mapping[str, TopicPartition]) -> Iterator[Finding]:
-    """Findings about groups before the oldest offset sync, as `unreached` returns them."""
-    for group, place in sorted(groups.items()):
+    Args:
+        settings: The flow's settings.
+        traces: MirrorMaker 2's stored state.
+        commits: The commits of the groups that it translates, in topics that it mirrors.
+    """
+    for group, of in sorted(commits.items()):
+        checkpoints = traces.held.checkpoints.get(group, {})
+        below = [
+            place
+            for place, commit in sorted(of.items())
+            if place not in checkpoints
+            and (known := traces.synced.maps.get(place)) is not None
+            and known.forward.up_to(commit.offset) is None
+        ]
+        if not below:
+            continue
+        place = below[0]
         yield warning(
             settings.target.alias,
             group,

@@ -159,7 +159,7 @@ def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
     mirrored = _needs(flow, "source", Kind.MIRRORED, *_ON_MIRRORED)
     yield from lacking_on_topics(topics, flow.mirror_names(), mirrored)
     yield from _all_of(details.hidden(flow.settings.literal_topics - topics.keys()), mirrored)
-    yield from _of_kept(
+    yield from _on_topics(
         details, mm2_topics(flow, "source"), _needs(flow, "source", Kind.OFFSET_SYNCS, *_KEPT)
     )
     (described,) = _needs(flow, "source", Kind.GROUPS, "DESCRIBE")
@@ -168,33 +168,27 @@ def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
 
 
 def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
-    details, topics = flow.target, flow.target.topics()
-    identity = flow.identity()
+    details, identity = flow.target, flow.identity()
     remote = flow.mirror_names().values()
     mirrors = _needs(flow, "target", Kind.MIRRORS, *_ON_MIRRORS)
-    yield from lacking_on_topics(topics, remote, mirrors)
-    yield from _hidden_or_uncreatable(flow, remote, mirrors)
+    (create,) = _needs(flow, "target", Kind.MIRRORS, "CREATE")
+    yield from _on_topics(details, remote, mirrors, create=create)
     kept = _needs(flow, "target", Kind.INTERNAL, *_KEPT)
-    yield from _of_kept(details, own_topics(identity), kept, f"{OWN_TOPIC_PREFIX}*")
-    yield from _of_kept(details, mm2_topics(flow, "target"), kept)
+    yield from _on_topics(details, own_topics(identity), kept, pattern=f"{OWN_TOPIC_PREFIX}*")
+    yield from _on_topics(details, mm2_topics(flow, "target"), kept)
     own = f"{OWN_GROUP_PREFIX}*"
     if details.unclaimable([identity.transactional_id(0)]):
         yield from (Lack.of(need, own) for need in _needs(flow, "target", Kind.OWN_IDS, "WRITE"))
     if details.unreadable_groups([identity.ownership_group]):
         yield from (Lack.of(need, own) for need in _needs(flow, "target", Kind.OWN_GROUPS, "READ"))
-    yield from _on_groups(flow, groups)
+    read, delete = _needs(flow, "target", Kind.GROUPS, "READ", "DELETE")
+    yield from (Lack.of(read, name) for name in sorted(details.unreadable_groups(groups)))
+    denied = sorted(details.undeletable_groups(groups))
+    named = ["*"] if len(denied) == len(groups) > 1 else denied  # one row where it is missing on all groups
+    yield from (Lack.of(delete, name) for name in named)
     carries_acls = flow.settings.sync_topic_acls and flow.source.has_authorizer()
     of_cluster = ("DESCRIBE", "ALTER") if carries_acls else ("DESCRIBE",)
     yield from lacking_on_cluster(details.rights(), _needs(flow, "target", Kind.WHOLE, *of_cluster))
-
-
-def _on_groups(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
-    """Missing READ and DELETE rights on groups; one row where DELETE is missing on all groups."""
-    read, delete = _needs(flow, "target", Kind.GROUPS, "READ", "DELETE")
-    yield from (Lack.of(read, name) for name in sorted(flow.target.unreadable_groups(groups)))
-    denied = sorted(flow.target.undeletable_groups(groups))
-    named = ["*"] if len(denied) == len(groups) > 1 else denied
-    yield from (Lack.of(delete, name) for name in named)
 
 
 def _needs(flow: ExaminedFlow, side: Side, kind: Kind, *operations: str) -> list[Need]:
@@ -210,36 +204,35 @@ def _all_of(hidden: Iterable[str], needs: Iterable[Need]) -> Iterator[Lack]:
         yield from (Lack.of(need, name) for need in needed)
 
 
-def _hidden_or_uncreatable(flow: ExaminedFlow, names: Iterable[str], needs: Iterable[Need]) -> Iterator[Lack]:
-    details = flow.target
-    missing = set(names) - set(details.topics())
-    hidden = details.hidden(missing)
-    yield from _all_of(hidden, needs)
-    (create,) = _needs(flow, "target", Kind.MIRRORS, "CREATE")
-    yield from (Lack.of(create, name) for name in _uncreatable(details, missing - hidden))
-
-
-def _of_kept(
-    details: KafkaClusterDetails, names: Collection[str], needs: Collection[Need], pattern: str = ""
+def _on_topics(
+    details: KafkaClusterDetails,
+    names: Collection[str],
+    needs: Collection[Need],
+    *,
+    create: Need | None = None,
+    pattern: str = "",
 ) -> Iterator[Lack]:
-    """Missing rights on internal topics; where none can be created, the pattern that grants all of them."""
-    topics = details.topics()
+    """Missing rights on topics that exist, are hidden, or have to be created.
+
+    Args:
+        details: The cluster.
+        names: The topics.
+        needs: The rights on them.
+        create: The right to create a mirror; None for internal topics.
+        pattern: Of internal topics: it grants all of them where some cannot be created.
+    """
+    topics, rights = details.topics(), details.rights()
     yield from lacking_on_topics(topics, names, needs)
     missing = set(names) - topics.keys()
     hidden = details.hidden(missing)
     yield from _all_of(hidden, needs)
-    denied = sorted(_uncreatable(details, missing - hidden))
-    if denied and pattern:
+    denied: list[str] = []
+    if missing - hidden and (rights is UNKNOWN or not rights.may(Operation.CREATE)):
+        denied = sorted(details.uncreatable(missing - hidden))
+    if create is not None:
+        yield from (Lack.of(create, name) for name in denied)
+    elif denied and pattern:
         yield Lack(ResourceType.TOPIC, "CREATE", pattern, f"mmtool cannot create {few(denied, 2)}")
     else:
-        yield from (
-            Lack(ResourceType.TOPIC, "CREATE", name, f"mmtool cannot create {name}") for name in denied
-        )
-
-
-def _uncreatable(details: KafkaClusterDetails, names: Collection[str]) -> Collection[str]:
-    """The topics that could not be created; no request is made where CREATE is granted on the whole cluster."""
-    rights = details.rights()
-    if not names or (rights is not UNKNOWN and rights.may(Operation.CREATE)):
-        return ()
-    return details.uncreatable(names)
+        for name in denied:
+            yield Lack(ResourceType.TOPIC, "CREATE", name, f"mmtool cannot create {name}")

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 
+_OWNER_ONLY = 0o600
+
+
 def cache_root() -> Path:
     """The folder for caches: ``$XDG_CACHE_HOME/mmtool``, by default below ``~/.cache``."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "mmtool"
@@ -75,6 +78,23 @@ def write_named(option: str, path: Path, content: bytes) -> None:
         path.write_bytes(content)
 
 
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that is there whole or not at all, whoever else writes it; only the owner can read it.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, _OWNER_ONLY)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 @contextmanager
 def one_at_a_time(folder: Path) -> Iterator[None]:
     """Hold a lock on ``folder``, so that one process at a time fills it; it is released when the process dies.
@@ -93,8 +113,6 @@ def one_at_a_time(folder: Path) -> Iterator[None]:
 
 
 # --- A file that appears at once and whole: written under another name first, then given its own ---------
-
-_OWNER_ONLY = 0o600
 
 
 def refuse_existing(path: Path, *, force: bool) -> None:

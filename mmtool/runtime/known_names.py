@@ -13,7 +13,7 @@ import time
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from mmtool.runtime.files import cache_root
+from mmtool.runtime.files import cache_root, write_whole
 from mmtool.translation.connect_offsets import parse_json
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def remember(config: Path, alias: str = "", **names: Iterable[str]) -> None:
     if now == known:
         return
     with contextlib.suppress(OSError):
-        _write(_file(config, alias), json.dumps(now).encode())
+        write_whole(_file(config, alias), json.dumps(now).encode())
 
 
 def add(config: Path, alias: str, **names: Iterable[str]) -> None:
@@ -77,7 +77,7 @@ def is_due(config: Path, seconds: float) -> bool:
     except OSError:
         pass
     try:
-        _write(tried, b"")
+        write_whole(tried, b"")
     except OSError:
         return False
     return True
@@ -86,16 +86,3 @@ def is_due(config: Path, seconds: float) -> bool:
 def _file(config: Path, alias: str) -> Path:
     key = f"{os.path.realpath(config)}\0{alias}".encode(errors="surrogateescape")
     return cache_root() / "names" / f"{sha256(key).hexdigest()[:32]}.json"
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all, whoever else writes it."""
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f"{path.name}.{os.getpid()}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from mmtool.errors import MmtoolError, with_remedy
 from mmtool.insight.verify.ranges import Joint
 from mmtool.plan.records.marks import VerifiedRecord
 from mmtool.plan.records.shapes import made_of
-from mmtool.runtime.files import state_root
+from mmtool.runtime.files import state_root, write_whole
 from mmtool.runtime.process import operator
 from mmtool.translation.connect_offsets import parse_json
 
@@ -123,12 +123,7 @@ class VerifiedPoints:
     def _to_file(self) -> None:
         file = self._file
         try:
-            file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            new = file.with_suffix(".new")
-            new.write_text(
-                json.dumps([asdict(record) for record in self._records.values()]), encoding="utf-8"
-            )
-            new.replace(file)
+            write_whole(file, json.dumps([asdict(record) for record in self._records.values()]).encode())
         except OSError as error:
             self.warnings.append(
                 f"{file} cannot be written: {error.strerror}; the next --since last compares these records again"

@@ -18,7 +18,6 @@ from mmtool.doctor.mirror_maker import (
     judge_translated_topics,
     judge_unreached,
     late_groups,
-    unreached,
 )
 from mmtool.kafka.ports import Mm2State, StoredCheckpoint, StoredCheckpoints
 from mmtool.plan.groups.facts import Commit
@@ -148,7 +147,7 @@ def test_mirror_maker_2_s_own_defaults_tell_how_soon_it_has_to_tell(file, lines,
 def test_a_group_behind_the_oldest_sync_is_told_to_be_refined(flow):
     known = traces(pair(100, 90), pair(200, 190), told_of=told(10, 5))
     commits = {"behind": {PLACE: Commit(99)}, "within": {PLACE: Commit(100)}, "told_of": {PLACE: Commit(10)}}
-    (found,) = judge_unreached(flow(), unreached(known, commits))
+    (found,) = judge_unreached(flow(), known, commits)
     assert (found.subject, found.severity) == ("behind", Severity.WARNING)
     assert "--refine" in found.remedy
 
