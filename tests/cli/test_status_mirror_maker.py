@@ -101,11 +101,6 @@ def test_a_topic_that_has_failed_over_says_so(rows, scene):
     assert {row["state"] for row in rows()} == {"failed_over"}
 
 
-def test_a_flow_without_a_trace_of_mirror_maker_never_ran(rows, scene):
-    (row,) = rows()
-    assert (row["state"], row["topic"]) == ("never_ran", None)
-
-
 def test_where_its_topics_cannot_be_read_the_flow_never_ran(rows, scene, monkeypatch):
     def fail():
         raise UnreachableError("no leader")

@@ -28,10 +28,6 @@ def lag(position=10, start=0, end=100, **more):
     return PartitionLag(PLACE, position, start, end, **more)
 
 
-def severity(found):
-    return found.severity if found is not None else None
-
-
 @pytest.mark.parametrize(
     ("left_hours", "span_hours", "expected"),
     [
@@ -69,35 +65,37 @@ def test_what_is_to_be_done_for_the_records_after_deleted_ones(flow, lines, by_m
     assert said in found.remedy
 
 
-def test_a_marker_behind_the_last_record_is_not_lost_when_mirror_maker_2_copies(flow):
-    assert judge_lag(flow(), "orders", [lag(10, 11, 11, by_mm2=True)], Retention(), NOW_MS) is None
-    assert severity(judge_lag(flow(), "orders", [lag(10, 12, 12, by_mm2=True)], Retention(), NOW_MS))
+OLD = lag(oldest_ms=NOW_MS - 6 * DAY_MS - 23 * HOUR_MS)
+FULL = lag(start=5, oldest_ms=NOW_MS - 9 * HOUR_MS, first_ms=NOW_MS - 10 * HOUR_MS)
+WEEK = Retention(ms=7 * DAY_MS)
 
 
-def test_a_gap_that_was_passed_over_is_a_warning(flow):
-    found = judge_lag(flow(), "orders", [lag(100, gaps=7)], Retention(), NOW_MS)
-    assert severity(found) is Severity.WARNING
-    assert "deleted 7 offsets" in found.message
-
-
-def test_a_mirror_that_lags_within_half_of_the_retention_is_well(flow):
-    young = lag(oldest_ms=NOW_MS - 3 * DAY_MS)
-    assert judge_lag(flow(), "orders", [young], Retention(ms=7 * DAY_MS), NOW_MS) is None
-
-
-def test_the_partition_that_is_due_first_is_told_of(flow):
-    old = lag(oldest_ms=NOW_MS - 6 * DAY_MS - 23 * HOUR_MS)
-    found = judge_lag(flow(), "orders", [lag(oldest_ms=NOW_MS), old], Retention(ms=7 * DAY_MS), NOW_MS)
-    assert severity(found) is Severity.PROBLEM
-    assert "in 60 minutes" in found.message
-    assert "retention.ms keeps them for 7 days; 90 offsets to mirror" in found.message
-
-
-def test_a_log_at_its_size_keeps_a_record_as_long_as_it_kept_the_first_one(flow):
-    full = lag(start=5, oldest_ms=NOW_MS - 9 * HOUR_MS, first_ms=NOW_MS - 10 * HOUR_MS)
-    found = judge_lag(flow(), "orders", [full], Retention(bytes=1_000), NOW_MS)
-    assert severity(found) is Severity.PROBLEM
-    assert "retention.bytes keeps them for 10 hours" in found.message
+@pytest.mark.parametrize(
+    ("lags", "keeps", "expected", "said"),
+    [
+        (
+            [lag(10, 11, 11, by_mm2=True)],
+            Retention(),
+            None,
+            "",
+        ),  # a marker behind the last record is not lost
+        ([lag(10, 12, 12, by_mm2=True)], Retention(), Severity.PROBLEM, "deleted offset"),
+        ([lag(100, gaps=7)], Retention(), Severity.WARNING, "deleted 7 offsets"),
+        ([lag(oldest_ms=NOW_MS - 3 * DAY_MS)], WEEK, None, ""),
+        (
+            [lag(oldest_ms=NOW_MS), OLD],
+            WEEK,
+            Severity.PROBLEM,
+            "retention.ms keeps them for 7 days; 90 offsets",
+        ),
+        ([lag(oldest_ms=NOW_MS), OLD], WEEK, Severity.PROBLEM, "in 60 minutes"),
+        ([FULL], Retention(bytes=1_000), Severity.PROBLEM, "retention.bytes keeps them for 10 hours"),
+    ],
+)
+def test_the_worst_of_a_topic_s_partitions_is_told(flow, lags, keeps, expected, said):
+    found = judge_lag(flow(), "orders", lags, keeps, NOW_MS)
+    assert (None if found is None else found.severity) is expected
+    assert found is None or said in found.message, found
 
 
 def test_a_deadline_is_the_earliest_one_and_none_where_all_is_kept():

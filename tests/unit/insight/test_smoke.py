@@ -59,12 +59,6 @@ def test_a_running_flow_passes_each_step_in_order(scene):
     assert list(rows["read"]) == ["step", "result", "seconds", "message"]
 
 
-def test_a_canary_topic_that_is_not_there_is_made_once(tmp_path):
-    scene = SmokeScene(tmp_path)
-    scene.watch.heard = lambda: scene.carries_canary() if scene.canary.created else None
-    assert (run(scene).error, run(scene).error, scene.canary.created) == (None, None, 1)
-
-
 def test_the_canary_group_is_gone_afterwards_and_no_selector_matches_it(scene):
     seen = []
     alter = scene.source.groups.alter
@@ -261,14 +255,6 @@ def test_where_mirror_maker_2_mirrors_the_canary_it_is_followed(tmp_path):
 
 
 # --- read-only ------------------------------------------------------------------------------------------------
-
-
-def test_read_only_follows_the_newest_record_and_writes_nothing(scene):
-    with_orders(scene)
-    smoked = run(scene, read_only=True)
-    assert (smoked.error, steps(smoked)) == (None, NEWEST_STEPS)
-    assert smoked.results[2].message.startswith("offset 2 of orders-0 on east, written at")
-    assert (scene.canary.here, scene.source.groups.committed) == ([], {})
 
 
 def test_of_several_topics_the_one_with_the_newest_record_is_followed_and_heartbeats_last(scene):
