@@ -2,14 +2,12 @@
 
 import json
 import time
-from dataclasses import replace
 
 import pytest
 
 from kit.clusters import FakeFlowWatch
 from kit.scene import Scene
 from mmtool.errors import UnreachableError
-from mmtool.insight.status import WatchedFlow
 from mmtool.plan.groups.facts import Member
 
 KEYS = [
@@ -32,7 +30,7 @@ KEYS = [
 
 
 @pytest.fixture
-def scene(tmp_path, monkeypatch):
+def scene(tmp_path, wired):
     """``app`` was last seen at 50 of 60 mirrored records of 100; ``late`` has no checkpoint yet."""
     made = Scene(tmp_path)
     made.state = made.watch = FakeFlowWatch()
@@ -42,12 +40,7 @@ def scene(tmp_path, monkeypatch):
     made.commits("late", "orders", 5)
     made.told("app", "orders", (50, 50), at_ms=int((time.time() - 3) * 1000))
     made.watch.times["orders", 0, 60] = int((time.time() - 7) * 1000)
-    made.flows = [WatchedFlow(replace(made.clusters, state=made.watch), made.watch, (), made.mm2)]
-    monkeypatch.setattr(
-        "mmtool.commands._connections.watched_flows",
-        lambda _, topics, _timeout: [replace(flow, topics=tuple(topics or ())) for flow in made.flows],
-    )
-    return made
+    return wired(made)
 
 
 @pytest.fixture

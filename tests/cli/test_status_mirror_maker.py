@@ -2,14 +2,12 @@
 
 import json
 import time
-from dataclasses import replace
 
 import pytest
 
 from kit.clusters import FakeFlowWatch
 from kit.scene import Scene
 from mmtool.errors import UnreachableError
-from mmtool.insight.status import WatchedFlow
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.translation.types import TopicPartition
@@ -18,15 +16,13 @@ FIRST, SECOND = (TopicPartition("orders", n) for n in range(2))
 
 
 @pytest.fixture
-def scene(tmp_path, monkeypatch):
+def scene(tmp_path, wired):
     """``orders`` has 100 and 10 records."""
     made = Scene(tmp_path)
     made.state = made.watch = FakeFlowWatch()
     made.has("orders", 100, 10)
     made.holds(made.source, "orders", [(n, f"record {n}") for n in range(100)])
-    flow = WatchedFlow(replace(made.clusters, state=made.watch), made.watch, (), made.mm2)
-    monkeypatch.setattr("mmtool.commands._connections.watched_flows", lambda *_: [flow])
-    return made
+    return wired(made)
 
 
 @pytest.fixture

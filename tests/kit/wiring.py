@@ -49,7 +49,10 @@ def wire_failovers(scene: Scene, patch: Patch) -> None:
 def wire(scene: Scene, patch: Patch) -> None:
     """Every command for operators works on the scene; arguments as for `wire_failovers`."""
     wire_failovers(scene, patch)
-    patch("commands._connections.watched_flows", lambda *_: [watched(scene)])
+    patch(
+        "commands._connections.watched_flows",
+        lambda _, topics, _timeout: [replace(watched(scene), topics=tuple(topics or ()))],
+    )
     if isinstance(scene, SmokeScene):
         patch(
             "commands._connections.smoke_flow",
