@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 _MODULES = (
     entrances,
     releases,
+    brokers,
     rights,
     limits,
-    brokers,
-    retention,
     topics,
-    groups,
-    transactions,
     same_offsets,
+    retention,
+    transactions,
+    groups,
     spark,
     mirror_maker,
 )

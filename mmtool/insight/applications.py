@@ -160,7 +160,7 @@ def copy_loss(known: PartitionFacts, flow: FlowSettings) -> StateLoss | None:
     A mirror continues after what it has copied: records that the target has lost are not mirrored again.
     """
     if known.problem:
-        return _unread(known, known.problem)
+        return unread(known, known.problem)
     copied_to = _copied_to(known)
     if copied_to is None:
         return None
@@ -175,7 +175,7 @@ def copy_loss(known: PartitionFacts, flow: FlowSettings) -> StateLoss | None:
     return mirror_again(known, flow, why)
 
 
-def _unread(known: PartitionFacts, why: str) -> StateLoss:
+def unread(known: PartitionFacts, why: str) -> StateLoss:
     """The loss of a topic that the flow's owner refuses to mirror, or whose logs cannot be read."""
     topic = known.source.topic
     if known.map is None and known.synced is None:

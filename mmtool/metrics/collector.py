@@ -18,6 +18,7 @@ from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.state.journal import JournalReader
 from mmtool.keystores.certificates import first_expiry
 from mmtool.metrics import families
+from mmtool.metrics.families import Level
 from mmtool.metrics.samples import (
     Sample,
     format_of,
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import ClusterSettings, FlowSettings
     from mmtool.insight.status import WatchedFlow
-    from mmtool.metrics.families import Level
     from mmtool.metrics.samples import Lines
 
 _PROBE_SECONDS = 5.0
@@ -78,7 +78,7 @@ class KafkaProbes:
         return look
 
     def groups(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        if not self._level.has_groups:
+        if self._level is not Level.GROUP:
             return list
         flow = self._watched(settings)
         return lambda: samples_of_groups(_labels(settings), summaries(group_status(flow).rows))

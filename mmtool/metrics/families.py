@@ -173,13 +173,3 @@ class Level(StrEnum):
     def place_labels(self) -> tuple[str, ...]:
         """The labels that name a value's topic and partition within its flow, at this level."""
         return {Level.FLOW: (), Level.TOPIC: ("topic",)}.get(self, ("topic", "partition"))
-
-    @property
-    def topic_labels(self) -> tuple[str, ...]:
-        """The same labels for families that are never split by partition."""
-        return self.place_labels[:1]
-
-    @property
-    def has_groups(self) -> bool:
-        """Whether consumer groups have series at this level."""
-        return self is Level.GROUP

@@ -148,7 +148,7 @@ def last_success_ms(positions: Iterable[PositionRecord]) -> int | None:
 
 def _of_latency(flow: Mapping[str, str], found: FlowStatus, level: Level) -> list[Sample]:
     """Latency samples of a flow, by topic at most: a histogram has fifteen series."""
-    names, split = level.topic_labels, defaultdict(list)
+    names, split = level.place_labels[:1], defaultdict(list)
     gone = {row.topic for row in found.rows if _is_gone(row, found)}
     for position in found.facts.positions.values():
         counted = position.latency and found.facts.is_of_owner(position)

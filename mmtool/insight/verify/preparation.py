@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mmtool.errors import MmtoolError, with_remedy
-from mmtool.insight.applications import steps_to_mirror_again
+from mmtool.insight.applications import steps_to_mirror_again, unread
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look
 from mmtool.insight.verify.job import ComparedFlow
@@ -177,13 +177,7 @@ def _stopped(
 def _problem(facts: PartitionFacts, flow: FlowSettings) -> Uncompared | None:
     here, there, topic = flow.source.alias, flow.target.alias, facts.source.topic
     if facts.problem:
-        remedy = (
-            f"remove this cause (`mmtool status -c FILE --topic {topic}` shows the topic's state)"
-            if facts.map is None and facts.synced is None
-            else f"check that every partition of {topic} has a leader on {here}, and its mirror on {there}; check"
-            " mmtool's rights on both topics"
-        )
-        return Uncompared(facts.problem, remedy)
+        return Uncompared(facts.problem, unread(facts, facts.problem).remedy)
     if facts.map is None and facts.synced is None:
         why = f"`mmtool status -c FILE --topic {topic}` shows why the partition is not mirrored"
         return Uncompared(NEVER_RAN, f"mirror it with `mmtool replicate`; {why}")
