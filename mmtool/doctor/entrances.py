@@ -278,9 +278,7 @@ def judge_authentication(
         remedy = _login_remedy(name, stage, ones[0].entrance.security.sasl)
         yield problem(alias, name, message, remedy)
     if not refused and any(not one.failed for one in answers):
-        yield ok(
-            f"connections with {_tried(security)} are accepted (principal {principal})",
-        )
+        yield ok(f"connections with {_tried(security)} are accepted (principal {principal})")
     elif not refused:
         yield warning(
             alias,
@@ -415,9 +413,7 @@ def judge_certificates(
     if found:
         yield from found
     elif not shown:
-        yield ok(
-            "no certificate to check: the properties file sets none, and no broker showed one",
-        )
+        yield ok("no certificate to check: the properties file sets none, and no broker showed one")
     else:
         first = min(shown, key=lambda one: one.ends)
         count = counted(len(shown), "certificate")

@@ -145,11 +145,7 @@ def look_again(flow: FlowNow) -> FlowNow:
         if (was := flow.topics.get(name, topic)).topic_id != topic.topic_id
         or was.partitions <= topic.partitions
     }
-    return replace(
-        flow,
-        topics={**flow.topics, **now},
-        target_topics=there,
-    )
+    return replace(flow, topics={**flow.topics, **now}, target_topics=there)
 
 
 def look_along(chain: Sequence[FlowClusters], topics: Collection[str] = ()) -> FlowNow:
