@@ -24,11 +24,6 @@ class Latency(NamedTuple):
     counts: tuple[int, ...] = ()
     total_ms: int = 0
 
-    @property
-    def records(self) -> int:
-        """The number of counted records."""
-        return sum(self.counts)
-
 
 class LatencyCounter:
     """Counts the records of one partition, batch by batch.

@@ -11,7 +11,7 @@ NOW_MS = 1_000_000
 def test_a_record_is_counted_in_the_first_bucket_that_holds_its_latency(latency_ms, bucket):
     counter = LatencyCounter(Latency())
     counter.note(3, NOW_MS - latency_ms, NOW_MS)
-    assert counter.latency.counts[bucket] == counter.latency.records == 3
+    assert counter.latency.counts[bucket] == sum(counter.latency.counts) == 3
     assert counter.latency.total_ms == 3 * latency_ms
 
 
@@ -20,10 +20,6 @@ def test_records_that_have_waited_for_an_unknown_time_are_not_counted(since_ms):
     counter = LatencyCounter(Latency())
     counter.note(3, since_ms, NOW_MS)
     assert counter.latency == Latency()
-
-
-def test_nothing_is_stored_before_the_first_record():
-    assert LatencyCounter(Latency()).latency == Latency((), 0)
 
 
 def test_counting_goes_on_from_what_was_counted_before():
