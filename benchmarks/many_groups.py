@@ -164,11 +164,11 @@ class ManyGroups:
         """
         a = self._fleet["a"]
         for broker in a.running():
-            a.pause_broker(broker.node_id)
+            a.pause_broker(broker.broker)
         words = ("emergency", "--all-groups", "--accept-data-loss", "--execute", "--yes", "-o", "json")
         took, answer = self._timed("failover", *words)
         for broker in a.running():
-            a.resume_broker(broker.node_id)
+            a.resume_broker(broker.broker)
         (row,) = answer.rows
         groups: Any = row["groups"]
         partitions = [(group["group"], at) for group in groups for at in group["partitions"]]

@@ -21,6 +21,7 @@ from mmtool.lab.artifacts import KAFKA_VERSION, classpath
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import LeashedProcess, down_command, java_command
 from mmtool.lab.security.certificates import write_private
+from mmtool.lab.state import BrokerState
 from mmtool.plan.words import counted
 
 if TYPE_CHECKING:
@@ -49,46 +50,16 @@ def server_properties(
     node: Node, nodes: Sequence[Node], data: Path, extra: Mapping[str, str]
 ) -> dict[str, str]:
     """A broker's properties; ``extra`` wins, with the node's own ports for ``{port}`` and its other placeholders."""
-    return {
-        **_network(node, nodes),
-        **_internal_topics(len(nodes)),
-        **_small_and_quick(),
-        "log.dirs": str(data),
-        **{name: _own_ports(node, value) for name, value in extra.items()},
-    }
-
-
-def _own_ports(node: Node, value: str) -> str:
-    ports = {
-        "{port}": node.port,
-        "{controller_port}": node.controller_port,
-        "{broker_port}": node.broker_port,
-    }
-    for placeholder, port in ports.items():
-        value = value.replace(placeholder, str(port))
-    return value
-
-
-def properties_text(settings: Mapping[str, str]) -> str:
-    return "".join(f"{name}={value}\n" for name, value in settings.items())
-
-
-def _network(node: Node, nodes: Sequence[Node]) -> dict[str, str]:
-    listener = f"PLAINTEXT://127.0.0.1:{node.port}"
-    return {
+    replicas, in_sync = str(min(3, len(nodes))), str(2 if len(nodes) >= 3 else 1)
+    properties = {
         "process.roles": "broker,controller",
         "node.id": str(node.node_id),
         "controller.quorum.voters": ",".join(f"{n.node_id}@127.0.0.1:{n.controller_port}" for n in nodes),
         "controller.listener.names": "CONTROLLER",
-        "listeners": f"{listener},CONTROLLER://127.0.0.1:{node.controller_port}",
-        "advertised.listeners": listener,
+        "listeners": "PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": "PLAINTEXT://127.0.0.1:{port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-    }
-
-
-def _internal_topics(brokers: int) -> dict[str, str]:
-    replicas, in_sync = str(min(3, brokers)), str(2 if brokers >= 3 else 1)
-    return {
+        # of topics, mmtool's own and Kafka's
         "default.replication.factor": replicas,
         "min.insync.replicas": in_sync,
         "offsets.topic.replication.factor": replicas,
@@ -99,20 +70,26 @@ def _internal_topics(brokers: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": replicas,
         "share.coordinator.state.topic.min.isr": in_sync,
         "share.coordinator.state.topic.num.partitions": "1",
-    }
-
-
-def _small_and_quick() -> dict[str, str]:
-    return {
+        # small and quick
         "auto.create.topics.enable": "false",
         "group.initial.rebalance.delay.ms": "0",
         "num.network.threads": "2",
         "num.io.threads": "4",
         "log.cleaner.dedupe.buffer.size": "8388608",  # 128 MiB by default, out of a heap of less
         "broker.heartbeat.interval.ms": "1000",  # a broker takes clients after its first answered heartbeat
-        "metadata.max.idle.interval.ms": "0",  # by default two records a second, a third of what an idle broker costs
+        "metadata.max.idle.interval.ms": "0",  # by default two records a second, a third of an idle broker's cost
         "broker.session.timeout.ms": "4000",  # as long is a killed broker still taken for alive
+        "log.dirs": str(data),
+        **extra,
     }
+    for name in ("port", "controller_port", "broker_port"):
+        own = str(getattr(node, name))
+        properties = {key: value.replace(f"{{{name}}}", own) for key, value in properties.items()}
+    return properties
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
 READY_SECONDS = 90.0  # 3-5 s alone; the rest is for machines that do other things as well
@@ -159,17 +136,6 @@ class Shape:
         return self.security.broker_files if self.security is not None else None
 
 
-@dataclass(frozen=True, slots=True)
-class RunningBroker:
-    """A broker's process."""
-
-    node_id: int
-    port: int
-    pid: int
-    log: Path
-    probe_port: int
-
-
 class Cluster:
     """A named cluster below ``directory``: data, logs and ``server.properties`` of each broker.
 
@@ -205,17 +171,23 @@ class Cluster:
             "ssl.key.location": files.identity,
         }
 
-    def running(self) -> list[RunningBroker]:
+    def running(self) -> list[BrokerState]:
         """The brokers whose processes are alive."""
         return [
-            RunningBroker(i, self._nodes[i].port, process.pid, process.log, self._probe_port(i))
+            BrokerState(
+                cluster=self.name,
+                broker=i,
+                bootstrap=self.bootstrap,
+                port=self._nodes[i].port,
+                pid=process.pid,
+                cluster_id=self.cluster_id,
+                log=str(process.log),
+                probe_port=self._probe_port(i),
+                tls=self.shape.broker_files,
+            )
             for i, process in sorted(self._processes.items())
             if process.alive
         ]
-
-    @property
-    def logs(self) -> list[Path]:
-        return [self._log(node) for node in self._nodes]
 
     def start(self) -> None:
         """Start all brokers; return when each of them reports that it sees all of them.
@@ -292,7 +264,9 @@ class Cluster:
 
     def _sees(self, i: int, expected: frozenset[int]) -> bool:
         view = ports.ask(self._probe_port(i), tls=self.shape.broker_files)
-        return view is not None and view.cluster_id == self.cluster_id and view.brokers >= expected
+        if view is None or view.cluster_id != self.cluster_id:
+            return False
+        return expected <= {broker.node for broker in view.brokers}
 
     def _probe_port(self, i: int) -> int:
         node = self._nodes[i]

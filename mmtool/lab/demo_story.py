@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from mmtool.errors import CheckFailedError, MmtoolError, StoppedError
 from mmtool.lab.artifacts import KAFKA_VERSION, is_cached
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     from mmtool.lab.load import Worker
     from mmtool.lab.topics import Isolation
+    from mmtool.output.progress import Steps
 
 HABITS = (Habit("billing", 1.0), Habit("shipping", 0.5), Habit("reporting", 0.08))
 STEPS = 8
@@ -56,25 +57,6 @@ _SAME = {topic: topic for topic in TOPICS}
 _POLL_SECONDS = 0.25
 _WAIT_SECONDS = 120.0  # Spark starts in 8 s alone; the rest is for machines that do other things as well
 _TOGETHER_SECONDS = 2.0
-
-
-class Teller(Protocol):
-    """The port that shows the steps of the tour."""
-
-    title: str
-    number: int
-
-    def begin(self, title: str, why: str = "") -> None:
-        """Begin the next step; ``why`` says what it is for."""
-
-    def note(self, sentence: str) -> None:
-        """Show a finding of the step."""
-
-    def live(self, sentence: str) -> None:
-        """Show the progress of the step."""
-
-    def done(self, sentence: str = "done") -> None:
-        """End the step."""
 
 
 class TourRow(TypedDict):
@@ -157,7 +139,7 @@ class Tour:
         )
 
 
-def tour(stage: AbstractContextManager[Stage], logs: Path, tell: Teller) -> Tour:
+def tour(stage: AbstractContextManager[Stage], logs: Path, tell: Steps) -> Tour:
     """Run all steps of the demo, and end everything that the stage does not keep.
 
     Raises:
@@ -179,7 +161,7 @@ def _in_logs(logs: Path) -> str:
     return f"read the logs in {logs}"
 
 
-def _placed(error: Exception, tell: Teller, logs: Path) -> MmtoolError:
+def _placed(error: Exception, tell: Steps, logs: Path) -> MmtoolError:
     """The error with its step and the folder of logs added; its exit code stays."""
     known = error if isinstance(error, MmtoolError) else MmtoolError(f"{type(error).__name__}: {error}")
     remedy = joined(known.remedy, _in_logs(logs))
@@ -194,7 +176,7 @@ def _placed(error: Exception, tell: Teller, logs: Path) -> MmtoolError:
 class _Story:
     """The steps, and what each leaves for the next."""
 
-    def __init__(self, tell: Teller, logs: Path) -> None:
+    def __init__(self, tell: Steps, logs: Path) -> None:
         self.tell, self.began, self.tour = tell, time.monotonic(), Tour(logs)
         self.stage: Stage
         self.writers: list[Writer]

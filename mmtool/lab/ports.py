@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import random
@@ -16,10 +15,13 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError
+from mmtool.kafka.wire.metadata import MetadataRequest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+    from mmtool.kafka.wire.metadata import MetadataAnswer
 
 
 def wait_until(
@@ -44,17 +46,6 @@ def patience(seconds: float) -> float:
     return seconds * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
 
 
-_METADATA, _VERSION = 3, 7  # the newest version that has no tagged fields (brokers 2.1 to 4.x)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterView:
-    """One broker's view of its cluster: unfenced brokers, and the cluster's id."""
-
-    cluster_id: str
-    brokers: frozenset[int]
-
-
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
     """Paths of PEM files: the trusted certificates, and a private key with its certificate chain."""
@@ -63,17 +54,23 @@ class TlsFiles:
     identity: str
 
 
-def ask(port: int, timeout: float = 1.0, tls: TlsFiles | None = None) -> ClusterView | None:
+_QUESTION = MetadataRequest(()).prepare({MetadataRequest.API_KEY: (7, 7)})
+"""Of no topics, in a version that has no tagged fields (brokers 2.1 to 4.x)."""
+
+
+def ask(port: int, timeout: float = 1.0, tls: TlsFiles | None = None) -> MetadataAnswer | None:
     """The metadata answer of the broker on a loopback port; None where there is none in ``timeout`` seconds."""
+    request = b"".join(_QUESTION.pieces(1, "mmtool-lab"))
     try:
         with (
             socket.create_connection(("127.0.0.1", port), timeout=timeout) as plain,
             _secured(plain, tls) as connection,
+            connection.makefile("rb") as answers,
         ):
-            connection.sendall(_request())
-            size = struct.unpack(">i", _exactly(connection, 4))[0]
-            return _parse(_exactly(connection, size))
-    except (OSError, struct.error, UnicodeDecodeError):
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            (size,) = struct.unpack(">i", answers.read(4))
+            return _QUESTION.read(memoryview(answers.read(size)))
+    except (OSError, struct.error):
         return None
 
 
@@ -83,37 +80,6 @@ def _secured(plain: socket.socket, tls: TlsFiles | None) -> AbstractContextManag
     context = ssl.create_default_context(cafile=tls.trusted)
     context.load_cert_chain(tls.identity)
     return context.wrap_socket(plain, server_hostname="127.0.0.1")
-
-
-def _request() -> bytes:
-    client = b"mmtool-lab"
-    header = struct.pack(f">hhih{len(client)}s", _METADATA, _VERSION, 1, len(client), client)
-    body = struct.pack(">i?", 0, False)  # no topics, create none
-    return struct.pack(">i", len(header) + len(body)) + header + body
-
-
-def _exactly(connection: socket.socket, size: int) -> bytes:
-    chunks = bytearray()
-    while len(chunks) < size:
-        chunk = connection.recv(size - len(chunks))
-        if not chunk:
-            raise ConnectionError("closed in mid-answer")
-        chunks += chunk
-    return bytes(chunks)
-
-
-def _parse(answer: bytes) -> ClusterView:
-    at, brokers = 12, set[int]()  # correlation id, throttle time, broker count
-    for _ in range(struct.unpack_from(">i", answer, 8)[0]):
-        brokers.add(struct.unpack_from(">i", answer, at)[0])
-        at = _after_string(answer, at + 4) + 4  # host, port
-        at = _after_string(answer, at)  # rack
-    end = _after_string(answer, at)
-    return ClusterView(answer[at + 2 : end].decode(), frozenset(brokers))
-
-
-def _after_string(answer: bytes, at: int) -> int:
-    return int(at + 2 + max(0, struct.unpack_from(">h", answer, at)[0]))
 
 
 _RANGE = range(20_000, 32_000)  # below the outgoing ranges of Linux (32768..) and macOS (49152..)
@@ -141,42 +107,25 @@ class PortReservation:
 
     def keep(self, port: int) -> bool:
         """Reserve a given port; False where this or another process has it."""
-        if port in self._held or not self._lock(port):
+        if port in self._held:
             return False
-        if not _is_free(port):
-            self._unlock(port)
+        folder = Path(tempfile.gettempdir(), f"mmtool-ports-{os.getuid()}")
+        folder.mkdir(exist_ok=True)
+        lock = (folder / str(port)).open("wb")
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with socket.socket() as probe:
+                probe.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+                )  # as Java does: TIME_WAIT is no owner
+                probe.bind(("127.0.0.1", port))
+        except OSError:
+            lock.close()
             return False
+        self._held[port] = lock
         return True
 
     def release(self) -> None:
-        for port in list(self._held):
-            self._unlock(port)
-
-    def _lock(self, port: int) -> bool:
-        handle = _lock_file(port).open("wb")
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            handle.close()
-            return False
-        self._held[port] = handle
-        return True
-
-    def _unlock(self, port: int) -> None:
-        self._held.pop(port).close()
-
-
-def _lock_file(port: int) -> Path:
-    folder = Path(tempfile.gettempdir(), f"mmtool-ports-{os.getuid()}")
-    folder.mkdir(exist_ok=True)
-    return folder / str(port)
-
-
-def _is_free(port: int) -> bool:
-    with contextlib.closing(socket.socket()) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as Java does: TIME_WAIT is no owner
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
+        for lock in self._held.values():
+            lock.close()
+        self._held.clear()

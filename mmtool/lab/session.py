@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import GateError, MmtoolError, RefusedError, UsageError
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 STOP_SECONDS = 45.0
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # also a folder's name
-
-
-Answer = Literal["running", "not_answering", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,23 +73,18 @@ class LabRequest:
 
         A lab that could not start counts as the last one that did.
         """
-        asked = cls()
-        if before is not None and before.brokers:
-            asked = cls(tuple(before.names), before.brokers_per_cluster, before.kafka_version, before.secure)
+        last = cls.that_made(before) if before is not None and before.brokers else cls()
         return cls(
-            clusters or asked.clusters,
-            brokers or asked.brokers,
-            kafka_version or asked.kafka_version,
-            asked.secure if secure is None else secure.kind,
+            clusters or last.clusters,
+            brokers or last.brokers,
+            kafka_version or last.kafka_version,
+            last.secure if secure is None else secure.kind,
         )
 
-    def fits(self, state: LabState) -> bool:
-        return (list(self.clusters), self.brokers, self.kafka_version, self.secure) == (
-            state.names,
-            state.brokers_per_cluster,
-            state.kafka_version,
-            state.secure,
-        )
+    @classmethod
+    def that_made(cls, state: LabState) -> LabRequest:
+        """The request by which a lab was started."""
+        return cls(tuple(state.names), state.brokers_per_cluster, state.kafka_version, state.secure)
 
 
 def up(directory: StateDirectory, request: LabRequest) -> tuple[LabState, bool]:
@@ -127,7 +120,7 @@ def down(directory: StateDirectory, *, keep_data: bool = False) -> bool:
         GateError: The lab did not stop in time.
     """
     running = directory.is_running()
-    state = _settled_state(directory) if running else directory.read()
+    state = _state_once_started(directory) if running else directory.read()
     if state is not None and running:
         os.kill(state.supervisor_pid, signal.SIGTERM)
         wait_until(
@@ -144,7 +137,7 @@ def down(directory: StateDirectory, *, keep_data: bool = False) -> bool:
     return running
 
 
-def answer_of(broker: BrokerState) -> Answer:
+def answer_of(broker: BrokerState) -> Literal["running", "not_answering", "stopped"]:
     """Whether a broker answers a metadata request now, is hung, or has stopped."""
     port = broker.port if broker.probe_port is None else broker.probe_port
     view = ports.ask(port, tls=broker.tls)
@@ -158,7 +151,7 @@ def answer_of(broker: BrokerState) -> Answer:
 
 def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState:
     state = _state_once_started(directory, READY_SECONDS)
-    if request.fits(state):
+    if request == LabRequest.that_made(state):
         return state
     secured = "" if state.secure is None else f", --secure {state.secure}"
     raise RefusedError(
@@ -170,12 +163,7 @@ def _the_running_one(directory: StateDirectory, request: LabRequest) -> LabState
     )
 
 
-def _settled_state(directory: StateDirectory) -> LabState:
-    """The state of the running lab; waits for it where the lab is still starting."""
-    return _state_once_started(directory, 2 * READY_SECONDS)
-
-
-def _state_once_started(directory: StateDirectory, seconds: float) -> LabState:
+def _state_once_started(directory: StateDirectory, seconds: float = 2 * READY_SECONDS) -> LabState:
     """The state of the lab that another process starts, once it is there.
 
     Raises:
@@ -198,10 +186,12 @@ def _spawn(directory: StateDirectory, request: LabRequest) -> subprocess.Popen[b
     with directory.log.open("ab") as log:
         return subprocess.Popen(
             [
-                *(sys.executable, "-P", "-m", "mmtool.lab.supervisor", "--state-dir", str(directory.path)),
-                *("--clusters", ",".join(request.clusters), "--brokers", str(request.brokers)),
-                *("--kafka-version", request.kafka_version),
-                *(() if request.secure is None else ("--secure", request.secure.value)),
+                sys.executable,
+                "-P",
+                "-m",
+                "mmtool.lab.supervisor",
+                directory.path,
+                json.dumps(asdict(request)),
             ],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -225,7 +215,7 @@ def _wait_for_start(directory: StateDirectory, supervisor: subprocess.Popen[byte
         remedy=f"the log of the lab shows the cause: {directory.log}",
     )
     if supervisor.poll() == ALREADY_RUNNING:  # somebody else typed the same at the same moment
-        return _settled_state(directory)
+        return _state_once_started(directory)
     state = own_state()
     if state is None:
         raise MmtoolError(

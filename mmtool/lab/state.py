@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import json
-import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +21,6 @@ from mmtool.translation.connect_offsets import parse_json
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
-
-    from mmtool.lab.fleet import Fleet
 
 
 ALREADY_RUNNING = 3  # the supervisor's exit code when another one holds the lock
@@ -180,24 +177,3 @@ def _flock(handle: IO[bytes], kind: int) -> bool:
 def default_directory() -> Path:
     """``$XDG_STATE_HOME/mmtool/lab``, by default below ``~/.local/state``."""
     return state_root() / "lab"
-
-
-def state_of(fleet: Fleet, kafka_version: str, secure: SecurityKind | None = None) -> LabState:
-    """The state of a running fleet; the calling process is its supervisor."""
-    brokers = tuple(
-        BrokerState(
-            cluster=cluster.name,
-            broker=broker.node_id,
-            bootstrap=cluster.bootstrap,
-            port=broker.port,
-            pid=broker.pid,
-            cluster_id=cluster.cluster_id,
-            log=str(broker.log),
-            probe_port=broker.probe_port,
-            tls=cluster.shape.broker_files,
-        )
-        for cluster in fleet
-        for broker in cluster.running()
-    )
-    most = max(cluster.shape.brokers for cluster in fleet)
-    return LabState(os.getpid(), kafka_version, most, brokers, secure=secure)

@@ -1,16 +1,15 @@
-"""``python -m mmtool.lab.supervisor``: keep the processes of a detached lab running until it is stopped."""
+"""``python -m mmtool.lab.supervisor DIR REQUEST``: keep the processes of a detached lab running until it is stopped."""
 
 from __future__ import annotations
 
-import argparse
-import contextlib
+import json
 import os
 import signal
 import sys
 import threading
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.lab.cluster import Shape
@@ -18,64 +17,61 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.security.certificates import write_private
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.security.setup import Security
-from mmtool.lab.state import ALREADY_RUNNING, LabState, StateDirectory, state_of
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from mmtool.lab.session import LabRequest
+from mmtool.lab.state import ALREADY_RUNNING, LabState, StateDirectory
 
 
-def main(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
-    directory = StateDirectory(options.state_dir)
+def main(path: str, request: str) -> int:
+    """Run the lab of a state directory.
+
+    Args:
+        path: The directory.
+        request: The `LabRequest`, as JSON.
+    """
+    directory, options = StateDirectory(Path(path)), json.loads(request)
+    kind = options.pop("secure")
+    asked = LabRequest(**options, secure=kind and SecurityKind(kind))
     lock = directory.lock()
     if lock is None:
         return ALREADY_RUNNING
     with lock:
         before = directory.read()
         directory.forget()
-        return _supervise(directory, options, before)
+        return _supervise(directory, asked, before)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mmtool.lab.supervisor")
-    parser.add_argument("--state-dir", type=Path, required=True)
-    parser.add_argument("--clusters", type=lambda text: text.split(","), required=True)
-    parser.add_argument("--brokers", type=int, required=True)
-    parser.add_argument("--kafka-version", required=True)
-    parser.add_argument("--secure", type=SecurityKind)
-    return parser
-
-
-def _supervise(directory: StateDirectory, options: argparse.Namespace, before: LabState | None) -> int:
+def _supervise(directory: StateDirectory, asked: LabRequest, before: LabState | None) -> int:
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: stop.set())
-    with contextlib.ExitStack() as ends:
+    brief = LabState(os.getpid(), asked.kafka_version, asked.brokers, (), secure=asked.secure)
+    with ExitStack() as ends:
         try:
-            fleet = _started(directory, options, ends)
+            fleet = _start(directory, asked, ends)
         except MmtoolError as error:
             ends.close()
-            last = before or LabState(os.getpid(), options.kafka_version, options.brokers, ())
+            last = before or replace(brief, secure=None)
             failed = replace(last, supervisor_pid=os.getpid(), error=error.message, remedy=error.remedy)
             directory.write(failed)
             return error.exit_code
-        directory.write(state_of(fleet, options.kafka_version, options.secure))
+        running = tuple(broker for cluster in fleet for broker in cluster.running())
+        directory.write(replace(brief, brokers=running))
         stop.wait()
     return 0
 
 
-def _started(directory: StateDirectory, options: argparse.Namespace, ends: contextlib.ExitStack) -> Fleet:
+def _start(directory: StateDirectory, asked: LabRequest, ends: ExitStack) -> Fleet:
     """The running clusters, with their properties file; ``ends`` stops them."""
     security = None
-    if options.secure is not None:
-        security = ends.enter_context(Security(options.secure, directory.security))
-    shape = Shape(brokers=options.brokers, version=options.kafka_version, security=security)
-    fleet = ends.enter_context(Fleet.of(directory.path, *options.clusters, shape=shape))
-    first, *others = options.clusters
+    if asked.secure is not None:
+        security = ends.enter_context(Security(asked.secure, directory.security))
+    shape = Shape(brokers=asked.brokers, version=asked.kafka_version, security=security)
+    fleet = ends.enter_context(Fleet.of(directory.path, *asked.clusters, shape=shape))
+    first, *others = asked.clusters
     write_private(directory.properties, fleet.properties([(first, other) for other in others]).encode())
     fleet.grant_rights(directory.properties)
     return fleet
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(*sys.argv[1:]))

@@ -30,6 +30,7 @@ ELSEWHERE = {
     "mmtool.lab.security.setup": "reads credentials that it has written",
     "mmtool.lab.security.token_endpoint": "the lab's own, on loopback; a request that it cannot read ends alone",
     "mmtool.lab.process": "reads the log of its own process",
+    "mmtool.lab.supervisor": "reads the request of the command that has started it",
     "mmtool.plan.failover.steps": "reads the texts of the package",
     "mmtool.replication.driver.engine": "`loads` are the work of its tasks",
     "mmtool.replication.driver.round": "`loads` are the work of its tasks",

@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from kit.kafka_tools import list_topics
 from kit.secure_pairs import logins
+from mmtool.keystores import StoreFile, read_trusted
 from mmtool.lab.security.kinds import ADMIN, GUEST, SecurityKind
 from mmtool.lab.state import StateDirectory
 
@@ -89,6 +90,16 @@ def test_the_properties_file_works_as_it_stands(lab):
 
 def test_kafka_tools_work_with_the_client_properties_of_each_user(lab):
     assert ("parcels" in lab.topics_of(ADMIN), lab.topics_of(GUEST)) == (True, [])
+
+
+def test_each_format_of_a_store_holds_the_same_certificate(lab):
+    folder = lab.folder / "security"
+    password = json.loads((folder / "credentials.json").read_text())["store_password"]
+    stores = [
+        StoreFile("truststore", str(folder / f"truststore.{ending}"), "trust", password=password)
+        for ending in ("p12", "jks")
+    ]
+    assert {read_trusted(store) for store in stores} == {(folder / "truststore.pem").read_text()}
 
 
 def test_no_password_is_in_another_file_or_on_a_command_line(lab):

@@ -94,7 +94,7 @@ def test_a_flow_notices_nothing_of_tokens_that_expire_under_load(tmp_path, measu
         with Stage(pair.bench, "tokens", records_per_second=300.0) as stage:
             pair.bench.fleet.grant_rights(stage.properties)
             seen = watched(stage, TOKENS * TOKEN_SECONDS)
-    again, tokens = seen.count("successful-reauthentication-total"), len(endpoint.requests)
+    again, tokens = seen.count("successful-reauthentication-total"), len(endpoint.answers)
     counted = f"{again} re-authentications, {tokens} tokens"
     measured(f"tokens of {TOKEN_SECONDS:g} s: {seen.delay:.2f} s the largest delay, {counted}")
     assert_nothing_noticed(seen, TOKENS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from confluent_kafka.admin import (
@@ -21,7 +22,6 @@ from mmtool.lab.ports import PortReservation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 USER = "mm"
 PASSWORD = "first-pa55"  # noqa: S105  of a user that lives as long as a test
@@ -119,5 +119,5 @@ def login_metrics(cluster: Cluster) -> dict[str, float]:
 
 def killed_connections(cluster: Cluster) -> list[str]:
     """The lines in which brokers name the client whose request came after its session, and that request."""
-    lines = [line for log in cluster.logs for line in log.read_text(errors="replace").splitlines()]
-    return [line for line in lines if _KILLED in line]
+    logs = [Path(broker.log).read_text(errors="replace") for broker in cluster.running()]
+    return [line for log in logs for line in log.splitlines() if _KILLED in line]

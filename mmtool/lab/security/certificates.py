@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-    from cryptography.x509 import Certificate, ExtensionType, Name
+    from cryptography.x509 import Certificate, ExtensionType
 
 
-LIFETIME = timedelta(days=3650)
+_LIFETIME = timedelta(days=3650)
 _CLOCK_SKEW = timedelta(hours=1)
 _HOSTS = ("localhost",)
 _ADDRESSES = ("127.0.0.1", "::1")
@@ -47,10 +47,8 @@ class Issued:
 
 
 @dataclass(frozen=True, slots=True)
-class Authority:
+class Authority(Issued):
     """A certificate authority: a peer that trusts its certificate trusts the certificates that it has issued."""
-
-    own: Issued
 
     @classmethod
     def create(cls, name: str = "mmtool lab") -> Self:
@@ -70,32 +68,26 @@ class Authority:
             decipher_only=False,
         )
         extensions = [(BasicConstraints(ca=True, path_length=0), True), (signing, True)]
-        return cls(Issued(_signed(_name(name), key, _name(name), key, LIFETIME, extensions), key))
+        return cls(_signed(name, key, extensions, name, key), key)
 
-    def issue(self, name: str, lifetime: timedelta = LIFETIME) -> Issued:
+    def issue(self, name: str) -> Issued:
         """A certificate for ``CN=<name>``, valid for clients and for servers on this host."""
-        from cryptography.x509 import (
-            BasicConstraints,
-            DNSName,
-            ExtendedKeyUsage,
-            IPAddress,
-            SubjectAlternativeName,
-        )
-        from cryptography.x509.oid import ExtendedKeyUsageOID
+        from cryptography import x509
+        from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
         key = _new_key()
         names = [
-            *(DNSName(host) for host in _HOSTS),
-            *(IPAddress(ipaddress.ip_address(address)) for address in _ADDRESSES),
+            *(x509.DNSName(host) for host in _HOSTS),
+            *(x509.IPAddress(ipaddress.ip_address(address)) for address in _ADDRESSES),
         ]
-        usage = ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
+        usage = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH, ExtendedKeyUsageOID.SERVER_AUTH])
         extensions = [
-            (BasicConstraints(ca=False, path_length=None), True),
-            (SubjectAlternativeName(names), False),
+            (x509.BasicConstraints(ca=False, path_length=None), True),
+            (x509.SubjectAlternativeName(names), False),
             (usage, False),
         ]
-        issuer = self.own.certificate.subject
-        return Issued(_signed(_name(name), key, issuer, self.own.key, lifetime, extensions), key)
+        (own,) = self.certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+        return Issued(_signed(name, key, extensions, str(own.value), self.key), key)
 
 
 def _new_key() -> EllipticCurvePrivateKey:
@@ -104,34 +96,28 @@ def _new_key() -> EllipticCurvePrivateKey:
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def _name(common_name: str) -> Name:
-    from cryptography.x509 import Name, NameAttribute
-    from cryptography.x509.oid import NameOID
-
-    return Name([NameAttribute(NameOID.COMMON_NAME, common_name)])
-
-
 def _signed(
-    subject: Name,
+    name: str,
     key: EllipticCurvePrivateKey,
-    issuer: Name,
-    issuer_key: EllipticCurvePrivateKey,
-    lifetime: timedelta,
     extensions: Sequence[tuple[ExtensionType, bool]],
+    issuer: str,
+    issuer_key: EllipticCurvePrivateKey,
 ) -> Certificate:
     """A certificate that is valid from an hour ago; ``extensions`` come with whether they are critical."""
     from cryptography import x509
     from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.x509.oid import NameOID
 
     now = datetime.now(UTC)
+    subject, authority = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, of)]) for of in (name, issuer))
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(issuer)
+        .issuer_name(authority)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + lifetime)
+        .not_valid_after(now + _LIFETIME)
     )
     identifiers = (
         x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
@@ -205,19 +191,13 @@ def copy_as_jks(store: Path, password_file: Path) -> Path:
     """
     copy = store.with_suffix(f".{StoreFormat.JKS.ending}")
     copy.unlink(missing_ok=True)
-    _keytool(
-        "-importkeystore",
-        *("-srckeystore", str(store), "-srcstoretype", "PKCS12", "-srcstorepass:file", str(password_file)),
-        *("-destkeystore", str(copy), "-deststoretype", "JKS", "-deststorepass:file", str(password_file)),
-    )
-    copy.chmod(0o600)
-    return copy
-
-
-def _keytool(*arguments: str) -> None:
-    """Run ``keytool``; passwords are in files, because any user of the host may read arguments."""
     binary = java_binary().resolve().with_name("keytool")
-    command: Sequence[str] = (str(binary), "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", *arguments)
+    passwords = str(password_file)  # in a file, because any user of the host may read arguments
+    command: Sequence[str] = (
+        *(str(binary), "-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC", "-importkeystore"),
+        *("-srckeystore", str(store), "-srcstoretype", "PKCS12", "-srcstorepass:file", passwords),
+        *("-destkeystore", str(copy), "-deststoretype", "JKS", "-deststorepass:file", passwords),
+    )
     try:
         ran = subprocess.run(command, capture_output=True, text=True, timeout=_KEYTOOL_SECONDS, check=False)
     except OSError as error:
@@ -239,3 +219,5 @@ def _keytool(*arguments: str) -> None:
             remedy="set JAVA_HOME to another Java runtime, then run the same command again",
             code="keytool",
         )
+    copy.chmod(0o600)
+    return copy

@@ -20,19 +20,7 @@ from mmtool.lab.security.certificates import (
     pkcs12_trust,
     write_private,
 )
-from mmtool.lab.security.kinds import (
-    BROKER,
-    USERS,
-    Login,
-    SecurityKind,
-    client_file,
-    client_properties,
-    oauth_properties,
-    scram_arguments,
-    scram_properties,
-    secured_properties,
-    without_secrets,
-)
+from mmtool.lab.security.kinds import ADMIN, BROKER, USERS, SecurityKind, client_file, principal
 from mmtool.lab.security.token_endpoint import TokenEndpoint, TokenPolicy
 from mmtool.plan.records.shapes import made_of
 from mmtool.translation.connect_offsets import parse_json
@@ -40,9 +28,16 @@ from mmtool.translation.connect_offsets import parse_json
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from mmtool.lab.security.certificates import Issued
-
+_HOST = "127.0.0.1"
+_CLIENTS, _BROKERS, _CONTROLLERS = "CLIENTS", "BROKERS", "CONTROLLER"
+_SCRAM, _MODULES = "SCRAM-SHA-512", "org.apache.kafka.common.security"
+_SCRAM_MODULE = f"{_MODULES}.scram.ScramLoginModule"
+_OAUTH_MODULE = f"{_MODULES}.oauthbearer.OAuthBearerLoginModule"
+_VALIDATOR = f"{_MODULES}.oauthbearer.OAuthBearerValidatorCallbackHandler"
+_OAUTH_HANDLER = f"{_MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
 _ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+SECRETS = ("sasl.jaas.config", "ssl.truststore.password", "ssl.keystore.password")
+"""The keys of clients' properties whose values hold a secret."""
 _CREDENTIALS = "credentials.json"
 
 
@@ -90,8 +85,14 @@ class Security:
             stored = self._start_endpoint(stored)
         self._credentials = stored
         for user in USERS:
-            properties = self.client_properties(user)
-            write_private(self.client_file(user), self._file_text(user, properties).encode())
+            lines = [
+                f"# Kafka client properties of the user {user}, as kafka-topics.sh --command-config takes them."
+            ]
+            lines += [
+                f"# Kafka's tools need this variable as well: KAFKA_OPTS={o}" for o in self.jvm_options()
+            ]
+            lines += [f"{name}={value}" for name, value in self.client_properties(user).items()]
+            write_private(self.client_file(user), "\n".join([*lines, ""]).encode())
 
     def stop(self) -> None:
         if self.endpoint is not None:
@@ -118,19 +119,51 @@ class Security:
         return TlsFiles(str(self.trust_store(StoreFormat.PEM)), str(self.key_store(BROKER, StoreFormat.PEM)))
 
     def broker_properties(self) -> dict[str, str]:
-        """The properties that secure each broker, with placeholders for its ports."""
-        files = self.broker_files
-        found = secured_properties(self.kind, files.trusted, files.identity)
+        """A broker's listeners, their certificates and the authorizer, with placeholders for the broker's ports."""
+        files, of_clients = self.broker_files, f"listener.name.{_CLIENTS.lower()}"
+        clients, brokers = f"{_CLIENTS}://{_HOST}:{{port}}", f"{_BROKERS}://{_HOST}:{{broker_port}}"
+        properties = {
+            "listeners": f"{clients},{brokers},{_CONTROLLERS}://{_HOST}:{{controller_port}}",
+            "advertised.listeners": f"{clients},{brokers}",
+            "listener.security.protocol.map": f"{_CLIENTS}:{self.kind.protocol},{_BROKERS}:SSL,{_CONTROLLERS}:SSL",
+            "inter.broker.listener.name": _BROKERS,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": files.trusted,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": files.identity,
+            f"{of_clients}.ssl.client.auth": "required" if self.kind is SecurityKind.MTLS else "none",
+            f"listener.name.{_BROKERS.lower()}.ssl.client.auth": "required",
+            f"listener.name.{_CONTROLLERS.lower()}.ssl.client.auth": "required",
+            "ssl.principal.mapping.rules": "RULE:^CN=([^,]+).*$/$1/",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": ";".join((principal(ADMIN), principal(BROKER))),
+            "allow.everyone.if.no.acl.found": "false",
+        }
         if self.kind is SecurityKind.SCRAM:
-            return found | scram_properties()
-        if self.endpoint is None:
-            return found
-        policy = self.endpoint.policy
-        return found | oauth_properties(self.endpoint.keys_url, policy.audience, policy.issuer)
+            properties |= {
+                "sasl.enabled.mechanisms": _SCRAM,
+                f"{of_clients}.{_SCRAM.lower()}.sasl.jaas.config": f"{_SCRAM_MODULE} required;",
+            }
+        if self.endpoint is not None:
+            properties |= {
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                "sasl.oauthbearer.jwks.endpoint.url": self.endpoint.keys_url,
+                "sasl.oauthbearer.expected.audience": self.endpoint.policy.audience,
+                "sasl.oauthbearer.expected.issuer": self.endpoint.policy.issuer,
+                f"{of_clients}.oauthbearer.sasl.jaas.config": f"{_OAUTH_MODULE} required;",
+                f"{of_clients}.oauthbearer.sasl.server.callback.handler.class": _VALIDATOR,
+            }
+        return properties
 
     def format_arguments(self) -> list[str]:
-        """Additional arguments of ``StorageTool format``. They hold passwords."""
-        return scram_arguments(self.credentials.passwords) if self.kind is SecurityKind.SCRAM else []
+        """Additional arguments of ``StorageTool format``, which create the users. They hold passwords."""
+        if self.kind is not SecurityKind.SCRAM:
+            return []
+        return [
+            argument
+            for user, password in self.credentials.passwords.items()
+            for argument in ("--add-scram", f"{_SCRAM}=[name={user},password={password}]")
+        ]
 
     def jvm_options(self) -> tuple[str, ...]:
         """Additional options of the JVM of brokers and of Java clients."""
@@ -149,26 +182,40 @@ class Security:
         """The properties file of a user, for Kafka's command-line tools."""
         return client_file(self.folder, user)
 
-    def client_properties(self, user: str, store_format: StoreFormat = StoreFormat.PKCS12) -> dict[str, str]:
-        """The properties of a user, secrets included."""
-        login = Login(
-            user,
-            self.trust_store(store_format),
-            self.key_store(user, store_format),
-            store_format,
-            self.credentials.store_password,
+    def client_properties(self, user: str) -> dict[str, str]:
+        """The properties of a user without ``bootstrap.servers``, secrets included."""
+        from mmtool.config.sasl import jaas_text
+
+        password, stores = (
             self.credentials.passwords[user],
-            self.endpoint.url if self.endpoint is not None else None,
+            {"truststore": self.trust_store(StoreFormat.PKCS12)},
         )
-        return client_properties(self.kind, login)
+        if self.kind is SecurityKind.MTLS:
+            stores["keystore"] = self.key_store(user, StoreFormat.PKCS12)
+        properties = {"security.protocol": self.kind.protocol}
+        for name, path in stores.items():
+            properties |= {f"ssl.{name}.type": StoreFormat.PKCS12.value, f"ssl.{name}.location": str(path)}
+            properties[f"ssl.{name}.password"] = self.credentials.store_password
+        if self.kind is SecurityKind.SCRAM:
+            login = {"username": user, "password": password}
+            properties |= {"sasl.mechanism": _SCRAM, "sasl.jaas.config": jaas_text(_SCRAM_MODULE, login)}
+        if self.endpoint is not None:
+            login = {"clientId": user, "clientSecret": password, "scope": "kafka"}
+            properties |= {
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.token.endpoint.url": self.endpoint.url,
+                "sasl.login.callback.handler.class": _OAUTH_HANDLER,
+                "sasl.jaas.config": jaas_text(_OAUTH_MODULE, login),
+            }
+        return properties
 
     def placeholders(self, user: str) -> dict[str, str]:
         """The properties of a user, with placeholders for the secrets, which `client_file` holds."""
-        return without_secrets(self.client_properties(user), self.client_file(user))
-
-    @property
-    def _authority_key(self) -> Path:
-        return self.folder / "authority.key"
+        file = self.client_file(user)
+        return {
+            name: f"${{file:{file}:{name}}}" if name in SECRETS else value
+            for name, value in self.client_properties(user).items()
+        }
 
     def _stored(self) -> Credentials | None:
         try:
@@ -194,33 +241,30 @@ class Security:
         passwords = {user: secrets.token_urlsafe(18) for user in USERS}
         made = Credentials(self.kind.value, passwords, secrets.token_urlsafe(18))
         authority = Authority.create()
-        write_private(self._authority_key, authority.own.key_pem())
+        write_private(self.folder / "authority.key", authority.key_pem())
         self._write_stores(authority, made.store_password)
         self._store(made)
         return made
 
     def _write_stores(self, authority: Authority, password: str) -> None:
-        own = authority.own
-        trust = self.trust_store(StoreFormat.PKCS12)
-        write_private(self.trust_store(StoreFormat.PEM), own.certificate_pem())
-        write_private(trust, pkcs12_trust(own, password))
-        write_private(self.key_store(BROKER, StoreFormat.PEM), pem_identity(authority.issue(BROKER), own))
-        users = USERS if self.kind is SecurityKind.MTLS else ()
-        keys = [self._write_identity(user, authority.issue(user), own, password) for user in users]
+        stores = [self.trust_store(StoreFormat.PKCS12)]
+        write_private(self.trust_store(StoreFormat.PEM), authority.certificate_pem())
+        write_private(stores[0], pkcs12_trust(authority, password))
+        write_private(
+            self.key_store(BROKER, StoreFormat.PEM), pem_identity(authority.issue(BROKER), authority)
+        )
+        for user in USERS if self.kind is SecurityKind.MTLS else ():
+            issued, path = authority.issue(user), self.key_store(user, StoreFormat.PKCS12)
+            write_private(path, pkcs12_identity(issued, authority, password))
+            write_private(self.key_store(user, StoreFormat.PEM), pem_identity(issued, authority))
+            stores.append(path)
         password_file = self.folder / ".store-password"
         write_private(password_file, password.encode())
         try:
             with ThreadPoolExecutor(2) as pool:
-                list(pool.map(lambda store: copy_as_jks(store, password_file), [trust, *keys]))
+                list(pool.map(lambda store: copy_as_jks(store, password_file), stores))
         finally:
             password_file.unlink()
-
-    def _write_identity(self, user: str, issued: Issued, own: Issued, password: str) -> Path:
-        """The PEM and PKCS12 key stores of a user; the latter's path."""
-        path = self.key_store(user, StoreFormat.PKCS12)
-        write_private(path, pkcs12_identity(issued, own, password))
-        write_private(self.key_store(user, StoreFormat.PEM), pem_identity(issued, own))
-        return path
 
     def _store(self, credentials: Credentials) -> None:
         document = json.dumps(asdict(credentials), indent=1)
@@ -235,13 +279,3 @@ class Security:
         placed = replace(stored, token_port=port)
         self._store(placed)
         return placed
-
-    def _file_text(self, user: str, properties: dict[str, str]) -> str:
-        lines = [
-            f"# Kafka client properties of the user {user}, as kafka-topics.sh --command-config takes them."
-        ]
-        lines += [
-            f"# Kafka's tools need this variable as well: KAFKA_OPTS={option}"
-            for option in self.jvm_options()
-        ]
-        return "\n".join([*lines, *(f"{name}={value}" for name, value in properties.items()), ""])

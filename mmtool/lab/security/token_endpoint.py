@@ -9,7 +9,6 @@ import base64
 import hmac
 import json
 import secrets
-import ssl
 import threading
 import time
 from dataclasses import dataclass, field
@@ -21,7 +20,6 @@ from urllib.parse import parse_qs, unquote_plus
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
 
@@ -49,33 +47,6 @@ class TokenPolicy:
     issuer: str = "mmtool-lab"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """How the endpoint fails: it answers ``status`` after ``delay_seconds``."""
-
-    status: HTTPStatus = HTTPStatus.SERVICE_UNAVAILABLE
-    delay_seconds: float = 0.0
-    body: bytes = b"out of order"
-
-
-@dataclass(frozen=True, slots=True)
-class TokenRequest:
-    """A request for a token, as it was answered. Times are of the monotonic clock, in seconds."""
-
-    client: str
-    scope: str
-    status: HTTPStatus
-    time: float
-
-
-@dataclass(frozen=True, slots=True)
-class Tls:
-    """Files in PEM form: the endpoint's certificate chain and its private key."""
-
-    certificate: Path
-    key: Path
-
-
 class SigningKey:
     """An RSA key that signs tokens with RS256."""
 
@@ -98,14 +69,8 @@ class SigningKey:
     def public_jwk(self) -> dict[str, str]:
         """The public key as RFC 7517 has it."""
         numbers = self._key.public_key().public_numbers()
-        return {
-            "kty": "RSA",
-            "use": "sig",
-            "alg": "RS256",
-            "kid": self._id,
-            "n": _encoded(_unsigned(numbers.n)),
-            "e": _encoded(_unsigned(numbers.e)),
-        }
+        n, e = (_encoded(one.to_bytes((one.bit_length() + 7) // 8, "big")) for one in (numbers.n, numbers.e))
+        return {"kty": "RSA", "use": "sig", "alg": "RS256", "kid": self._id, "n": n, "e": e}
 
 
 class TokenEndpoint:
@@ -113,41 +78,29 @@ class TokenEndpoint:
 
     Attributes:
         policy: Whom tokens are granted to; it may be replaced while the endpoint runs.
-        failure: How token requests fail, or None; it may be set while the endpoint runs.
-        requests: All requests for tokens, oldest first.
+        failure: The status with which token requests fail, or None; it may be set while the endpoint runs.
+        url: Where tokens are granted: ``sasl.oauthbearer.token.endpoint.url``.
+        keys_url: Where the public key is: ``sasl.oauthbearer.jwks.endpoint.url``.
+        answers: The statuses of all answers to requests for tokens, oldest first.
 
     Args:
         policy: See the attribute.
         port: 0 for any free port of 127.0.0.1.
-        tls: The endpoint's certificate; without it, the endpoint speaks plain HTTP.
 
     Raises:
-        OSError: The port is in use, or a file of ``tls`` cannot be read.
+        OSError: The port is in use.
     """
 
-    def __init__(self, policy: TokenPolicy, port: int = 0, tls: Tls | None = None) -> None:
+    def __init__(self, policy: TokenPolicy, port: int = 0) -> None:
         self.policy = policy
-        self.failure: Failure | None = None
-        self.requests: list[TokenRequest] = []
+        self.failure: HTTPStatus | None = None
+        self.answers: list[HTTPStatus] = []
         self.key = SigningKey()
         self._server = _Server((_HOST, port), _Handler)
         self._server.endpoint = self
-        self._scheme = "http"
-        if tls is not None:
-            self._scheme = "https"
-            self._server.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._server.tls.load_cert_chain(tls.certificate, tls.key)
+        address = f"http://{_HOST}:{self._server.server_address[1]}"
+        self.url, self.keys_url = f"{address}{TOKEN_PATH}", f"{address}{KEYS_PATH}"
         self._thread = threading.Thread(target=self._server.serve_forever, name="token endpoint", daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Where tokens are granted: ``sasl.oauthbearer.token.endpoint.url``."""
-        return self._address(TOKEN_PATH)
-
-    @property
-    def keys_url(self) -> str:
-        """Where the public key is: ``sasl.oauthbearer.jwks.endpoint.url``."""
-        return self._address(KEYS_PATH)
 
     def start(self) -> Self:
         self._thread.start()
@@ -197,63 +150,43 @@ class TokenEndpoint:
             "expires_in": int(policy.lifetime_seconds),
         }
 
-    def _address(self, path: str) -> str:
-        return f"{self._scheme}://{_HOST}:{self._server.server_address[1]}{path}"
-
 
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
     endpoint: TokenEndpoint
-    tls: ssl.SSLContext | None = None
 
     def server_bind(self) -> None:
         """Bind without looking up this host's name, which may take as long as a resolver does."""
         TCPServer.server_bind(self)
 
-    def finish_request(self, request: Any, client_address: Any) -> None:
-        """Shake hands in the connection's own thread: a client that stays silent does not hold up the others."""
-        request.settimeout(_CLIENT_SECONDS)
-        if self.tls is None:
-            super().finish_request(request, client_address)
-            return
-        with self.tls.wrap_socket(request, server_side=True) as secured:
-            super().finish_request(secured, client_address)
-
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore errors of a connection: a client may close it, or refuse the certificate."""
+        """Ignore errors of a connection: a client may close it."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     server: _Server
     protocol_version = "HTTP/1.1"
+    timeout = _CLIENT_SECONDS
 
     def do_GET(self) -> None:
-        endpoint = self.server.endpoint
         if self.path != KEYS_PATH:
-            self._answer(HTTPStatus.NOT_FOUND, b"")
+            self._answer(HTTPStatus.NOT_FOUND, {})
         else:
-            self._answer(HTTPStatus.OK, _json({"keys": [endpoint.key.public_jwk()]}))
+            self._answer(HTTPStatus.OK, {"keys": [self.server.endpoint.key.public_jwk()]})
 
     def do_POST(self) -> None:
-        size = int(self.headers.get("Content-Length") or 0)
+        endpoint, size = self.server.endpoint, int(self.headers.get("Content-Length") or 0)
         form = {name: values[0] for name, values in parse_qs(self.rfile.read(size).decode()).items()}
         if self.path != TOKEN_PATH:
-            self._answer(HTTPStatus.NOT_FOUND, b"")
+            self._answer(HTTPStatus.NOT_FOUND, {})
             return
-        client, secret = self._credentials(form)
-        status, body = self._outcome(form, client, secret)
-        request = TokenRequest(client, form.get("scope", ""), status, time.monotonic())
-        self.server.endpoint.requests.append(request)
-        self._answer(status, body)
-
-    def _outcome(self, form: Mapping[str, str], client: str, secret: str) -> tuple[HTTPStatus, bytes]:
-        endpoint = self.server.endpoint
-        if (failure := endpoint.failure) is not None:
-            time.sleep(failure.delay_seconds)
-            return failure.status, failure.body
-        status, document = endpoint.grant(form, client, secret)
-        return status, _json(document)
+        if endpoint.failure is not None:
+            status, document = endpoint.failure, dict[str, object]()
+        else:
+            status, document = endpoint.grant(form, *self._credentials(form))
+        endpoint.answers.append(status)
+        self._answer(status, document)
 
     def _credentials(self, form: Mapping[str, str]) -> tuple[str, str]:
         """Client id and secret: from the header, as Kafka's clients send them, else from the form."""
@@ -268,7 +201,8 @@ class _Handler(BaseHTTPRequestHandler):
             return client, secret
         return unquote_plus(client), unquote_plus(secret)  # with sasl.oauthbearer.header.urlencode
 
-    def _answer(self, status: HTTPStatus, body: bytes) -> None:
+    def _answer(self, status: HTTPStatus, document: Mapping[str, object]) -> None:
+        body = _json(document)
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Cache-Control", "no-store")
@@ -287,7 +221,3 @@ def _json(document: Mapping[str, object]) -> bytes:
 def _encoded(content: bytes) -> str:
     """Base64url without padding (RFC 7515)."""
     return base64.urlsafe_b64encode(content).rstrip(b"=").decode()
-
-
-def _unsigned(number: int) -> bytes:
-    return number.to_bytes((number.bit_length() + 7) // 8, "big")

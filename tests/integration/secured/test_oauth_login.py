@@ -14,7 +14,6 @@ from kit.processes import run_mmtool
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.security.kinds import SecurityKind
-from mmtool.lab.security.token_endpoint import Failure
 from mmtool.lab.topics import create_topic, end_offsets
 
 pytestmark = pytest.mark.kafka
@@ -43,7 +42,7 @@ def endpoint(pair):
     """The token endpoint, as it was again after the test."""
     endpoint = pair.security.endpoint
     policy = endpoint.policy
-    endpoint.requests.clear()
+    endpoint.answers.clear()
     yield endpoint
     endpoint.policy, endpoint.failure = policy, None
 
@@ -56,9 +55,9 @@ def ask(path, tmp_path):
 def test_every_command_logs_in_with_few_tokens(pair, path, endpoint, ask):
     checked = ask("config", "check")
     mirrored = pair.bench.catch_up(path)
-    after_round = len(endpoint.requests)
+    after_round = len(endpoint.answers)
     status = ask("status", "-o", "json")
-    of_status = len(endpoint.requests) - after_round
+    of_status = len(endpoint.answers) - after_round
     moved = ask("translate-offsets", "-g", GROUP, "--execute", "--yes", "-o", "json")
     codes = [answer.code for answer in (checked, mirrored, status, moved)]
     assert codes == [0, 0, 0, 0], [a.stderr for a in (checked, mirrored, status, moved)]
@@ -71,13 +70,13 @@ def test_every_command_logs_in_with_few_tokens(pair, path, endpoint, ask):
     "command", [("status",), ("replicate", "--until-caught-up")], ids=lambda words: words[0]
 )
 def test_an_endpoint_that_is_away_at_the_start_is_one_sentence(endpoint, ask, command):
-    endpoint.failure = Failure(HTTPStatus.SERVICE_UNAVAILABLE)
+    endpoint.failure = HTTPStatus.SERVICE_UNAVAILABLE
     answer = ask(*command)
     errors = [line for line in answer.said if line.startswith("error")]
     assert answer.code == 9, answer.stderr
     assert len(errors) == 1, answer.stderr
     assert re.search(r"cluster \w+: the token endpoint http://\S+/token answers HTTP 503", errors[0])
-    assert len(endpoint.requests) < 25
+    assert len(endpoint.answers) < 25
 
 
 def test_a_token_that_the_brokers_do_not_accept_is_told(endpoint, ask):
@@ -93,7 +92,7 @@ def test_a_flow_goes_on_while_the_endpoint_is_away_at_a_refresh(pair, path, endp
     bootstrap = pair.bench.fleet["source"].bootstrap
     with pair.bench.start(path) as running:
         running.wait_line(r"2 caught_up")
-        endpoint.failure = Failure(HTTPStatus.SERVICE_UNAVAILABLE)
+        endpoint.failure = HTTPStatus.SERVICE_UNAVAILABLE
         running.wait_line(
             r"warning: cluster target: the token endpoint .* HTTP 503; the last token is valid until"
         )
@@ -101,7 +100,7 @@ def test_a_flow_goes_on_while_the_endpoint_is_away_at_a_refresh(pair, path, endp
         produce(bootstrap, Load(TOPIC, 100, 2, 100))
         wait_until(lambda: mirrored(pair) >= 1_100, "the records are mirrored with the last token", 15)
         endpoint.failure = None
-        refused = len([asked for asked in endpoint.requests if asked.status != HTTPStatus.OK])
+        refused = sum(status != HTTPStatus.OK for status in endpoint.answers)
         time.sleep(25)  # the first tokens and their sessions end
         produce(bootstrap, Load(TOPIC, 100, 2, 100))
         wait_until(lambda: mirrored(pair) >= 1_200, "the records are mirrored with new tokens", 20)

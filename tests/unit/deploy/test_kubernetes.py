@@ -163,7 +163,7 @@ def test_the_example_file_is_valid_with_the_files_of_the_secret(named, tmp_path)
     for name in ("east-password", "west-password"):
         (tmp_path / name).write_text("changeit", encoding="utf-8")
     for name in ("east-ca.crt", "west-ca.crt"):
-        (tmp_path / name).write_bytes(Authority.create().own.certificate_pem())
+        (tmp_path / name).write_bytes(Authority.create().certificate_pem())
     text = named["ConfigMap", "mmtool-config"]["data"]["mm2.properties"]
     assert text.count(SECRETS) == 4
     file = tmp_path / "mm2.properties"

@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-import socket
+import json
 import ssl
-from urllib.parse import urlsplit
-from urllib.request import urlopen
 
 import pytest
 
 from mmtool.keystores import StoreFile, read_identity, read_trusted
 from mmtool.lab.security.certificates import (
     Authority,
-    StoreFormat,
     pem_identity,
     pkcs12_identity,
     pkcs12_trust,
     write_private,
 )
-from mmtool.lab.security.kinds import (
-    ADMIN,
-    BROKER,
-    SECRETS,
-    Login,
-    SecurityKind,
-    client_properties,
-    secured_properties,
-    without_secrets,
-)
-from mmtool.lab.security.token_endpoint import Tls, TokenEndpoint, TokenPolicy
+from mmtool.lab.security.kinds import ADMIN, BROKER, MMTOOL, USERS, SecurityKind
+from mmtool.lab.security.setup import SECRETS, Security
 
 PASSWORD = "canary-5eCr3t"  # noqa: S105  of this test alone
 
@@ -38,48 +26,53 @@ def authority():
     return Authority.create()
 
 
-def login(path, store_format=StoreFormat.PKCS12):
-    trusted, identity = path / "trust", path / "key"
-    return Login("mm", trusted, identity, store_format, PASSWORD, PASSWORD, "http://127.0.0.1:1/token")
+@pytest.fixture(params=SecurityKind, ids=str)
+def security(request, tmp_path):
+    """The files of a lab that was started before; none of its stores is read."""
+    stored = {"kind": request.param, "passwords": dict.fromkeys(USERS, PASSWORD), "store_password": PASSWORD}
+    (tmp_path / "credentials.json").write_text(json.dumps(stored))
+    with Security(request.param, tmp_path) as started:
+        yield started
 
 
 def test_mmtool_opens_the_stores_that_the_lab_writes(authority, tmp_path):
     trust, key = tmp_path / "trust.p12", tmp_path / "key.p12"
-    trust.write_bytes(pkcs12_trust(authority.own, PASSWORD))
-    key.write_bytes(pkcs12_identity(authority.issue("mm"), authority.own, PASSWORD))
+    trust.write_bytes(pkcs12_trust(authority, PASSWORD))
+    key.write_bytes(pkcs12_identity(authority.issue("mm"), authority, PASSWORD))
     trusted = read_trusted(StoreFile("truststore", str(trust), "trust", password=PASSWORD))
     identity = read_identity(StoreFile("keystore", str(key), "key", password=PASSWORD))
-    assert trusted == authority.own.certificate_pem().decode()
+    assert trusted == authority.certificate_pem().decode()
     assert (identity.chain.count("BEGIN CERTIFICATE"), "PRIVATE KEY" in identity.key) == (2, True)
 
 
 def test_a_certificate_of_the_lab_is_valid_for_a_server_on_this_host(authority, tmp_path):
-    """A client that never begins its handshake holds up no other one."""
-    pem, trusted = tmp_path / "endpoint.pem", tmp_path / "ca.pem"
-    pem.write_bytes(pem_identity(authority.issue("endpoint"), authority.own))
-    trusted.write_bytes(authority.own.certificate_pem())
-    context = ssl.create_default_context(cafile=trusted)
-    with TokenEndpoint(TokenPolicy({}), tls=Tls(pem, pem)) as endpoint:
-        place = urlsplit(endpoint.keys_url)
-        with (
-            socket.create_connection((place.hostname, place.port)),
-            urlopen(endpoint.keys_url, timeout=5, context=context) as answer,  # noqa: S310  http, of this test
-        ):
-            assert answer.status == 200
+    file = tmp_path / "server.pem"
+    file.write_bytes(pem_identity(authority.issue("server"), authority))
+    of_server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    of_server.load_cert_chain(file)
+    of_client = ssl.create_default_context(cadata=authority.certificate_pem().decode())
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = of_server.wrap_bio(to_server, to_client, server_side=True)
+    client = of_client.wrap_bio(to_client, to_server, server_hostname="127.0.0.1")
+    for side in (client, server, client):
+        try:
+            side.do_handshake()
+        except ssl.SSLWantReadError:
+            continue
+    assert client.version() == "TLSv1.3"
 
 
-@pytest.mark.parametrize("kind", SecurityKind, ids=str)
-def test_properties_with_placeholders_hold_no_secret(kind, tmp_path):
-    whole = client_properties(kind, login(tmp_path))
-    shown = without_secrets(whole, tmp_path / "file")
+def test_properties_with_placeholders_hold_no_secret(security):
+    whole, shown = security.client_properties(MMTOOL), security.placeholders(MMTOOL)
     assert (PASSWORD in str(whole), PASSWORD in str(shown)) == (True, False)
-    assert all(shown[key] == f"${{file:{tmp_path}/file:{key}}}" for key in SECRETS if key in whole)
+    file = security.client_file(MMTOOL)
+    assert all(shown[key] == f"${{file:{file}:{key}}}" for key in SECRETS if key in whole)
+    assert (PASSWORD in file.read_text(), file.stat().st_mode & 0o777) == (True, 0o600)
 
 
-@pytest.mark.parametrize("kind", SecurityKind, ids=str)
-def test_no_listener_accepts_an_anonymous_peer(kind):
+def test_no_listener_accepts_an_anonymous_peer(security):
     """``User:ANONYMOUS`` comes from plain listeners, and from TLS without a client's certificate."""
-    found = secured_properties(kind, "ca.pem", "broker.pem")
+    found = security.broker_properties()
     protocols = dict(pair.split(":") for pair in found["listener.security.protocol.map"].split(","))
     auth = {name: found[f"listener.name.{name.lower()}.ssl.client.auth"] for name in protocols}
     assert all(protocols[name] == "SASL_SSL" or auth[name] == "required" for name in protocols)
@@ -96,6 +89,6 @@ def test_a_private_file_is_private_also_where_an_open_one_was(tmp_path):
     assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"secret", 0o600)
 
 
-def test_no_secret_is_in_a_representation(authority, tmp_path):
-    assert PASSWORD not in repr(login(tmp_path))
+def test_no_secret_is_in_a_representation(authority, security):
+    assert PASSWORD not in repr(security.credentials)
     assert "PRIVATE" not in repr(authority)

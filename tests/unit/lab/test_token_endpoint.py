@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from mmtool.lab.security.token_endpoint import Failure, TokenEndpoint, TokenPolicy
+from mmtool.lab.security.token_endpoint import TokenEndpoint, TokenPolicy
 
 SECRET = "s3cret%"  # noqa: S105  of this test alone
 POLICY = TokenPolicy({"mmtool": SECRET}, lifetime_seconds=60, scopes=frozenset({"kafka", "other"}))
@@ -69,13 +69,13 @@ def test_credentials_in_the_form_are_accepted_as_well(endpoint):
 
 
 def test_a_failure_lasts_until_it_is_taken_back_and_requests_are_counted(endpoint):
-    endpoint.requests.clear()
-    endpoint.failure = Failure(HTTPStatus.BAD_GATEWAY)
+    endpoint.answers.clear()
+    endpoint.failure = HTTPStatus.BAD_GATEWAY
     codes = [ask(endpoint)[0]]
     endpoint.failure = None
     codes.append(ask(endpoint)[0])
     assert codes == [502, 200]
-    assert [request.status for request in endpoint.requests] == codes
+    assert endpoint.answers == codes
 
 
 def test_no_secret_is_in_a_representation():

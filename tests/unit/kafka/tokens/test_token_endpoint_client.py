@@ -1,6 +1,7 @@
 """Client credentials become a token at a real HTTP server; what goes wrong there is one sentence without a secret."""
 
 import json
+import ssl
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
@@ -12,9 +13,9 @@ from pydantic import SecretStr
 from mmtool.config.credentials import OAuthLogin, Pem, TokenPace
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.tokens.endpoint import TokenEndpoint
-from mmtool.lab.security.certificates import Authority
-from mmtool.lab.security.token_endpoint import Tls, TokenPolicy
+from mmtool.lab.security.certificates import Authority, pem_identity
 from mmtool.lab.security.token_endpoint import TokenEndpoint as LabEndpoint
+from mmtool.lab.security.token_endpoint import TokenPolicy
 
 SECRET = "canary/+ %é"  # noqa: S105  of this test alone
 PACE = TokenPace(connect_seconds=0.5, read_seconds=0.5)
@@ -39,7 +40,7 @@ def asking(endpoint, **changed):
 
 
 @contextmanager
-def answering(status, body, *, location="", silent=False):
+def answering(status, body, *, location="", silent=False, tls=None):
     """A server with one answer; yields its URL and the requests that it got, as (headers, body)."""
     asked, ended = [], threading.Event()
 
@@ -59,9 +60,14 @@ def answering(status, body, *, location="", silent=False):
             """Write no access log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}/token?tenant=canary", asked
+        yield (
+            f"{'https' if tls else 'http'}://127.0.0.1:{server.server_address[1]}/token?tenant=canary",
+            asked,
+        )
     finally:
         ended.set()
         server.shutdown()
@@ -167,26 +173,26 @@ def authority():
 
 @pytest.fixture(scope="module")
 def secure(authority, tmp_path_factory):
-    """The lab's endpoint with a certificate of the authority."""
-    files = tmp_path_factory.mktemp("tls")
-    issued = authority.issue("endpoint")
-    (files / "certificate").write_bytes(issued.certificate_pem())
-    (files / "key").write_bytes(issued.key_pem())
-    tls = Tls(files / "certificate", files / "key")
-    with LabEndpoint(TokenPolicy({"me": SECRET}), tls=tls) as running:
-        yield running
+    """The URL of an endpoint with a certificate of the authority."""
+    file = tmp_path_factory.mktemp("tls") / "endpoint.pem"
+    file.write_bytes(pem_identity(authority.issue("endpoint"), authority))
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(file)
+    with answering(200, b'{"access_token": "opaque", "expires_in": 60}', tls=tls) as (url, _):
+        yield url
 
 
 @pytest.mark.parametrize("of", ["the login", "the cluster"])
 def test_the_endpoints_certificate_is_verified_with_the_ca_of_the_login_or_of_the_cluster(
     of, secure, authority
 ):
-    ca = Pem(origin="ca.pem", text=SecretStr(authority.own.certificate_pem().decode()))
-    asked = asking(secure.url, ca=ca) if of == "the login" else replace(asking(secure.url), cluster_ca=ca)
-    assert asked.fetch().principal == "me"
+    ca = Pem(origin="ca.pem", text=SecretStr(authority.certificate_pem().decode()))
+    asked = asking(secure, ca=ca) if of == "the login" else replace(asking(secure), cluster_ca=ca)
+    token = asked.fetch()
+    assert round(token.expires - token.issued) == 60
 
 
 def test_a_certificate_that_is_not_trusted_is_told_with_the_key_to_set(secure):
-    error = failure_of(secure.url)
+    error = failure_of(secure)
     assert "shows a certificate that is not trusted: " in error.message
     assert error.remedy.startswith("set A.ssl.truststore.location to a file")
