@@ -168,18 +168,6 @@ async def test_unbooked_records_that_the_source_deleted_since_are_no_loss(scene,
 
 
 @on_loop
-async def test_an_owner_that_dies_while_it_takes_over_is_followed_just_as_well(scene, upstream):
-    await vanished(scene, upstream, booked=5, unbooked=7)
-    for _ in range(3):
-        await (await scene.take()).kill()
-    owner = await scene.take()
-    assert (owner.halted(scene.topic), owner.runs(scene.topic)) == ("", [(0, 0, 12)])
-    await owner.catch_up()
-    await owner.close()
-    assert scene.read() == values(0, 12)
-
-
-@on_loop
 async def test_somebody_else_s_records_in_the_mirror_are_left_out_of_the_books(scene, upstream):
     await vanished(scene, upstream, booked=5, unbooked=0)
     wire = Wire(scene.settings.target, scene.down)

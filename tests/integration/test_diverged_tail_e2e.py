@@ -27,8 +27,8 @@ from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.plan.failover.tail_progress import Begun
 from mmtool.plan.groups.offsets import Direction
-from mmtool.translation.answers import Bounded, Exact
-from mmtool.translation.divergence import Homeward, go_home, go_home_in_pair
+from mmtool.translation.answers import Bounded
+from mmtool.translation.divergence import Homeward, go_home
 from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 if TYPE_CHECKING:
@@ -156,85 +156,6 @@ def test_the_export_holds_what_a_consumer_reads_byte_for_byte(prefixed, tmp_path
         for r in behind(records, tails.of(TopicPartition(prefixed.topic, partition)).tail.start)
     ]
     assert [(row.place.partition, *row.record) for row in exported_records(path)] == expected
-
-
-def test_a_group_that_was_away_goes_on_exactly_and_passes_the_tail_only_when_it_has_read_all(prefixed):
-    flow, tails = flow_now(prefixed.out), prefixed.tails()
-    at_home, away = prefixed.consumed(), prefixed.consumed(AWAY, prefixed.remote)
-    for known in partition_facts(flow, Direction.REVERSE).values():
-        place = known.source
-        if place.topic != prefixed.topic:
-            continue
-        tail, last = tails.of(place).tail, away[place.partition][-1].offset
-        for commit in range(known.target_log.log_end + 1):
-            found = go_home(
-                known.map, tail, DownstreamOffset(commit), away=known.target_log, home=known.source_log
-            )
-            rest = [r.value for r in away[place.partition] if r.offset >= commit]
-            diverged = [r.value for r in behind(at_home[place.partition], tail.start)]
-            assert isinstance(found, Homeward)
-            assert isinstance(found.answer, Exact)
-            left = [r.value for r in behind(at_home[place.partition], found.answer.offset)]
-            assert left == (rest + diverged if commit <= last else [])
-            assert found.diverged_records == (0 if commit <= last else len(diverged))
-
-
-@pytest.fixture(scope="module")
-def shared(fleet, tmp_path_factory):
-    """One name on both sides: written to and mirrored both ways, a death, writes away, all of them brought home."""
-    policy = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
-    extra = {"replication.policy.class": policy}
-    home = clusters(fleet, tmp_path_factory.mktemp("shared"), "diverged-shared", **extra)
-    home.produce(HOME, [b"home %d" % n for n in range(30)])
-    home.mirror(home.out)
-    home.produce(AWAY, [b"away %d" % n for n in range(20)])
-    home.mirror(home.back)
-    home.produce(HOME, [b"home, later %d" % n for n in range(10)])
-    home.mirror(home.out)
-    odd_tail(home)
-    home.died_with = home.tails()
-    home.produce(AWAY, [b"away, later %d" % n for n in range(50)])
-    home.mirror(home.back)
-    return home
-
-
-def test_what_the_way_back_brought_is_never_taken_for_the_tail(shared):
-    again = shared.tails()
-    assert shared.died_with.diverged_records == again.diverged_records == 3 + 5 + 500
-    for found in again.partitions:
-        assert found.tail.parts == shared.died_with.of(found.place).tail.parts
-
-
-def test_with_one_name_no_position_away_skips_a_record_or_reads_more_again_than_was_said(shared):
-    tails = shared.died_with
-    at_home, away = shared.consumed(), shared.consumed(AWAY)
-    for place, known in partition_facts(flow_now(shared.out), Direction.REVERSE).items():
-        tail, exact = tails.of(place).tail, 0
-        places = {(r.key, r.value): r.offset for r in at_home[place.partition]}
-        for commit in range(known.target_log.log_end + 1):
-            found = go_home_in_pair(
-                known.map,
-                known.back,
-                tail,
-                DownstreamOffset(commit),
-                away=known.target_log,
-                home=known.source_log,
-            )
-            assert isinstance(found, Homeward)
-            offset = found.answer.offset
-            there = [(r.offset, places[r.key, r.value]) for r in away[place.partition]]
-            assert [at for was, at in there if was >= commit and at < offset] == []
-            again = sum(was < commit and at >= offset for was, at in there)
-            assert again == (found.answer.reread_max if isinstance(found.answer, Bounded) else 0)
-            exact += isinstance(found.answer, Exact)
-            diverged = [
-                r.offset
-                for r in behind(at_home[place.partition], tail.start)
-                if r.offset < tail.parts[0].stop
-            ]
-            assert found.diverged_records == sum(at < offset for at in diverged)
-        assert found == Homeward(found.answer, tail.records, 0)
-        assert exact > 50
 
 
 def test_records_that_are_away_and_in_no_book_keep_everybody_before_the_tail(fleet, tmp_path, topic_name):

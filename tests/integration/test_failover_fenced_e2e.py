@@ -298,13 +298,3 @@ def test_the_group_goes_on_exactly_where_it_stopped(moved):
 def test_a_rollback_lowers_the_fence_and_they_may_write_again(moved):
     assert moved.back.code == 0, moved.back.stderr
     assert (moved.lowered, moved.again) == (moved.rules, [{""}, {""}])
-
-
-def test_a_super_user_that_goes_on_is_named_and_the_fence_is_gone(stage, moved):
-    with stage.producer("boss") as boss:
-        answer = stage.fenced()
-    assert (answer.code, len(boss.acknowledged) > 0) == (4, True), answer.stderr
-    row = answer.rows[0]
-    assert {step["name"]: step["state"] for step in row["steps"]}["fence"] == "undone"
-    assert "by producer id" in answer.stderr
-    assert stage.rules() == moved.rules

@@ -79,27 +79,6 @@ def test_it_completes_and_proves_that_nothing_is_lost_or_read_again(moved):
     )
 
 
-def test_the_way_back_leads_to_where_the_same_records_are_next(moved, bench, tmp_path):
-    """Not the same offsets: behind the last record there are markers, which hold nothing to read."""
-    line = ["translate-offsets", "-c", str(moved.properties), *_named(moved), "--reverse", "-o", "json"]
-    back = run_mmtool(tmp_path / "back", *line, "--allow-rewind")
-    source = bench.fleet["source"].bootstrap
-    offsets = {topic: [(r.partition, r.offset) for r in read_topic(source, topic)] for topic in moved.topics}
-    upstream = {
-        (group["group"], p["topic"], p["partition"]): p["upstream_offset"]
-        for group in moved.answer.rows[0]["groups"]
-        for p in group["partitions"]
-    }
-    wrong = [
-        row
-        for row in back.rows
-        if row["reason"] != "no_commit"
-        and _left(offsets, row, row["upstream_offset"])
-        != _left(offsets, row, upstream[row["group"], row["topic"], row["partition"]])
-    ]
-    assert (back.code, wrong) == (0, []), back.stderr
-
-
 def test_applications_go_on_exactly_where_they_stopped(moved, bench):
     """The last test of this file: it consumes on the target."""
     source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
@@ -109,12 +88,3 @@ def test_applications_go_on_exactly_where_they_stopped(moved, bench):
         after = read(target, group, remote)
         assert Counter(moved.read_before[name]) + Counter(after) == everything, name
         assert len(after) == everything.total() - len(moved.read_before[name]), name
-
-
-def _named(moved):
-    return [word for group in moved.groups.values() for word in ("-g", group)]
-
-
-def _left(offsets, row, commit):
-    """How many records of a partition are still to be read from there."""
-    return sum(p == row["partition"] and offset >= commit for p, offset in offsets[row["topic"]])

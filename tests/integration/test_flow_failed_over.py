@@ -70,9 +70,9 @@ def test_what_has_failed_over_is_not_mirrored_until_it_is_released(bench, mmtool
         held, moving = stage.targets
         target = bench.fleet["target"].bootstrap
         marks = marks_of(bench.fleet, stage.flow, "source", "target")
-        status, resume = (
+        status, resume, seek = (
             partial(mmtool, *words, "-c", stage.properties, "-o", "json")
-            for words in (["status"], ["flow", "resume"])
+            for words in (["status"], ["flow", "resume"], ["flow", "seek"])
         )
         process = stage.start()
         stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
@@ -87,6 +87,7 @@ def test_what_has_failed_over_is_not_mirrored_until_it_is_released(bench, mmtool
         wait_for_new_records(target, [moving], PATIENCE_SECONDS)
         resume()
         assert stage.stands_still(held)
+        assert seek("--topic", other, "--to", "earliest").code == 10  # the flow runs
         seen = [row for row in status().rows if row["topic"] == plain]
         assert {(row["state"], row["reason"]) for row in seen} == {("failed_over", BY)}
 

@@ -10,10 +10,7 @@ from confluent_kafka import Consumer
 
 from kit.consumers import consume
 from kit.java_source import java_source
-from kit.kafka_tools import join_share_group
-from kit.lookups import groups_of
 from kit.mirror_flow import mirror
-from kit.streams_app import counting_by_key
 from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
@@ -33,39 +30,6 @@ def flow(bench):
     properties = bench.properties("kinds")
     mirror(bench.flow(properties))
     return properties
-
-
-@pytest.fixture(scope="module")
-def taken(flow, bench, tmp_path_factory):
-    """On the target ``fans`` is a share group, and ``words`` a streams group."""
-    target = bench.fleet["target"].bootstrap
-    for topic in ("plays", "counts"):
-        create_topic(target, topic, 1)
-    join_share_group(target, "fans", "plays")
-    with counting_by_key(
-        target, "words", ("plays", "counts"), tmp_path_factory.mktemp("words") / "app", "streams"
-    ):
-        assert groups_of(target).listing().others.items() >= {"fans": "share", "words": "streams"}.items()
-    return flow
-
-
-@pytest.mark.parametrize(("group", "kind"), [("fans", "share"), ("words", "streams")])
-def test_a_move_is_refused_and_names_the_kind_and_the_cluster(mmtool, taken, group, kind):
-    answer = mmtool("failover", "planned", "-c", taken, "-g", group, "-o", "json")
-    document = json.loads(answer.stdout)
-    assert (answer.code, document["errors"][0]["code"]) == (3, "active_on_target"), answer
-    assert f"on target, group {group} is a {kind} group" in answer.stderr
-
-
-def test_a_sync_passes_both_over_and_keeps_the_others_ready(mmtool, taken):
-    answer = mmtool(
-        "groups", "sync", "-c", taken, "-g", "fans", "-g", "words", "-g", "app", "--once", "-o", "json"
-    )
-    rows = {row["group"]: (row["state"], row["written"]) for row in answer.rows}
-    assert (answer.code, rows) == (
-        6,
-        {"fans": ("active_on_target", 0), "words": ("active_on_target", 0), "app": ("synced", 1)},
-    ), answer
 
 
 def leave_a_static_member(bootstrap, group, protocol):

@@ -72,15 +72,6 @@ def test_an_export_keeps_the_names_for_the_import(flow):
     assert all(group.replace('"', '""') in exported.stdout for group in GROUPS)
 
 
-def test_an_executed_translation_is_undone_by_its_own_line(flow):
-    answer = flow.run("translate-offsets", "-g", EVIL, "--execute", "--yes")
-    assert committed(flow, EVIL) == OFFSETS
-    (line,) = [line for line in answer.said if line.strip().startswith("mmtool groups import")]
-    _, *words = words_of(line)
-    flow.run(*words[: words.index("-c")], *words[words.index("-c") + 2 :], "--yes")
-    assert committed(flow, EVIL) == {}
-
-
 def test_a_group_with_members_of_any_name_is_refused_in_one_line(flow):
     source = flow.bench.fleet["source"].bootstrap
     client = {

@@ -2,7 +2,6 @@
 
 import pytest
 
-from kit.lookups import commit, groups_of
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.load import Load, produce
@@ -65,36 +64,6 @@ def test_a_flow_whose_topics_would_get_other_names_is_refused_with_both(clusters
     kept = catch_up("source.cluster.alias = site", "east->us.source.cluster.alias = east")
     assert kept.code == 0, kept
     assert end_offsets(clusters["us"].bootstrap, "east.orders") == {0: RECORDS}
-
-
-def test_no_operation_begins_while_topics_would_get_other_names(clusters, write, tmp_path):
-    fill(clusters["us.east"], "moves")
-    group = "movers"
-    commit(clusters["us.east"].bootstrap, group, "moves", 12)
-    aliases, flows = {"us.east": "us.east", "hub": "hub"}, ["us.east->hub"]
-    written = []
-
-    def run(*command, names=()):
-        path = write(aliases, flows, ["topics = moves", *names])
-        written.append(command)
-        return run_mmtool(tmp_path / f"run-{len(written)}", *command, "-c", str(path))
-
-    assert run("replicate", "--until-caught-up").code == 0
-    before = topics_of(clusters["hub"].bootstrap)
-    modes = ("planned", "drill", "failback", "emergency")
-    for mode in modes:
-        refused = run(
-            "failover", mode, "-g", group, "--execute", "--yes", names=["source.cluster.alias = site"]
-        )
-        assert refused.code == 3, refused
-        assert "moves is mirrored to us.east.moves and would now be called site.moves" in refused.stderr
-        assert "us.east->hub.source.cluster.alias = us.east" in refused.stderr
-    assert topics_of(clusters["hub"].bootstrap) == before
-    assert groups_of(clusters["hub"].bootstrap).commits([group])[group] == {}
-    kept = ["source.cluster.alias = site", "us.east->hub.source.cluster.alias = us.east"]
-    moved = run("failover", "planned", "-g", group, "--execute", "--yes", "-o", "json", names=kept)
-    (row,) = moved.rows[0]["groups"][0]["partitions"]
-    assert (row["target_topic"], row["downstream_offset"]) == ("us.east.moves", 12)
 
 
 def test_two_source_topics_of_one_name_end_the_start_and_halt_later_ones(clusters, write, tmp_path):

@@ -10,12 +10,9 @@ import pytest
 
 from kit.bench import Bench
 from kit.scram import JVM_THAT_NAMES_KILLED
-from mmtool.config import load_settings
-from mmtool.kafka.clients import librdkafka_config
-from mmtool.lab.cluster import Cluster, Shape, properties_text
+from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import PortReservation
-from mmtool.lab.security.certificates import StoreFormat
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.security.setup import Security
 
@@ -57,25 +54,9 @@ class SecurePair:
         self.bench.fleet.grant_rights(path)
         return path
 
-    def login(
-        self, user: str, store_format: StoreFormat = StoreFormat.PKCS12, side: str = "source"
-    ) -> dict[str, str]:
+    def login(self, user: str) -> dict[str, str]:
         """A user's properties for Kafka's clients."""
-        return {
-            "bootstrap.servers": self.secured[side],
-            **self.security.client_properties(user, store_format),
-        }
-
-    def client(self, user: str, store_format: StoreFormat = StoreFormat.PKCS12) -> dict[str, object]:
-        """The configuration of a confluent-kafka client of this user on the source, as mmtool makes it."""
-        path = self.bench.directory / f"{user}-{store_format}.properties"
-        lines = {"clusters": ", ".join(SIDES), "source->target.enabled": "true"}
-        for side in SIDES:
-            login = self.login(user, store_format, side)
-            lines |= {f"{side}.{name}": value for name, value in login.items()}
-        path.write_text(properties_text(lines))
-        (flow,) = load_settings(path, {}).flows
-        return {**librdkafka_config(flow.source, role="admin"), "log_level": 2}
+        return {"bootstrap.servers": self.secured["source"], **self.security.client_properties(user)}
 
 
 @contextmanager
