@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from busy import Others
 
+from kit.load import Load, Transactions, produce
 from kit.lookups import flow_facts, groups_of
 from kit.processes import Answer, run_mmtool
 from mmtool.config import load_settings
 from mmtool.failover.operation.journal import local_copy
 from mmtool.insight.flow_now import connect
 from mmtool.insight.translation import look, translate_groups
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.groups.offsets import Rules

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kit.load import Load, Transactions, produce
 from kit.lookups import groups_of
 from kit.mm2_truth import Sighted, copied_partitions
 from kit.processes import run_mmtool
@@ -27,7 +28,6 @@ from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.lab.artifacts import MIRROR_MAKER_VERSION
 from mmtool.lab.cluster import JVM_FOR_SPEED, Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
@@ -163,7 +163,7 @@ class Stage:
         with ThreadPoolExecutor(len(loads)) as pool:
             written = list(pool.map(lambda load: produce(self._fleet["a"].bootstrap, load), loads))
         for load, loaded in zip(loads, written, strict=True):
-            speed = f"{loaded.records_per_second:,.0f} records/s"
+            speed = f"{load.count / loaded.seconds:,.0f} records/s"
             results.written[load.topic] = f"{load.count:,} records in {loaded.seconds:.0f} s, {speed}"
             print(f"{load.topic}: {results.written[load.topic]}", flush=True)
         return {load.topic: count - len(loaded.aborted) for load, loaded in zip(loads, written, strict=True)}

@@ -24,9 +24,9 @@ from workloads import PARTITIONS, WORKLOADS, fill, warm_up
 from kit.chaos.place import behind_a_link
 from kit.far_starts import create_far
 from kit.link import Link, LinkShape
+from kit.load import Load, Transactions, produce
 from mmtool.lab.cluster import JVM_FOR_SPEED, Cluster, Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.topics import create_topic, end_offsets
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mmtool.lab.load import Load, produce
+from kit.load import Load, produce
 from mmtool.lab.topics import create_topic
 
 PARTITIONS = 8

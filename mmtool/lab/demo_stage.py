@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -130,22 +129,13 @@ class Replicating:
         self._process.terminate(_END_SECONDS)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """The JSON output of a command, and how long it took."""
-
-    row: dict[str, Any]
-    seconds: float
-
-
-def ask(stage: Stage, name: str, *words: str) -> Answer:
-    """Run ``mmtool WORDS -o json`` to its end; both streams are kept as files named ``name``.
+def ask(stage: Stage, name: str, *words: str) -> dict[str, Any]:
+    """The row of ``mmtool WORDS -o json``, run to its end; both streams are kept as files named ``name``.
 
     Raises:
         MmtoolError: The command ended with another code than 0, which is the error's exit code.
     """
     out, err = (stage.directory / f"{name}.{kind}" for kind in ("json", "log"))
-    began = time.monotonic()
     with out.open("wb") as stdout, err.open("wb") as stderr:
         process = subprocess.Popen(
             [*stage.line(*words), "-o", "json"], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
@@ -153,11 +143,17 @@ def ask(stage: Stage, name: str, *words: str) -> Answer:
         try:
             code = process.wait()
         except BaseException:
-            _end(process)
+            process.terminate()
+            try:
+                process.wait(_END_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
             raise
     if code != 0:
         raise failure_of(f"mmtool {' '.join(words[:2])}", code, _messages(err))
-    return Answer(json.loads(out.read_text())["data"][0], time.monotonic() - began)
+    row: dict[str, Any] = json.loads(out.read_text())["data"][0]
+    return row
 
 
 def _messages(log: Path) -> str:
@@ -172,12 +168,3 @@ def failure_of(what: str, code: int, said: str) -> MmtoolError:
     error = MmtoolError(f"{what} ended with exit code {code}: {last[-1]}", code="command_failed")
     error.exit_code = code if 0 < code <= _LAST_CODE else 1
     return error
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(_END_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -25,14 +25,15 @@ from mmtool.lab.demo_apps import (
     Habit,
     Reading,
     Volume,
+    Worker,
     Writer,
     count,
     differences,
+    end_together,
     numbers,
     prove,
 )
 from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
-from mmtool.lab.load import end_together
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, histories, read_topic
 from mmtool.plain_text import Lines
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from mmtool.lab.load import Worker
     from mmtool.lab.topics import Isolation
     from mmtool.output.progress import Steps
 
@@ -261,9 +261,9 @@ class _Story:
         self.tell.begin("stop the applications", f"{EAST} gets no new records; replicate keeps running")
         for worker in self.workers():
             worker.finish()
-        total = self.written()
+        aborted = sum(writer.aborted for writer in self.writers)
         self.tell.note(
-            f"written: {total:,} committed records, and {self.aborted():,} in aborted transactions"
+            f"written: {self.written():,} committed records, and {aborted:,} in aborted transactions"
         )
         for reader in self.readers:
             read = count(reader.reading)
@@ -276,7 +276,7 @@ class _Story:
         self.tell.begin(
             "mmtool failover planned, as a rehearsal", "shows what would happen; nothing is changed"
         )
-        row = ask(self.stage, "rehearsal", *self.move()).row
+        row = ask(self.stage, "rehearsal", *self.move())
         for step in row["steps"]:
             self.tell.note(f"{step['name']:<14} {step['sentence']}")
         self.tell.done(f"{row['state']}: the failover can be executed")
@@ -284,13 +284,14 @@ class _Story:
     def failover(self) -> None:
         words = [*self.move(), "--execute", "--yes", "--timeout", "120s"]
         self.tell.begin(f"mmtool {' '.join(words[:-2])}", "three groups, both topics, at once")
-        answer = ask(self.stage, "failover", *words)
-        for group in answer.row["groups"]:
+        began = time.monotonic()
+        row = ask(self.stage, "failover", *words)
+        for group in row["groups"]:
             self.tell.note(_moved(group))
-        self.tour.failover_seconds = answer.seconds
+        self.tour.failover_seconds = time.monotonic() - began
         self.tell.done(
-            f"{answer.row['state']}, {answer.row['rpo_records']} records lost,"
-            f" {answer.row['reread_records']} to be read again; {answer.row['rto_seconds']:.1f} s from the first"
+            f"{row['state']}, {row['rpo_records']} records lost,"
+            f" {row['reread_records']} to be read again; {row['rto_seconds']:.1f} s from the first"
             " check to the last offset read back"
         )
 
@@ -358,9 +359,6 @@ class _Story:
 
     def workers(self) -> list[Worker]:
         return [*(w.worker for w in self.writers), *(r.worker for r in self.readers)]
-
-    def aborted(self) -> int:
-        return sum(writer.aborted for writer in self.writers)
 
     def mirrored(self) -> int:
         """The number of records on west, by its log ends: a mirror has no transaction markers."""

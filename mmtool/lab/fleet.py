@@ -11,12 +11,9 @@ from mmtool.lab.cluster import Cluster, Shape, properties_text
 from mmtool.lab.security.kinds import MMTOOL, principal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from confluent_kafka.admin import AclBinding
-
-    from mmtool.config.settings import Settings
     from mmtool.rights.scope import NeededRight
 
 
@@ -85,18 +82,21 @@ class Fleet:
             cluster.remove_data()
 
     def grant_rights(self, properties: Path) -> None:
-        """Grant the user `MMTOOL` what the flows of a properties file need on secured clusters.
+        """Grant the user `MMTOOL` what ``mmtool acls`` lists for the flows of a properties file, on secured clusters.
 
         Raises:
             ConfigError: The file is wrong.
             MmtoolError: A cluster refused.
         """
         from mmtool.config import load_settings
-        from mmtool.lab.fleet import grant_flow_rights
+        from mmtool.rights.needs import Purpose
+        from mmtool.rights.scope import rights_of_flows
 
-        secured = {name: cluster for name, cluster in self.clusters.items() if cluster.shape.security}
-        if secured:
-            grant_flow_rights(secured, MMTOOL, load_settings(properties, {}))
+        secured = [cluster for cluster in self if cluster.shape.security]
+        settings = load_settings(properties, {}) if secured else None
+        rights = rights_of_flows(settings.flows, Purpose, settings.heartbeats_only) if settings else []
+        for cluster in secured:
+            _grant(cluster, [right for right in rights if right.cluster == cluster.name])
 
     def properties(self, flows: Sequence[tuple[str, str]] = (), **extra: str) -> str:
         """The text of a ``connect-mirror-maker.properties``, for MirrorMaker 2 and mmtool alike.
@@ -113,7 +113,7 @@ class Fleet:
             **{f"{cluster.name}.bootstrap.servers": cluster.bootstrap for cluster in self},
             **self._logins(),
             **{f"{source}->{target}.enabled": "true" for source, target in chosen},
-            **dict.fromkeys(_REPLICATED, str(self._replicas())),
+            **dict.fromkeys(_REPLICATED, str(min(3, *(cluster.shape.brokers for cluster in self)))),
         }
         return properties_text({**settings, **extra})
 
@@ -128,71 +128,42 @@ class Fleet:
         }
         return {**provider_declarations(["file"]), **logins} if logins else {}
 
-    def _replicas(self) -> int:
-        return min(3, *(cluster.shape.brokers for cluster in self))
-
 
 _SECONDS = 30.0
 
 
-def grant_flow_rights(clusters: Mapping[str, Cluster], user: str, settings: Settings) -> None:
-    """Grant a user what ``mmtool acls`` lists for every purpose, and nothing else.
+def _grant(cluster: Cluster, rights: Sequence[NeededRight]) -> None:
+    """Grant the user `MMTOOL` rights on a running cluster; those that it has already stay."""
+    from confluent_kafka import KafkaException, admin
 
-    Raises:
-        MmtoolError: A cluster refused.
-    """
-    from mmtool.rights.needs import Purpose
-    from mmtool.rights.scope import rights_of_flows
-
-    rights = rights_of_flows(settings.flows, Purpose, settings.heartbeats_only)
-    for alias, cluster in clusters.items():
-        grant(cluster, user, (right for right in rights if right.cluster == alias))
-
-
-def grant(cluster: Cluster, user: str, rights: Iterable[NeededRight]) -> None:
-    """Grant a user rights on a running cluster; those that it has already stay.
-
-    Raises:
-        MmtoolError: The cluster refused.
-    """
-    from confluent_kafka import KafkaException
-    from confluent_kafka.admin import AdminClient
-
-    admin = AdminClient({**cluster.operator_client(), "client.id": "mmtool-lab-grants", "log_level": 2})
+    bindings = [
+        admin.AclBinding(
+            # confluent-kafka calls the cluster BROKER, as librdkafka does
+            admin.ResourceType["BROKER" if right.resource_type == "cluster" else right.resource_type.upper()],
+            right.name,
+            admin.ResourcePatternType[right.pattern.upper()],
+            principal(MMTOOL),
+            "*",
+            admin.AclOperation[right.operation],
+            admin.AclPermissionType.ALLOW,
+        )
+        for right in rights
+    ]
+    client = admin.AdminClient(
+        {**cluster.operator_client(), "client.id": "mmtool-lab-grants", "log_level": 2}
+    )
     try:
-        for granted in admin.create_acls([_binding(user, right) for right in rights]).values():
+        for granted in client.create_acls(bindings).values():
             granted.result(_SECONDS)
     except TimeoutError as error:
         raise MmtoolError(
-            f"cluster {cluster.name} did not grant rights to {principal(user)} within {_SECONDS:g} s",
+            f"cluster {cluster.name} did not grant rights to {principal(MMTOOL)} within {_SECONDS:g} s",
             remedy="run the same command again when this host has less to do",
             code="grants",
         ) from error
     except KafkaException as error:
         raise MmtoolError(
-            f"cluster {cluster.name} did not grant rights to {principal(user)}: {error.args[0].str()}",
+            f"cluster {cluster.name} did not grant rights to {principal(MMTOOL)}: {error.args[0].str()}",
             remedy=f"read the logs of the brokers in {cluster.directory}",
             code="grants",
         ) from error
-
-
-def _binding(user: str, right: NeededRight) -> AclBinding:
-    from confluent_kafka.admin import (
-        AclBinding,
-        AclOperation,
-        AclPermissionType,
-        ResourcePatternType,
-        ResourceType,
-    )
-
-    # confluent-kafka calls the cluster BROKER, as librdkafka does
-    kind = "broker" if right.resource_type == "cluster" else right.resource_type
-    return AclBinding(
-        ResourceType[kind.upper()],
-        right.name,
-        ResourcePatternType[right.pattern.upper()],
-        principal(user),
-        "*",
-        AclOperation[right.operation],
-        AclPermissionType.ALLOW,
-    )

@@ -12,11 +12,11 @@ import pytest
 from kit.bench import Bench
 from kit.consumers import consume
 from kit.exactness import flow_identity
+from kit.load import Load, produce
 from kit.lookups import groups_of
 from kit.processes import Answer, MmtoolProcess, run_mmtool
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

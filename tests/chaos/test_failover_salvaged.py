@@ -18,8 +18,8 @@ from kit.bench import Bench
 from kit.black_hole import BlackHole
 from kit.chaos.journey import commit
 from kit.consumers import consume
+from kit.load import Load, Transactions, produce
 from kit.processes import run_mmtool
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.translation.types import TopicPartition
 

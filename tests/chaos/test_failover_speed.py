@@ -14,10 +14,10 @@ import pytest
 from kit.bench import Bench
 from kit.broker_watch import wait_for_new_records
 from kit.consumers import consume
+from kit.load import Load, produce
 from kit.processes import MmtoolProcess
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from kit.bench import Bench
+from kit.load import Load, produce
 from kit.lookups import groups_of
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit

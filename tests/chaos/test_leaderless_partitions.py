@@ -8,8 +8,8 @@ import pytest
 
 from kit.bench import Bench
 from kit.lab_admin import leaders_of
+from kit.load import Load, produce
 from kit.lookups import groups_of
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit

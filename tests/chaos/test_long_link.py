@@ -8,10 +8,10 @@ import pytest
 
 from kit.chaos.place import behind_a_link
 from kit.link import Link, LinkShape
+from kit.load import Load, produce
 from kit.processes import MmtoolProcess
 from mmtool.lab.cluster import JVM_FOR_SPEED, Cluster, Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation, wait_until
 from mmtool.lab.topics import create_topic, end_offsets
 

@@ -8,11 +8,11 @@ import pytest
 
 from kit.bench import Bench
 from kit.beside_mm2 import offset_syncs
+from kit.load import Load, produce
 from kit.mm2_model import mm2_answer, mm2_store
 from kit.mm2_truth import Sighted, copied_partitions
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.kafka.mirror_maker import Mm2Topics
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.translation.answers import Refused, TargetLog
 from mmtool.translation.sync_map import translate_by_syncs

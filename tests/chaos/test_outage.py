@@ -7,7 +7,7 @@ import time
 import pytest
 
 from kit.bench import Bench, Stage
-from mmtool.lab.load import Load, produce
+from kit.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
 

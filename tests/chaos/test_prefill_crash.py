@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from kit.far_starts import bounds_of, create_far
+from kit.load import Load, produce
 from kit.mirror_flow import Owner, flow_of
 from mmtool.lab.cluster import Cluster
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import read_topic
 

@@ -9,9 +9,9 @@ from collections import Counter
 import pytest
 
 from kit.bench import Bench
+from kit.load import Load, produce
 from kit.log_cut import LogCut
 from kit.processes import run_mmtool
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

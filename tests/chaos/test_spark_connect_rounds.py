@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kit.bench import Bench
+from kit.load import Load, produce
 from kit.mirror_flow import Owner
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.replication.driver.round import plan_round
 from mmtool.replication.spark.rounds import ConnectRounds

@@ -13,9 +13,9 @@ import pytest
 
 from kit.bench import Bench
 from kit.exactness import stored_maps
+from kit.load import Load, Transactions, produce
 from kit.log_cut import LogCut
 from kit.processes import run_mmtool
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.replication.driver.round import FIRST_RETRY_SECONDS

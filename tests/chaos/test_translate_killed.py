@@ -8,9 +8,9 @@ import time
 import pytest
 
 from kit.bench import Bench
+from kit.load import Load, produce
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

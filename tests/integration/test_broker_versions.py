@@ -7,9 +7,9 @@ import pytest
 from kit.bench import Bench
 from kit.exactness import wrong_translations
 from kit.lab_admin import compare_topics
+from kit.load import Load, Transactions, produce
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic
 
 pytestmark = pytest.mark.kafka

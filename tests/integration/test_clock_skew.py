@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.exactness import wrong_translations
-from mmtool.lab.load import Load, produce
+from kit.load import Load, produce
 from mmtool.lab.topics import create_topic
 
 pytestmark = pytest.mark.kafka

@@ -10,9 +10,9 @@ from confluent_kafka import Producer
 from kit.bench import Bench
 from kit.black_hole import BlackHole
 from kit.lab_admin import alter_topic
+from kit.load import Load, produce
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
 

@@ -14,6 +14,7 @@ from kit.consumers import consume, consumer_of
 from kit.kafka_tools import join_share_group
 from kit.lab_admin import alter_topic, delete_records, grow_topic
 from kit.leftovers import hang_transaction, join_as_worker
+from kit.load import Load, Transactions, produce
 from kit.lookups import groups_of
 from kit.mirror_flow import mirror
 from kit.processes import run_mmtool
@@ -22,7 +23,6 @@ from mmtool.doctor.checks import CHECKS
 from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
 from mmtool.kafka.logs.samples import HoleQuestion
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
 from mmtool.translation.types import TopicPartition as Place
 

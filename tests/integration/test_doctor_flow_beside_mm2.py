@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from kit.consumers import consume
+from kit.load import Load, produce
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.doctor.checks import CHECKS
 from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
 

@@ -19,11 +19,11 @@ import pytest
 from kit.consoles import Shell, type_block
 from kit.consumers import consume
 from kit.doc_blocks import cases, difference, files_of
+from kit.load import Load, Transactions, produce
 from kit.log_edit import edit_log
 from kit.processes import run_mmtool
 from mmtool.lab.artifacts import classpath
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.process import java_command
 from mmtool.lab.topics import create_topic, read_topic

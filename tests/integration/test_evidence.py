@@ -9,9 +9,9 @@ import subprocess
 import pytest
 
 from kit.consumers import consume
+from kit.load import Load, produce
 from kit.processes import run_mmtool
 from mmtool.lab.artifacts import classpath
-from mmtool.lab.load import Load, produce
 from mmtool.lab.process import java_command
 from mmtool.lab.topics import create_topic
 

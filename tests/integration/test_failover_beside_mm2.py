@@ -12,12 +12,12 @@ import pytest
 
 from kit.bench import Stage
 from kit.consumers import consume
+from kit.load import Load, produce
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from kit.real_mirror_maker import MirrorMaker
 from kit.tail_files import exported_records
 from mmtool.kafka.mirror_maker import Mm2Topics
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import end_offsets, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

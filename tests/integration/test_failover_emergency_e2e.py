@@ -17,11 +17,11 @@ import pytest
 from kit.black_hole import BlackHole
 from kit.consumers import consume
 from kit.exactness import flow_identity
+from kit.load import Load, Transactions, produce
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.kafka.state.flow_state import KafkaFlowState
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.plan.groups.facts import Commit

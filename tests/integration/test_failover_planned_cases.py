@@ -9,9 +9,9 @@ import pytest
 from kit.added_partitions import ADDED, growing_hook
 from kit.consumers import consume
 from kit.lab_admin import delete_records
+from kit.load import Load, produce
 from kit.lookups import committed, groups_of
 from kit.processes import error_of, partitions_of, run_mmtool
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

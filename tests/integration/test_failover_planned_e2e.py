@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import pytest
 
 from kit.consumers import consume
+from kit.load import Load, Transactions, produce
 from kit.lookups import groups_of
 from kit.processes import partitions_of, run_mmtool
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition

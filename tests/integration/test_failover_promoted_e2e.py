@@ -19,8 +19,8 @@ from confluent_kafka.admin import (
 
 from kit.consumers import consume
 from kit.fences import PASSWORD, guarded_cluster
+from kit.load import Load, produce
 from kit.processes import run_mmtool
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 
 pytestmark = pytest.mark.kafka

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.load import Load, produce
 from kit.lookups import groups_of
 from kit.processes import run_mmtool
 from mmtool.lab.artifacts import classpath
-from mmtool.lab.load import Load, produce
 from mmtool.lab.process import java_command
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit

@@ -15,9 +15,9 @@ import pytest
 from kit.added_partitions import ADDED, growing_hook
 from kit.black_hole import BlackHole
 from kit.consumers import consume
+from kit.load import Load, Transactions, produce
 from kit.processes import run_mmtool
 from kit.tail_files import exported_records
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 
 if TYPE_CHECKING:

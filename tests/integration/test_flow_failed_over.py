@@ -16,10 +16,10 @@ from kit.bench import Stage
 from kit.broker_watch import wait_for_new_records
 from kit.exactness import flow_identity
 from kit.lab_admin import delete_topic, grow_topic
+from kit.load import Load, produce
 from kit.mirror_flow import Owner, flow_of
 from kit.wire import on_loop
 from mmtool.kafka.state.journal import KafkaMarks
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, topics_of
 from mmtool.plan.records.marks import FailedOverRecord

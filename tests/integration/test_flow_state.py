@@ -15,12 +15,12 @@ from confluent_kafka import Producer
 
 from kit.exactness import stored_maps, wrong_translations
 from kit.lab_admin import delete_topic
+from kit.load import Load, Transactions, produce
 from kit.lookups import commit
 from kit.mirror_flow import flow_of, mirror
 from mmtool.errors import RefusedError
 from mmtool.kafka.state import own_log
 from mmtool.kafka.state.state_log import read_control, read_runs_log
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.replication.driver.context import connect
 from mmtool.replication.flow_state import flow_moves, rebuild

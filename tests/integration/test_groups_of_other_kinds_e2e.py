@@ -10,8 +10,8 @@ from confluent_kafka import Consumer
 
 from kit.consumers import consume
 from kit.java_source import java_source
+from kit.load import Load, produce
 from kit.mirror_flow import mirror
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
 

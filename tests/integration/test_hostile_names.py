@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import Consumer
 
+from kit.load import Load, produce
 from kit.lookups import commit, groups_of
 from kit.names import sent
 from kit.processes import run_mmtool
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
 from mmtool.plain_text import printable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from mmtool.lab.load import Load, produce
+from kit.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.state import StateDirectory
 from mmtool.lab.topics import create_topic, read_topic

@@ -16,10 +16,10 @@ import pytest
 
 from kit.fences import guarded_cluster
 from kit.grants import Grants, is_named, user_lines, write_file
+from kit.load import Load, Transactions, produce
 from kit.lookups import commit, groups_of
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.doctor import groups as doctor_groups
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
 

@@ -12,9 +12,9 @@ import pytest
 
 from kit.consumers import consume
 from kit.lab_admin import delete_records
+from kit.load import Load, produce
 from kit.processes import run_mmtool
 from mmtool.events import Event
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 
 pytestmark = pytest.mark.kafka

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 
 from kit.lab_admin import delete_records
+from kit.load import Load, produce
 from kit.wire import Wire, on_loop, settings_of
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.ports import LogPart
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.translation.types import TopicPartition
 

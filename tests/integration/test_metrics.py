@@ -11,11 +11,11 @@ import time
 import pytest
 
 from kit.lab_admin import delete_topic
+from kit.load import Load, produce
 from kit.lookups import commit
 from kit.processes import MmtoolProcess, run_mmtool
 from kit.real_mirror_maker import MirrorMaker
 from kit.scrape import fetch, scrape, values
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic
 

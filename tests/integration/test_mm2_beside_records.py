@@ -13,13 +13,13 @@ import pytest
 
 from kit.bench import Bench
 from kit.lab_admin import GUARDED
+from kit.load import Load, Transactions, produce
 from kit.lookups import commit, groups_of
 from kit.mirror_client import ask_mirror_client
 from kit.processes import run_mmtool
 from mmtool.errors import MmtoolError
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.translation.mm2_records import Heartbeat, decode_heartbeat

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.load import Load, produce
 from kit.lookups import commit
 from kit.processes import run_mmtool
 from kit.real_mirror_maker import MirrorMaker
@@ -12,7 +13,6 @@ from mmtool.config import FlowSettings, load_settings
 from mmtool.config.aliases import positions_topic
 from mmtool.kafka.mirror_maker import read_positions, read_syncs
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 
 pytestmark = pytest.mark.kafka

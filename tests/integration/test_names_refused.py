@@ -2,9 +2,9 @@
 
 import pytest
 
+from kit.load import Load, produce
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 

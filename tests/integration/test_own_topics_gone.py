@@ -12,9 +12,9 @@ import pytest
 
 from kit.exactness import wrong_translations
 from kit.lab_admin import delete_topic
+from kit.load import Load, produce
 from kit.mirror_flow import flow_of
 from kit.processes import MmtoolProcess, run_mmtool
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, read_topic
 
 pytestmark = pytest.mark.kafka

@@ -8,9 +8,9 @@ import pytest
 
 from kit.far_starts import bounds_of, create_far
 from kit.lab_admin import configs_of
+from kit.load import Load, produce
 from kit.mirror_flow import Owner, flow_of
 from mmtool.errors import RefusedError
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience
 from mmtool.lab.topics import end_offsets, read_topic, topics_of
 from mmtool.plan.records.documents import PositionRecord, State

@@ -8,10 +8,10 @@ import os
 import pytest
 
 from kit.black_hole import BlackHole
+from kit.load import Load, produce
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner
 from mmtool.kafka.mirror_maker import Mm2Topics
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.replication.background.flow_tasks import duties_of

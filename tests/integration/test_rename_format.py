@@ -10,12 +10,12 @@ import pytest
 
 from kit.exactness import wrong_translations
 from kit.lab_admin import compare_topics
+from kit.load import Load, Transactions, produce
 from kit.lookups import commit, groups_of
 from kit.mirror_client import ask_mirror_client
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.config import load_settings
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 from mmtool.translation.types import TopicPartition

@@ -11,8 +11,8 @@ import pytest
 
 from kit.bench import Stage
 from kit.broker_watch import wait_for_new_records
+from kit.load import Load, produce
 from kit.segments import stored_bytes
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets
 

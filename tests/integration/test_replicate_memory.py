@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mmtool.lab.load import Load, produce
+from kit.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark]

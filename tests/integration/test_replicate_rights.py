@@ -11,10 +11,10 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from kit.bench import Bench
 from kit.far_starts import create_far
+from kit.load import Load, produce
 from kit.rights import OPEN, Rights
 from mmtool.lab.cluster import Cluster
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 

@@ -13,8 +13,8 @@ from kit.batches import CONTROL
 from kit.bench import Stage
 from kit.broker_watch import wait_for_new_records
 from kit.lab_admin import grow_topic
+from kit.load import Load, produce
 from kit.segments import stored_batches
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import pytest
 
 from kit.consumers import consume
+from kit.load import Load, Transactions, produce
 from kit.lookups import groups_of
 from kit.processes import row_of, run_mmtool
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 
 pytestmark = pytest.mark.kafka

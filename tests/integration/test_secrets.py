@@ -24,12 +24,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
+from kit.load import Load, produce
 from kit.lookups import commit
 from kit.processes import MmtoolProcess, run_mmtool
 from kit.secure_pairs import logins, secure_pair
 from mmtool.config import load_settings
 from mmtool.lab.cluster import properties_text
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import PortReservation
 from mmtool.lab.security.kinds import MMTOOL, SecurityKind
 from mmtool.lab.topics import create_topic, read_topic

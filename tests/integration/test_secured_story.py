@@ -6,11 +6,11 @@ import re
 
 import pytest
 
+from kit.load import Load, produce
 from kit.lookups import commit, committed
 from kit.processes import run_mmtool
 from kit.secure_pairs import logins, secure_pair
 from mmtool.kafka.tokens.source import OauthCallback
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 

@@ -8,11 +8,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from kit.lab_admin import configs_of
+from kit.load import Load, produce
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from kit.lab_admin import alter_topic
+from kit.load import Load, produce
 from kit.lookups import commit
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic
 

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from kit.black_hole import BlackHole
+from kit.load import Load, produce
 from kit.lookups import commit
 from kit.processes import error_of
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets
 

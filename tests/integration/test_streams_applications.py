@@ -10,12 +10,12 @@ from collections import Counter
 
 import pytest
 
+from kit.load import Load, produce
 from kit.lookups import groups_of
 from kit.mirror_flow import Owner
 from kit.processes import run_mmtool
 from kit.streams_app import counting_by_key
 from mmtool.config import load_settings
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.plan.groups.facts import Commit

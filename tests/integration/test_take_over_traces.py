@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from kit.lab_admin import grow_topic
+from kit.load import Load, Transactions, produce
 from kit.mirror_flow import Owner, flow_of
 from kit.mirror_maker import MirrorMakerByHand
 from mmtool.config import load_settings
@@ -22,7 +23,6 @@ from mmtool.config.aliases import STRIMZI_POSITIONS
 from mmtool.errors import OwnedElsewhereError, RefusedError, UsageError
 from mmtool.events import is_for_people
 from mmtool.kafka.state.own_log import MARK, append_records
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import Content, compare, create_topic, end_offsets, read_topic, topics_of
 from mmtool.replication.driver.context import connect

@@ -6,10 +6,10 @@ from itertools import permutations
 
 import pytest
 
+from kit.load import Load, produce
 from kit.lookups import commit, flow_facts
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import compare_histories, create_topic, histories, read_topic, topics_of
 from mmtool.plan.groups.offsets import answer_forward

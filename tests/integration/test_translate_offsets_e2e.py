@@ -12,11 +12,11 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Assigned
 
+from kit.load import Load, produce
 from kit.lookups import commit, groups_of
 from kit.processes import run_mmtool
 from mmtool.failover.commits.group_sync import GroupSync
 from mmtool.insight.flow_now import connect
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import GroupSelection
 

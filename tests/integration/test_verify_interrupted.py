@@ -11,11 +11,11 @@ from confluent_kafka.admin import AclOperation, ResourceType
 
 from kit.bench import Bench
 from kit.exactness import flow_identity
+from kit.load import Load, produce
 from kit.processes import MmtoolProcess
 from kit.rights import OPEN, Rights
 from kit.without_spark import without_spark
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, produce
 from mmtool.lab.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from kit.batches import PlainRecord, batch_of
 from kit.both_ways import Pair
 from kit.lab_admin import delete_records, delete_topic
+from kit.load import Load, Transactions, produce
 from kit.log_cleaner import CONFIGS, CompactedTopic, compact
 from kit.raw_producer import append_batches
 from mmtool.commands._connections import connected_flows
@@ -21,7 +22,6 @@ from mmtool.insight.verify.job import jobs_of, run_job
 from mmtool.insight.verify.preparation import prepare
 from mmtool.insight.verify.ranges import plan_ranges
 from mmtool.insight.verify.verdicts import Findings
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]

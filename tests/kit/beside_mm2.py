@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kit.batches import PlainRecord, batch_of
+from kit.load import Load, Transactions, produce
 from kit.log_cleaner import CompactedTopic, compact
 from kit.lookups import groups_of
 from kit.mm2_model import mm2_answer, mm2_store
@@ -20,7 +21,6 @@ from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import load_settings
 from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.state.log_reader import read_log
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.mm2_records import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync

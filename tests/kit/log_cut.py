@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from mmtool.lab.load import Load, produce
+from kit.load import Load, produce
 from mmtool.lab.ports import wait_until
 
 if TYPE_CHECKING:

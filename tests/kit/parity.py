@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mmtool.lab.load import Load, produce
+from kit.load import Load, produce
 from mmtool.lab.topics import create_topic, topics_of
 
 if TYPE_CHECKING:

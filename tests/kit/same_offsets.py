@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from confluent_kafka import TopicPartition as LibraryPartition
 from confluent_kafka.admin import AdminClient
 
+from kit.load import Load, Transactions, produce
 from kit.log_cleaner import CompactedTopic, compact
 from kit.mirror_flow import mirror
-from mmtool.lab.load import Load, Transactions, produce
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 
 if TYPE_CHECKING:

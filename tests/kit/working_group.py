@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, KafkaException
 
 from kit.consumers import consumer_of
-from mmtool.lab.load import Worker
+from mmtool.lab.demo_apps import Worker
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

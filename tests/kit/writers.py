@@ -7,8 +7,9 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from kit.load import Load, Transactions, produce
 from mmtool.errors import MmtoolError
-from mmtool.lab.load import Load, Transactions, Worker, produce
+from mmtool.lab.demo_apps import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +91,7 @@ class RunningWriter:
                 raise
         else:
             self._is_whole = True
-            self.records += loaded.records - len(loaded.aborted)
+            self.records += load.count - len(loaded.aborted)
 
     def _loads(self) -> Iterator[Load]:
         first, count = 0, max(_LEAST_RECORDS, round(self.records_per_second * _SECONDS_OF_A_LOAD))

@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from kit.lab_admin import compare_topics
+from kit.load import Load, produce
 from kit.processes import run_mmtool
-from mmtool.lab.load import Load, produce
 from mmtool.lab.security.certificates import StoreFormat
 from mmtool.lab.security.kinds import MMTOOL, SecurityKind
 from mmtool.lab.topics import create_topic, topics_of

@@ -6,11 +6,11 @@ from itertools import chain
 
 import pytest
 
+from kit.load import Load, produce
 from kit.processes import run_mmtool
 from kit.secure_pairs import logins
 from mmtool.config.properties import read_properties
 from mmtool.config.sasl import parse_jaas
-from mmtool.lab.load import Load, produce
 from mmtool.lab.security.kinds import ADMIN, SecurityKind
 from mmtool.lab.topics import create_topic, end_offsets
 

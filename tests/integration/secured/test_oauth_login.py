@@ -9,9 +9,9 @@ from http import HTTPStatus
 
 import pytest
 
+from kit.load import Load, produce
 from kit.lookups import commit
 from kit.processes import run_mmtool
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.security.kinds import SecurityKind
 from mmtool.lab.topics import create_topic, end_offsets

@@ -11,7 +11,7 @@ from kit.chaos.schedule import Side, What
 from kit.link import LinkShape, Way
 from mmtool.kafka.wire.produce import ProduceRequest
 from mmtool.kafka.wire.transactions import WriteTxnMarkersRequest
-from mmtool.lab.load import Worker
+from mmtool.lab.demo_apps import Worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kit.broker_watch import committed
 from mmtool.errors import MmtoolError
-from mmtool.lab.load import Worker
+from mmtool.lab.demo_apps import Worker
 from mmtool.lab.topics import end_offsets
 
 if TYPE_CHECKING:

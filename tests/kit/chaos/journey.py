@@ -12,9 +12,10 @@ from kit.chaos.judge import wrong_places, wrong_records
 from kit.chaos.linked_flow import PARTITIONS, LinkedFlow
 from kit.chaos.sides import Sides, first_unread
 from kit.consumers import consume
+from kit.load import Load, produce
 from kit.lookups import groups_of
 from kit.tail_files import exported_records
-from mmtool.lab.load import Load, numbered, produce
+from mmtool.lab.records import numbered
 from mmtool.plan.groups.facts import Commit
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from kit.chaos.linked_flow import PARTITIONS
 from kit.chaos.schedule import schedule_of
 from kit.processes import run_mmtool
 from mmtool.kafka.state.log_reader import read_log
-from mmtool.lab.load import Worker
+from mmtool.lab.demo_apps import Worker
 from mmtool.lab.ports import patience, wait_until
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 

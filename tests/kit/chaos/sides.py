@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kit.chaos.anomalies import BothLogs, Seen
 from mmtool.errors import UnreachableError
-from mmtool.lab.load import numbered
+from mmtool.lab.records import numbered
 from mmtool.lab.topics import end_offsets, read_topic
 from mmtool.translation.types import TopicPartition
 

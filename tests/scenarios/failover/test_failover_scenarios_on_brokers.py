@@ -16,6 +16,7 @@ from confluent_kafka import Consumer
 
 from kit.bench import Bench
 from kit.exactness import flow_identity
+from kit.load import Load, produce
 from kit.lookups import groups_of
 from kit.processes import Answer
 from kit.scenario_ends import differences, operation_of, standing_differences
@@ -25,7 +26,6 @@ from mmtool.failover.operation.records import recorded
 from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.state_log import read_control
-from mmtool.lab.load import Load, produce
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit

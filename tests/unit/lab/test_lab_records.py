@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.errors import UsageError
-from mmtool.lab.load import SMALLEST_RECORD, RecordMaker, Worker, end_together, numbered
+from mmtool.lab.demo_apps import Worker, end_together
+from mmtool.lab.records import SMALLEST_RECORD, RecordMaker, numbered
 
 _MAKERS = {size: RecordMaker(size) for size in (SMALLEST_RECORD, 100, 449, 450, 451, 1000, 20_000)}
 _BATCH_BYTES = 262_144

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from kit.load import Load, chunks
 from mmtool.errors import UsageError
 from mmtool.lab import ports
 from mmtool.lab.cluster import Cluster, Node, Shape, new_cluster_id, server_properties
 from mmtool.lab.fleet import Fleet
-from mmtool.lab.load import Load, Transactions, _chunks
 from mmtool.lab.ports import TlsFiles
 from mmtool.lab.security.kinds import Secure, SecurityKind
 from mmtool.lab.session import LabRequest
@@ -100,16 +100,6 @@ def test_something_that_listens_but_never_answers_is_not_ready():
 
 
 def test_a_load_is_dealt_out_evenly_and_goes_on_where_it_is_told():
-    chunks = list(_chunks(Load("t", count=2_500, partitions=2, first_sequence=10), 500))
-    assert [(c.partition, c.first, c.size) for c in chunks] == [
-        (0, 10, 500),
-        (1, 10, 500),
-        (0, 510, 500),
-        (1, 510, 500),
-        (0, 1010, 500),
-    ]
-
-
-def test_every_nth_transaction_is_aborted():
-    assert [n for n in range(1, 10) if Transactions("t", abort_every=3).aborts(n)] == [3, 6, 9]
-    assert not any(Transactions("t").aborts(n) for n in range(1, 10))
+    dealt = [(0, 10), (1, 10), (0, 510), (1, 510), (0, 1010)]
+    expected = [(partition, range(first, first + 500)) for partition, first in dealt]
+    assert list(chunks(Load("t", count=2_500, partitions=2, first_sequence=10), 500)) == expected

@@ -6,7 +6,7 @@ from kit.chaos import sides
 from kit.chaos.anomalies import Kind, of_records
 from kit.chaos.sides import Sides
 from mmtool.errors import UnreachableError
-from mmtool.lab.load import RecordMaker
+from mmtool.lab.records import RecordMaker
 from mmtool.lab.topics import Record
 from mmtool.translation.types import TopicPartition
 
