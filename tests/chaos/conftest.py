@@ -17,7 +17,6 @@ _SEED = pytest.StashKey[int]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--seed", type=int, help="seed of the faults (default: a new one, printed)")
-    parser.addoption("--kills", type=int, default=20, help="how many faults a chaos test injects")
 
 
 def pytest_configure(config: pytest.Config) -> None:

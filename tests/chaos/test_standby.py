@@ -32,22 +32,13 @@ def pair(fleet, tmp_path, request):
         yield stage, owner, standby
 
 
-def test_it_takes_over_within_fifteen_seconds_of_the_owner_s_death(pair, measured):
-    stage, owner, standby = pair
-    owner.kill_all()
-    seconds = stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
-    measured(f"standby: every partition moved {seconds:.1f} s after its owner's kill -9")
-    asked = stage.prove_exact(standby)
-    measured(f"{asked} offsets exact after the standby took over")
-    assert seconds < TAKES_OVER_SECONDS
-
-
 def test_an_owner_that_slept_for_a_minute_writes_nothing_when_it_wakes(pair, measured):
     """It finds that the flow is somebody else's, and ends with 10."""
     stage, owner, standby = pair
     owner.freeze()
     seconds = stage.wait_until_every_partition_moves(PATIENCE_SECONDS)
     measured(f"standby: every partition moved {seconds:.1f} s after its owner froze")
+    assert seconds < TAKES_OVER_SECONDS
     time.sleep(ASLEEP_SECONDS - seconds)
     owner.thaw()
     answer = owner.wait(PATIENCE_SECONDS)

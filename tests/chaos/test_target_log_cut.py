@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from contextlib import contextmanager
 
 import pytest
 
@@ -30,7 +31,36 @@ def values(cluster, topic):
     return Counter(record.value for record in read_topic(cluster.bootstrap, topic))
 
 
-@pytest.mark.parametrize("when", ["between two runs", "and grew again", "at rest", "while records come"])
+BETWEEN_RUNS = ("between two runs", "and grew again")
+MOMENTS = pytest.mark.parametrize("when", [*BETWEEN_RUNS, "at rest", "while records come"])
+
+
+@contextmanager
+def mirror_cut(cut, when, write, bench, properties):
+    """The mirror's log loses the last records; yields the flow that runs meanwhile, None where none does."""
+    with cut:
+        write(KEPT, 0)
+        assert bench.catch_up(properties).code == 0
+        cut.only_one_replica()
+        write(LOST, KEPT)
+        if when in BETWEEN_RUNS:
+            for _ in range(2):  # the second run has nothing to mirror
+                assert bench.catch_up(properties).code == 0
+            cut.lose_it()
+            if when == "and grew again":
+                cut.write(LOST + MORE, FOREIGN)
+            yield None
+        else:
+            with bench.start(properties) as process:
+                process.wait_line("caught_up", PATIENCE_SECONDS)
+                cut.lose_it()
+                if when == "while records come":
+                    write(MORE, KEPT + LOST)
+                yield process
+        cut.heal()
+
+
+@MOMENTS
 def test_records_that_a_target_lost_are_told_and_come_again_once(threes, tmp_path, measured, when):
     """Whoever wrote since; others go on. ``flow rebuild`` finds what is left, the next start mirrors what is not."""
     bench, stem = Bench(threes, tmp_path), f"short-{when.replace(' ', '-')}-{os.getpid()}"
@@ -41,35 +71,20 @@ def test_records_that_a_target_lost_are_told_and_come_again_once(threes, tmp_pat
     for name in (topic, other):
         create_topic(source.bootstrap, name, 1, 3)
 
-    def write(name, count, first):
+    def write(count, first, name=topic):
         produce(source.bootstrap, Load(name, count, 1, 100, first_sequence=first))
 
-    with LogCut(target, f"source.{topic}") as cut:
-        write(topic, KEPT, 0)
-        assert bench.catch_up(properties).code == 0
-        cut.only_one_replica()
-        write(topic, LOST, KEPT)
-        if when in ("between two runs", "and grew again"):
-            for _ in range(2):  # the second run has nothing to mirror
-                assert bench.catch_up(properties).code == 0
-            cut.lose_it()
-            if when == "and grew again":
-                cut.write(LOST + MORE, FOREIGN)
-        else:
-            with bench.start(properties) as process:
-                process.wait_line("caught_up", PATIENCE_SECONDS)
-                cut.lose_it()
-                began = time.monotonic()
-                if when == "while records come":
-                    write(topic, MORE, KEPT + LOST)
-                process.wait_line(f"was cut at offset {KEPT}", PATIENCE_SECONDS)
-                measured(f"{when}: told {time.monotonic() - began:.1f} s after another broker led")
-                write(other, MORE, 0)
-                wait_until(
-                    lambda: values(target, f"source.{other}") == values(source, other), "the other topic", 30
-                )
-                time.sleep(2 * FIRST_RETRY_SECONDS)  # what was halted for another reason would be tried again
-        cut.heal()
+    cut = LogCut(target, f"source.{topic}")
+    with mirror_cut(cut, when, write, bench, properties) as process:
+        if process:
+            began = time.monotonic()
+            process.wait_line(f"was cut at offset {KEPT}", PATIENCE_SECONDS)
+            measured(f"{when}: told {time.monotonic() - began:.1f} s after another broker led")
+            write(MORE, 0, other)
+            wait_until(
+                lambda: values(target, f"source.{other}") == values(source, other), "the other topic", 30
+            )
+            time.sleep(2 * FIRST_RETRY_SECONDS)  # what was halted for another reason would be tried again
     for _ in range(2):  # a clean end settles nothing
         stopped = bench.catch_up(properties, "-o", "json")
         (row,) = [row for row in stopped.rows if row["topic"] == topic]
@@ -86,7 +101,7 @@ def test_records_that_a_target_lost_are_told_and_come_again_once(threes, tmp_pat
     assert_exact(bench.flow(properties), source, target, topic)
 
 
-@pytest.mark.parametrize("when", ["between two runs", "and grew again", "at rest", "while records come"])
+@MOMENTS
 def test_a_mirror_that_keeps_offsets_goes_on_where_its_log_was_cut(threes, tmp_path, measured, when):
     """Unless other records have taken the places of those that are lost."""
     bench, topic = Bench(threes, tmp_path), f"same-cut-{when.replace(' ', '-')}-{os.getpid()}"
@@ -104,26 +119,12 @@ def test_a_mirror_that_keeps_offsets_goes_on_where_its_log_was_cut(threes, tmp_p
             source.bootstrap, topic
         )
 
-    with LogCut(target, f"source.{topic}") as cut:
-        write(KEPT, 0)
-        assert bench.catch_up(properties).code == 0
-        cut.only_one_replica()
-        write(LOST, KEPT)
-        if when in ("between two runs", "and grew again"):
-            assert bench.catch_up(properties).code == 0
-            cut.lose_it()
-            if when == "and grew again":
-                cut.write(LOST + MORE, FOREIGN)
-        else:
-            with bench.start(properties) as process:
-                process.wait_line("caught_up", PATIENCE_SECONDS)
-                cut.lose_it()
-                if when == "while records come":
-                    write(MORE, KEPT + LOST)
-                took = wait_until(is_equal, "the records that were lost", PATIENCE_SECONDS)
-                measured(f"{when}: equal again {took:.1f} s after another broker led")
-                assert process.stop().code == 143
-        cut.heal()
+    cut = LogCut(target, f"source.{topic}")
+    with mirror_cut(cut, when, write, bench, properties) as process:
+        if process:
+            took = wait_until(is_equal, "the records that were lost", PATIENCE_SECONDS)
+            measured(f"{when}: equal again {took:.1f} s after another broker led")
+            assert process.stop().code == 143
     again = bench.catch_up(properties, "-o", "json")
     if when == "and grew again":
         assert again.rows[0]["state"] == "halted", again.stderr
