@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from kit.lab_admin import GUARDED
+from kit.acls import GUARDED
 from mmtool.config import ClusterSettings
 from mmtool.failover.fence.actions import lower_fence
 from mmtool.kafka.admin.fences import KafkaFences

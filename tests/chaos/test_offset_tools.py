@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from kit.acls import Grants
 from kit.batches import PlainRecord, batch_of
 from kit.fences import PASSWORD, guarded_cluster
-from kit.grants import Grants
 from kit.wire import on_loop
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster

@@ -1,22 +1,13 @@
 """What a fence promises, on the fake and on a real broker with an authorizer alike."""
 
 import itertools
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
+from kit.acls import Acls, rule
 from kit.clusters import FakeCluster
 from kit.fences import PASSWORD, FakeFences, guarded_cluster, plan_fence
 from mmtool.config import ClusterSettings
@@ -95,54 +86,38 @@ class OnBroker:
 
     def __init__(self, guarded):
         self.guarded = guarded
-        self.admin = AdminClient({"bootstrap.servers": guarded.lab.bootstrap, "log_level": 2})
+        self.acls = Acls(guarded.lab.bootstrap)
         sasl = PasswordLogin(mechanism="PLAIN", username="mm", password=PASSWORD)
         security = Security(protocol="SASL_PLAINTEXT", sasl=sasl)
         settings = ClusterSettings(alias="lab", bootstrap_servers=guarded.bootstrap, security=security)
         self.cluster = KafkaCluster(settings, timeout_seconds=SECONDS)
         self.fences = KafkaFences(settings, timeout_seconds=SECONDS)
-        for kind, name, operation in (
-            (ResourceType.BROKER, "kafka-cluster", AclOperation.ALTER),
-            (ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
-            (ResourceType.TOPIC, "*", AclOperation.READ),
-            (ResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE),
-        ):
-            self._rule(kind, name, "mm", operation)
+        self.acls.make(
+            rule("kafka-cluster", "mm", "ALTER", CLUSTER),
+            rule("kafka-cluster", "mm", "DESCRIBE", CLUSTER),
+            rule("*", "mm", "READ"),
+            rule("*", "mm", "DESCRIBE", TRANSACTIONAL_ID),
+        )
 
     def create(self, topic):
         create_topic(self.guarded.lab.bootstrap, topic, 2)
 
     def allow(self, user, name, pattern=LITERAL):
-        self._rule(ResourceType.TOPIC, name, user, AclOperation.WRITE, ResourcePatternType[pattern])
-
-    def _rule(self, kind, name, user, operation, pattern=ResourcePatternType.LITERAL):
-        self._create(kind, name, pattern, f"User:{user}", "*", operation, AclPermissionType.ALLOW)
+        self.acls.make(rule(name, user, "WRITE", pattern=pattern))
 
     @contextmanager
-    def without(self, kind, name, operation):
+    def without(self, resource, name, operation):
         """A right that mmtool lacks for a while."""
-        what = (kind, name, ResourcePatternType.LITERAL, "User:mm", "*", operation, AclPermissionType.DENY)
-        self._create(*what)
+        denied = rule(name, "mm", operation, resource, permission="DENY")
+        self.acls.make(denied)
         yield
-        self.admin.delete_acls([AclBindingFilter(*what)])[AclBindingFilter(*what)].result(SECONDS)
-        self._until(what, there=False)
-
-    def _create(self, *what):
-        self.admin.create_acls([AclBinding(*what)])[AclBinding(*what)].result(SECONDS)
-        self._until(what, there=True)
-
-    def _until(self, what, *, there):
-        """The controller has it at once, the broker a moment later."""
-        deadline = time.monotonic() + SECONDS
-        while bool(self.admin.describe_acls(AclBindingFilter(*what)).result(SECONDS)) is not there:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
+        self.acls.delete(denied)
 
     def producer(self, user, *, idempotent=True):
         return RealProducer(Producer({**self._config(user), "enable.idempotence": idempotent}))
 
     def begin(self, user, topic, transactional_id):
-        self._rule(ResourceType.TRANSACTIONAL_ID, transactional_id, user, AclOperation.WRITE)
+        self.acls.make(rule(transactional_id, user, "WRITE", TRANSACTIONAL_ID))
         producer = Producer({**self._config(user), "transactional.id": transactional_id})
         producer.init_transactions(SECONDS)
         producer.begin_transaction()
@@ -364,7 +339,7 @@ def test_a_broker_hides_who_its_super_users_are(broker, topic_name):
     """Which is why a fence says so: it cannot refuse one that it does not know."""
     topic = topic_name("orders")
     broker.create(topic)
-    broker._rule(ResourceType.BROKER, "kafka-cluster", "mm", AclOperation.DESCRIBE_CONFIGS)
+    broker.acls.make(rule("kafka-cluster", "mm", "DESCRIBE_CONFIGS", CLUSTER))
     facts = broker.fences.facts([topic])
     assert (facts.super_users, facts.allows_unruled, facts.may_alter) == (UNKNOWN, False, True)
     assert facts.own == {"User:mm"}
@@ -374,15 +349,15 @@ def test_a_broker_hides_who_its_super_users_are(broker, topic_name):
 @pytest.mark.parametrize(
     ("kind", "operation", "code"),
     [
-        (ResourceType.BROKER, AclOperation.ALTER, "may_not_alter_acls"),
-        (ResourceType.TOPIC, AclOperation.READ, "producers_unknown"),
+        (CLUSTER, "ALTER", "may_not_alter_acls"),
+        ("TOPIC", "READ", "producers_unknown"),
     ],
     ids=["alter", "read"],
 )
 def test_a_right_that_mmtool_lacks_forbids_the_fence(broker, topic_name, kind, operation, code):
     topic = topic_name("orders")
     broker.create(topic)
-    with broker.without(kind, "kafka-cluster" if kind is ResourceType.BROKER else topic, operation):
+    with broker.without(kind, "kafka-cluster" if kind == CLUSTER else topic, operation):
         guards = plan_fence(broker.fences, [topic]).guards
     assert [guard.code for guard in guards] == [code]
 
@@ -394,7 +369,7 @@ def test_a_fence_that_mmtool_may_not_raise_after_all_changes_nothing(broker, top
     broker.allow("alice", topic)
     plan, before = plan_fence(broker.fences, [topic]), broker.fences.bindings([topic])
     with (
-        broker.without(ResourceType.BROKER, "kafka-cluster", AclOperation.ALTER),
+        broker.without(CLUSTER, "kafka-cluster", "ALTER"),
         pytest.raises(RefusedError, match="CLUSTER_AUTHORIZATION_FAILED"),
     ):
         raise_fence(broker.fences, plan)
@@ -422,7 +397,7 @@ def test_a_transaction_whose_name_we_may_not_see_is_listed_without_it(broker, to
     broker.create(topic)
     broker.allow("alice", topic)
     commit = broker.begin("alice", topic, f"tx-{topic}")
-    with broker.without(ResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE):
+    with broker.without(TRANSACTIONAL_ID, "*", "DESCRIBE"):
         (listed,) = broker.fences.open_transactions([TopicPartition(topic, 0)])
     commit()
     assert (listed.open_from, listed.transactional_id, listed.since_ms) == (0, UNKNOWN, UNKNOWN)
@@ -445,7 +420,7 @@ def test_a_cluster_that_does_not_show_its_rules_is_named(broker, topic_name):
     topic = topic_name("orders")
     broker.create(topic)
     with (
-        broker.without(ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
+        broker.without(CLUSTER, "kafka-cluster", "DESCRIBE"),
         pytest.raises(NotAuthorisedError, match=r"DESCRIBE on the cluster \(to read ACLs\)"),
     ):
         plan_fence(broker.fences, [topic])

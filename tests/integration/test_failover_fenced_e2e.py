@@ -10,19 +10,13 @@ from dataclasses import dataclass, field
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
+from confluent_kafka.admin import AdminClient
 
+from kit.acls import Acls, rule, user_lines, write_file
 from kit.fences import PASSWORD, guarded_cluster
 from kit.processes import run_mmtool
 from mmtool.lab.topics import create_topic, read_topic
+from mmtool.plan.failover.acl_rules import CLUSTER, TRANSACTIONAL_ID
 
 pytestmark = pytest.mark.kafka
 
@@ -30,21 +24,30 @@ SECONDS = 30.0
 TOPIC, GROUP, PARTITIONS = "orders", "billing", 2
 FENCED = "TOPIC_AUTHORIZATION_FAILED"
 RIGHTS = (
-    ("mm", ResourceType.BROKER, "kafka-cluster", AclOperation.ALTER),
-    ("mm", ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
-    ("mm", ResourceType.TOPIC, "*", AclOperation.READ),
-    ("mm", ResourceType.TOPIC, "*", AclOperation.DESCRIBE_CONFIGS),
-    ("mm", ResourceType.GROUP, "*", AclOperation.DESCRIBE),
-    ("mm", ResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE),
-    ("alice", ResourceType.TOPIC, TOPIC, AclOperation.WRITE),
-    ("bob", ResourceType.TOPIC, TOPIC, AclOperation.WRITE),
-    ("bob", ResourceType.TRANSACTIONAL_ID, "bob-tx", AclOperation.WRITE),
-    ("carol", ResourceType.TOPIC, TOPIC, AclOperation.READ),
-    ("carol", ResourceType.GROUP, GROUP, AclOperation.READ),
+    rule("kafka-cluster", "mm", "ALTER", CLUSTER),
+    rule("kafka-cluster", "mm", "DESCRIBE", CLUSTER),
+    rule("*", "mm", "READ"),
+    rule("*", "mm", "DESCRIBE_CONFIGS"),
+    rule("*", "mm", "DESCRIBE", "GROUP"),
+    rule("*", "mm", "DESCRIBE", TRANSACTIONAL_ID),
+    rule(TOPIC, "alice", "WRITE"),
+    rule(TOPIC, "bob", "WRITE"),
+    rule("bob-tx", "bob", "WRITE", TRANSACTIONAL_ID),
+    rule(TOPIC, "carol", "READ"),
+    rule(GROUP, "carol", "READ", "GROUP"),
 )
-EVERY_RULE = AclBindingFilter(
-    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-)
+LINES = {
+    "east->west.enabled": "true",
+    "east->west.topics": TOPIC,
+    "east->west.replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
+    "east->west.offset-syncs.topic.location": "target",
+    "east->west.emit.heartbeats.enabled": "false",
+    "east->west.heartbeats.replication.enabled": "false",
+    "replication.factor": "1",
+    "offset-syncs.topic.replication.factor": "1",
+    "checkpoints.topic.replication.factor": "1",
+    "heartbeats.topic.replication.factor": "1",
+}
 
 
 @dataclass
@@ -123,29 +126,10 @@ class Stage:
 
     def __init__(self, guarded, target, directory):
         self.guarded, self.target, self.directory = guarded, target, directory
-        self.admin = AdminClient({"bootstrap.servers": guarded.lab.bootstrap, "log_level": 2})
-        self.properties = directory / "mm2.properties"
-        self.properties.write_text(
-            f"""\
-clusters = east, west
-east.bootstrap.servers = {guarded.bootstrap}
-east.security.protocol = SASL_PLAINTEXT
-east.sasl.mechanism = PLAIN
-east.sasl.username = mm
-east.sasl.password = {PASSWORD}
-west.bootstrap.servers = {target.bootstrap}
-east->west.enabled = true
-east->west.topics = {TOPIC}
-east->west.replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy
-east->west.offset-syncs.topic.location = target
-east->west.emit.heartbeats.enabled = false
-east->west.heartbeats.replication.enabled = false
-replication.factor = 1
-offset-syncs.topic.replication.factor = 1
-checkpoints.topic.replication.factor = 1
-heartbeats.topic.replication.factor = 1
-"""
-        )
+        self.acls = Acls(guarded.lab.bootstrap)
+        login = user_lines({"east": guarded}, "mm")
+        where = {"clusters": "east, west", "west.bootstrap.servers": target.bootstrap}
+        self.properties = write_file(directory / "mm2.properties", login | where | LINES)
         self.runs = 0
 
     def failover(self, *line):
@@ -160,22 +144,6 @@ heartbeats.topic.replication.factor = 1
 
     def producer(self, user, **more):
         return Application(self.guarded.client(user), user, **more)
-
-    def rules(self):
-        return set(map(str, self.admin.describe_acls(EVERY_RULE).result(SECONDS)))
-
-    def allow(self):
-        rules = [
-            AclBinding(
-                kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", what, AclPermissionType.ALLOW
-            )
-            for user, kind, name, what in RIGHTS
-        ]
-        for done in self.admin.create_acls(rules).values():
-            done.result(SECONDS)
-        deadline = time.monotonic() + SECONDS
-        while len(self.rules()) < len(rules) and time.monotonic() < deadline:
-            time.sleep(0.05)
 
 
 def read_some(settings, least):
@@ -227,7 +195,7 @@ def stage(fleet, tmp_path_factory):
     with guarded_cluster(directory / "east") as guarded:
         made = Stage(guarded, fleet["target"], directory)
         create_topic(guarded.lab.bootstrap, TOPIC, PARTITIONS)
-        made.allow()
+        made.acls.make(*RIGHTS)
         yield made
 
 
@@ -246,11 +214,11 @@ def answered_since(writers, act):
 def moved(stage):
     """alice and bob, who writes in transactions, produce all the time."""
     target = stage.target.bootstrap
-    rules = stage.rules()
+    rules = stage.acls.all()
     with stage.producer("alice") as alice, stage.producer("bob", transactional=True) as bob:
         before = read_some(stage.guarded.client("carol"), 40)
         answer, told = answered_since([alice, bob], stage.fenced)
-        fenced, after = stage.rules(), read_on(target)
+        fenced, after = stage.acls.all(), read_on(target)
         taken, heard = [
             [list(of) for of in lists]
             for lists in zip(*((w.acknowledged, w.answers) for w in (alice, bob)), strict=True)
@@ -260,7 +228,7 @@ def moved(stage):
         line = ("rollback", operation_id, "--execute", "--yes")
         back, again = answered_since([alice, bob], lambda: stage.failover(*line))
     return Moved(
-        before, rules, answer, fenced, taken, heard, told, after, everything, back, stage.rules(), again
+        before, rules, answer, fenced, taken, heard, told, after, everything, back, stage.acls.all(), again
     )
 
 

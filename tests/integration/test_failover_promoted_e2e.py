@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import KafkaException, Producer
-from confluent_kafka.admin import (
-    AclBinding,
-    AclBindingFilter,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
+from kit.acls import Acls, rule, user_lines, write_file
 from kit.consumers import consume
-from kit.fences import PASSWORD, guarded_cluster
+from kit.fences import GuardedCluster, guarded_cluster
 from kit.load import Load, produce
 from kit.processes import run_mmtool
 from mmtool.lab.topics import create_topic
+from mmtool.plan.failover.acl_rules import CLUSTER, PREFIXED, TRANSACTIONAL_ID, Binding
 
 pytestmark = pytest.mark.kafka
 
@@ -29,62 +21,49 @@ SECONDS = 30.0
 TOPIC, GROUP = "orders", "billing"
 REFUSED = "TOPIC_AUTHORIZATION_FAILED"
 EXECUTE = ("--execute", "--yes")
-EVERY_RULE = AclBindingFilter(
-    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
-)
-ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
-LITERAL, PREFIXED = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
-WRITE = AclOperation.WRITE
 ON_EAST = (
-    (ResourceType.TOPIC, TOPIC, LITERAL, "alice", WRITE, ALLOW),
-    (ResourceType.TOPIC, "ord", PREFIXED, "bob", WRITE, ALLOW),
-    (ResourceType.TRANSACTIONAL_ID, "bob-", PREFIXED, "bob", WRITE, ALLOW),
-    (ResourceType.TOPIC, "*", LITERAL, "carol", WRITE, ALLOW),
-    (ResourceType.TOPIC, TOPIC, LITERAL, "carol", WRITE, DENY),
+    rule(TOPIC, "alice", "WRITE"),
+    rule("ord", "bob", "WRITE", pattern=PREFIXED),
+    rule("bob-", "bob", "WRITE", TRANSACTIONAL_ID, pattern=PREFIXED),
+    rule("*", "carol", "WRITE"),
+    rule(TOPIC, "carol", "WRITE", permission="DENY"),
 )
 PROMOTED = {
-    ("User:alice", "TOPIC", TOPIC, "LITERAL", "WRITE"),
-    ("User:bob", "TOPIC", TOPIC, "LITERAL", "WRITE"),
-    ("User:bob", "TRANSACTIONAL_ID", "bob-", "PREFIXED", "WRITE"),
+    rule(TOPIC, "alice", "WRITE"),
+    rule(TOPIC, "bob", "WRITE"),
+    rule("bob-", "bob", "WRITE", TRANSACTIONAL_ID, pattern=PREFIXED),
 }
-ON_WEST = ((ResourceType.BROKER, "kafka-cluster", LITERAL, "mm", AclOperation.DESCRIBE, ALLOW),)
-LOGIN = (
-    "security.protocol = SASL_PLAINTEXT",
-    "sasl.mechanism = PLAIN",
-    "sasl.username = boss",
-    f"sasl.password = {PASSWORD}",
-)
+ON_WEST = (rule("kafka-cluster", "mm", "DESCRIBE", CLUSTER),)
+LINES = {
+    "east->west.enabled": "true",
+    "east->west.topics": TOPIC,
+    "west->east.enabled": "true",
+    "west->east.topics": TOPIC,
+    "east->west.offset-syncs.topic.location": "target",
+    "emit.heartbeats.enabled": "false",
+    "heartbeats.replication.enabled": "false",
+    "replication.factor": "1",
+    "offset-syncs.topic.replication.factor": "1",
+    "checkpoints.topic.replication.factor": "1",
+    "heartbeats.topic.replication.factor": "1",
+}
 
 
 @dataclass
 class Guarded:
     """A cluster with an authorizer, and what its users may do."""
 
-    lab: object
-    bootstrap: str
-    settings: object
+    cluster: GuardedCluster
+    acls: Acls
 
-    def __post_init__(self):
-        self.admin = AdminClient({"bootstrap.servers": self.lab.bootstrap, "log_level": 2})
-
-    def allow(self, rules):
-        made = [
-            AclBinding(kind, name, pattern, f"User:{user}", "*", operation, permission)
-            for kind, name, pattern, user, operation, permission in rules
-        ]
-        for done in self.admin.create_acls(made).values():
-            done.result(SECONDS)
-
-    def rules(self):
-        found = self.admin.describe_acls(EVERY_RULE).result(SECONDS)
-        return {
-            (a.principal, a.restype.name, a.name, a.resource_pattern_type.name, a.operation.name)
-            for a in found
-        }
+    @property
+    def bootstrap(self):
+        """Where a client without a login may do everything."""
+        return self.cluster.lab.bootstrap
 
     def produce(self, user, **more):
         """What the broker answers to a record of a user; empty for success."""
-        producer, answers = Producer({**self.settings(user), "linger.ms": 0, **more}), []
+        producer, answers = Producer({**self.cluster.client(user), "linger.ms": 0, **more}), []
         try:
             if "transactional.id" in more:
                 producer.init_transactions(SECONDS)
@@ -114,35 +93,13 @@ class Stage:
 
     def __init__(self, east, west, directory):
         self.east, self.west, self.directory, self.runs = east, west, directory, 0
-
-    def config(self):
-        path = self.directory / "mm2.properties"
-        login = "\n".join(f"{alias}.{key}" for alias in ("east", "west") for key in LOGIN)
-        path.write_text(
-            f"""\
-clusters = east, west
-east.bootstrap.servers = {self.east.bootstrap}
-west.bootstrap.servers = {self.west.bootstrap}
-{login}
-east->west.enabled = true
-east->west.topics = {TOPIC}
-west->east.enabled = true
-west->east.topics = {TOPIC}
-east->west.offset-syncs.topic.location = target
-emit.heartbeats.enabled = false
-heartbeats.replication.enabled = false
-replication.factor = 1
-offset-syncs.topic.replication.factor = 1
-checkpoints.topic.replication.factor = 1
-heartbeats.topic.replication.factor = 1
-"""
-        )
-        return str(path)
+        login = user_lines({"east": east.cluster, "west": west.cluster}, "boss")
+        self.properties = str(write_file(directory / "mm2.properties", login | LINES))
 
     def run(self, *line):
         self.runs += 1
         where = self.directory / f"run-{self.runs}"
-        answer = run_mmtool(where, *line, "-c", self.config(), "-o", "json")
+        answer = run_mmtool(where, *line, "-c", self.properties, "-o", "json")
         assert "Traceback" not in answer.stderr
         return answer
 
@@ -156,16 +113,13 @@ heartbeats.topic.replication.factor = 1
 
     def promoted(self):
         """The rules on west that were not there at the beginning."""
-        return self.west.rules() - self.before
+        return self.west.acls.all() - self.before
 
 
 def guarded(cluster, rules):
-    made = Guarded(cluster.lab, cluster.bootstrap, cluster.client)
-    create_topic(made.lab.bootstrap, TOPIC, 1)
-    made.allow(rules)
-    deadline = time.monotonic() + SECONDS
-    while len(made.rules()) < len(rules) - 1 and time.monotonic() < deadline:
-        time.sleep(0.05)
+    made = Guarded(cluster, Acls(cluster.lab.bootstrap))
+    create_topic(made.bootstrap, TOPIC, 1)
+    made.acls.make(*rules)
     return made
 
 
@@ -174,9 +128,9 @@ def stage(tmp_path_factory):
     directory = tmp_path_factory.mktemp("promoted")
     with guarded_cluster(directory / "east") as east, guarded_cluster(directory / "west") as west:
         made = Stage(guarded(east, ON_EAST), guarded(west, ON_WEST), directory)
-        produce(made.east.lab.bootstrap, Load(TOPIC, 200, 1, 100, keys="sequence"))
-        consume(made.east.lab.bootstrap, GROUP, [TOPIC], 100)
-        made.before = made.west.rules()
+        produce(made.east.bootstrap, Load(TOPIC, 200, 1, 100, keys="sequence"))
+        consume(made.east.bootstrap, GROUP, [TOPIC], 100)
+        made.before = made.west.acls.all()
         yield made
 
 
@@ -194,11 +148,7 @@ def test_producers_are_refused_before_and_write_under_the_topic_s_own_name_after
     assert (refused[:2], refused[3]) == ([REFUSED] * 2, REFUSED)
     assert after == ["", "", "", REFUSED]
     assert promoted == PROMOTED
-    shown = {
-        tuple(a[k] for k in ("principal", "resource", "name", "pattern", "operation"))
-        for a in answer.rows[0]["promoted_acls"]
-    }
-    assert shown == PROMOTED
+    assert {Binding(**row, permission="ALLOW") for row in answer.rows[0]["promoted_acls"]} == PROMOTED
 
 
 def test_a_rollback_takes_exactly_these_away(stage, moved):

@@ -14,8 +14,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from kit.acls import Grants, is_named, user_lines, write_file
 from kit.fences import guarded_cluster
-from kit.grants import Grants, is_named, user_lines, write_file
 from kit.load import Load, Transactions, produce
 from kit.lookups import commit, groups_of
 from kit.processes import MmtoolProcess, run_mmtool

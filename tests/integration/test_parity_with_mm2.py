@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from kit.lab_admin import GUARDED, allow, alter_topic, compare_topics, configs_of, grow_topic
+from kit.acls import GUARDED, Acls, rule
+from kit.lab_admin import alter_topic, compare_topics, configs_of, grow_topic
 from kit.lookups import commit, groups_of
 from kit.mirror_client import mirror_defaults
 from kit.parity import (
@@ -169,20 +170,22 @@ def test_a_group_goes_on_no_earlier_than_mm2_would_have_it(twins):
 def test_what_an_operator_changes_later_changes_as_under_mm2(twins):
     """Partitions, configs and rights."""
     bootstrap, topic = twins.source.bootstrap, "dots.dashes-and_underscores"
-    remote, user = twins.remote(topic), f"User:reader-of-{twins.prefix}"
+    remote, user = twins.remote(topic), f"reader-of-{twins.prefix}"
     grown = mirrored_topics(twins.source)[topic] + 1
     grow_topic(bootstrap, topic, grown)
     alter_topic(bootstrap, topic, retention_ms=str(7_200_000 + grown), max_message_bytes="3000000")
-    allow(bootstrap, topic, user, "ALL")
-    allow(bootstrap, topic, "User:writer", "WRITE")
-    allow(bootstrap, topic, "User:prefixed", "READ", prefixed=True)
+    Acls(bootstrap).make(
+        rule(topic, user, "ALL"),
+        rule(topic, "writer", "WRITE"),
+        rule(topic, "prefixed", "READ", pattern="PREFIXED"),
+    )
 
     def came(cluster):
         rules = {(rule.name, rule.principal) for rule in rules_of(cluster)}
         retention = configs_of(cluster.bootstrap, [remote])[remote].get("retention.ms")
         return (mirrored_topics(cluster)[remote], retention) == (grown, str(7_200_000 + grown)) and (
             remote,
-            user,
+            f"User:{user}",
         ) in rules
 
     for cluster in (twins.target, twins.twin):

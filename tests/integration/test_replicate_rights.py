@@ -7,12 +7,11 @@ import os
 import time
 
 import pytest
-from confluent_kafka.admin import AclOperation, ResourceType
 
+from kit.acls import OPEN, Acls, deny_everybody
 from kit.bench import Bench
 from kit.far_starts import create_far
 from kit.load import Load, produce
-from kit.rights import OPEN, Rights
 from mmtool.lab.cluster import Cluster
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import patience, wait_until
@@ -33,10 +32,11 @@ def bench(fleet, tmp_path_factory):
 
 
 @pytest.fixture
-def deny(bench):
-    rights = Rights(bench.fleet["target"].bootstrap)
-    yield rights
-    rights.give_back()
+def rules(bench):
+    """Those of the target: none, before a test and after it."""
+    rules = Acls(bench.fleet["target"].bootstrap)
+    yield rules
+    rules.delete_all()
 
 
 def written_topic(bench, stem, partitions):
@@ -48,11 +48,11 @@ def written_topic(bench, stem, partitions):
 
 
 @pytest.fixture
-def stubborn(bench, deny):
+def stubborn(bench, rules):
     """A topic whose counterpart has too few partitions and may not grow."""
     name = written_topic(bench, f"stubborn{next(_NUMBERS)}", 3)
     create_topic(bench.fleet["target"].bootstrap, f"source.{name}", 1)
-    deny(ResourceType.TOPIC, f"source.{name}", AclOperation.ALTER)
+    deny_everybody(rules, "TOPIC", f"source.{name}", "ALTER")
     return name
 
 
@@ -68,10 +68,10 @@ def test_a_topic_that_cannot_grow_is_halted_and_the_others_are_mirrored(bench, s
     assert end_offsets(bench.fleet["target"].bootstrap, f"source.{stubborn}") == {0: 0}
 
 
-def test_a_right_that_a_prefill_lacks_is_named_in_one_line(bench, deny):
+def test_a_right_that_a_prefill_lacks_is_named_in_one_line(bench, rules):
     topic, target = f"far{next(_NUMBERS)}", bench.fleet["target"].bootstrap
     create_far(bench.fleet["source"].bootstrap, topic, {0: 50_000}, "delete")
-    deny(ResourceType.TOPIC, f"source.{topic}", AclOperation.DELETE)
+    deny_everybody(rules, "TOPIC", f"source.{topic}", "DELETE")
     answer = bench.catch_up(bench.properties(topic, **{"mmtool.offsets": "same"}))
     (error,) = [line for line in answer.stderr.splitlines() if " error: " in line]
     assert (answer.code, end_offsets(target, f"source.{topic}")) == (9, {0: 0})
@@ -80,7 +80,7 @@ def test_a_right_that_a_prefill_lacks_is_named_in_one_line(bench, deny):
 
 
 def test_a_right_that_is_taken_away_halts_its_topic_and_once_it_is_back_records_come_by_themselves(
-    bench, deny, measured
+    bench, rules, measured
 ):
     """Within 30 s, and the other topic never waits; what halted it is said once."""
     held, free = (written_topic(bench, f"back-{name}", 1) for name in ("held", "free"))
@@ -92,12 +92,12 @@ def test_a_right_that_is_taken_away_halts_its_topic_and_once_it_is_back_records_
 
     with bench.start(bench.properties(f"{held},{free}")) as process:
         comes(held, 30)
-        deny(ResourceType.TOPIC, f"source.{held}", AclOperation.WRITE)
+        deny_everybody(rules, "TOPIC", f"source.{held}", "WRITE")
         for topic in (held, free):
             produce(source, Load(topic, 10, 1, 200, first_sequence=30))
         process.wait_line(f"{held}-0 is halted: WRITE on target topic source.{held} is denied: grant it")
         comes(free, 40)
-        deny.give_back()
+        rules.delete_all()
         seconds = comes(held, 40)
         measured(f"a right that came back: records {seconds:.1f} s later")
         answer = process.stop()
@@ -110,18 +110,18 @@ def test_a_right_that_is_taken_away_halts_its_topic_and_once_it_is_back_records_
 @pytest.mark.parametrize(
     ("kind", "prefix", "operation"),
     [
-        (ResourceType.GROUP, "mmtool.", AclOperation.READ),
-        (ResourceType.TRANSACTIONAL_ID, "mmtool.", AclOperation.WRITE),
-        (ResourceType.TOPIC, "mmtool-", AclOperation.WRITE),
-        (ResourceType.TOPIC, "mmtool-", AclOperation.DESCRIBE),
-        (ResourceType.TOPIC, "source.rights-", AclOperation.DESCRIBE),
+        ("GROUP", "mmtool.", "READ"),
+        ("TRANSACTIONAL_ID", "mmtool.", "WRITE"),
+        ("TOPIC", "mmtool-", "WRITE"),
+        ("TOPIC", "mmtool-", "DESCRIBE"),
+        ("TOPIC", "source.rights-", "DESCRIBE"),
     ],
     ids=["owners", "claims", "books", "own-topics", "mirrors"],
 )
 def test_what_the_flow_itself_needs_may_be_away_for_longer_than_a_session(
-    bench, deny, measured, kind, prefix, operation
+    bench, rules, measured, kind, prefix, operation
 ):
-    topic = written_topic(bench, f"away-{kind.name.lower()}-{operation.name.lower()}-{len(prefix)}", 1)
+    topic = written_topic(bench, f"away-{kind.lower()}-{operation.lower()}-{len(prefix)}", 1)
     source, target = (bench.fleet[side].bootstrap for side in ("source", "target"))
 
     def comes(count):
@@ -130,14 +130,14 @@ def test_what_the_flow_itself_needs_may_be_away_for_longer_than_a_session(
 
     with bench.start(bench.properties(topic)) as process:
         comes(30)
-        deny(kind, prefix, operation)
+        deny_everybody(rules, kind, prefix, operation)
         produce(source, Load(topic, 10, 1, 200, first_sequence=30))
         time.sleep(AWAY_SECONDS)
         assert process.alive, process.wait(5).stderr
-        deny.give_back()
+        rules.delete_all()
         produce(source, Load(topic, 10, 1, 200, first_sequence=40))
         seconds = comes(50)
-        measured(f"{operation.name} on {prefix} was away for {AWAY_SECONDS} s: records {seconds:.1f} s after")
+        measured(f"{operation} on {prefix} was away for {AWAY_SECONDS} s: records {seconds:.1f} s after")
         answer = process.stop()
     assert (answer.code, "Traceback" in answer.stderr, seconds < patience(30)) == (143, False, True), (
         answer.stderr

@@ -15,15 +15,8 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
-from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
-    AdminClient,
-    ResourcePatternType,
-    ResourceType,
-)
 
+from kit.acls import Acls, rule
 from kit.load import Load, produce
 from kit.lookups import commit
 from kit.processes import MmtoolProcess, run_mmtool
@@ -56,15 +49,6 @@ def found_in(text, canaries):
     return [canary for canary, written in forms.items() if any(form.encode() in body for form in written)]
 
 
-def allow_journal(bootstrap):
-    """A failover also reads the journal of the cluster that groups leave."""
-    names = (ResourceType.TOPIC, "mmtool-journal.internal", ResourcePatternType.LITERAL)
-    rule = AclBinding(*names, f"User:{MMTOOL}", "*", AclOperation.READ, AclPermissionType.ALLOW)
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    (granted,) = admin.create_acls([rule]).values()
-    granted.result(30)
-
-
 @pytest.fixture(scope="module", params=logins(SecurityKind.SCRAM))
 def flow(request, tmp_path_factory):
     """A flow between secured clusters, a group that has read a part of its topic, and commands that run on it."""
@@ -82,7 +66,8 @@ def flow(request, tmp_path_factory):
         ports.release()
         (folder / "events").mkdir()
         path = pair.properties(TOPIC)
-        allow_journal(bootstrap)
+        # a failover also reads the journal of the cluster that groups leave
+        Acls(bootstrap).make(rule("mmtool-journal.internal", MMTOOL, "READ"))
         more = {
             **(UNUSED if request.param is not SecurityKind.MTLS else {}),
             "mmtool.spark.conf.spark.hadoop.fs.s3a.secret.key": SPARK_SECRET,

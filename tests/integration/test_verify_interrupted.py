@@ -7,13 +7,12 @@ import signal
 from contextlib import contextmanager
 
 import pytest
-from confluent_kafka.admin import AclOperation, ResourceType
 
+from kit.acls import OPEN, Acls, deny_everybody
 from kit.bench import Bench
 from kit.exactness import flow_identity
 from kit.load import Load, produce
 from kit.processes import MmtoolProcess
-from kit.rights import OPEN, Rights
 from kit.without_spark import without_spark
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic
@@ -98,7 +97,7 @@ def test_a_topic_that_may_not_be_read_costs_its_own_row(bench):
     properties = mirrored(bench, "denied", SMALL)
     mirrored(bench, "allowed", SMALL)
     both = bench.properties("denied|allowed")
-    Rights(bench.fleet["target"].bootstrap)(ResourceType.TOPIC, "source.denied", AclOperation.READ)
+    deny_everybody(Acls(bench.fleet["target"].bootstrap), "TOPIC", "source.denied", "READ")
     with verify(bench, both) as process:
         answer = process.wait()
     rows = {row["topic"]: row for row in answer.rows}
@@ -116,7 +115,7 @@ def test_a_topic_that_may_not_be_read_costs_its_own_row(bench):
 def test_points_are_kept_in_a_file_by_a_user_who_may_not_write_the_control_topic(bench, tmp_path):
     properties = mirrored(bench, "readonly", SMALL)
     identity = flow_identity(bench.fleet["source"], bench.fleet["target"])
-    Rights(bench.fleet["target"].bootstrap)(ResourceType.TOPIC, identity.control_topic, AclOperation.WRITE)
+    deny_everybody(Acls(bench.fleet["target"].bootstrap), "TOPIC", identity.control_topic, "WRITE")
     home = {"XDG_STATE_HOME": str(tmp_path / "state")}
     with verify(bench, properties, **home) as process:
         first = process.wait()

@@ -1,4 +1,4 @@
-"""Admin operations on a running cluster of the lab: set and grow topics, grant rights."""
+"""Admin operations on a running cluster of the lab."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import (
-    AclBinding,
-    AclOperation,
-    AclPermissionType,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
     ConfigSource,
     NewPartitions,
-    ResourcePatternType,
-    ResourceType,
 )
 
 from mmtool.lab.ports import wait_until
@@ -27,11 +22,6 @@ if TYPE_CHECKING:
 
     from mmtool.lab.topics import Isolation, Verdict
 
-GUARDED = {
-    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-    "super.users": "User:ANONYMOUS",
-}
-"""Broker properties that allow ACLs, and that bind no principal of the lab itself."""
 _SECONDS = 20.0
 
 
@@ -67,15 +57,6 @@ def delete_records(bootstrap: str, topic: str, below: int, partition: int = 0) -
     admin = _admin(bootstrap)
     for deleted in admin.delete_records([TopicPartition(topic, partition, below)]).values():
         deleted.result(_SECONDS)
-
-
-def allow(bootstrap: str, topic: str, principal: str, operation: str, *, prefixed: bool = False) -> None:
-    """Allow an operation (``READ``, ``ALL``) on a topic, or on all topics with the prefix, from any host."""
-    pattern = ResourcePatternType.PREFIXED if prefixed else ResourcePatternType.LITERAL
-    what, allowed = AclOperation[operation], AclPermissionType.ALLOW
-    rule = AclBinding(ResourceType.TOPIC, topic, pattern, principal, "*", what, allowed)
-    admin = _admin(bootstrap)
-    admin.create_acls([rule])[rule].result(_SECONDS)
 
 
 def _alter(bootstrap: str, kind: str, name: str, config: dict[str, str | None]) -> None:

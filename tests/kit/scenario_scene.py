@@ -11,9 +11,8 @@ from kit.fences import SUPER_USER
 from kit.maps import position_of
 from kit.one_name import OneName
 from kit.operations import FakeJournal, KilledError
-from kit.scenarios import SceneState, commits_of, place_of, rule_of
+from kit.scenarios import ScenarioError, SceneState, commits_of, place_of, rule_of
 from kit.scene import Scene
-from kit.tables import ScenarioError
 from kit.tail_files import exported_records
 from kit.there_and_back import ThereAndBack
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError, UnreachableError
@@ -160,8 +159,8 @@ class ScenarioScene:
             stored = position_of(said.place, scene.source.ids[topic], said.frontier, said.seen_end, state)
             stored = replace(stored, target_topic=remote.topic)
             scene.state.view.apply(stored.key, stored.encode(), 0)
-        if said.syncs:
-            scene.mirrored_by_mm2(topic, number, said.target_end or 0, *said.syncs)
+        if said.mm2_syncs:
+            scene.mirrored_by_mm2(topic, number, said.target_end or 0, *said.mm2_syncs)
         if said.mm2_copied is not None:
             seen = [n for n in range(*said.source) if n not in said.deleted]
             scene.holds(scene.source, topic, [(n, str(n)) for n in seen])
@@ -184,7 +183,7 @@ class ScenarioScene:
                 cluster.groups.committed.setdefault(said.name, {}).update(said.commits[side])
             if said.members[side]:
                 cluster.groups.members[said.name] = tuple(map(_member, said.members[side]))
-        at_ms = int((time.time() - said.age_seconds) * 1000)
+        at_ms = int((time.time() - said.checkpoint_age_seconds) * 1000)
         for place, pair in said.checkpoints.items():
             self.scene.told_of(
                 said.name, place, pair, at_ms=at_ms, by_mm2=said.by_mm2, metadata=said.metadata

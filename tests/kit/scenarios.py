@@ -14,10 +14,9 @@ from __future__ import annotations
 import re
 import shlex
 import tomllib
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from kit.tables import ScenarioError, Table
 from mmtool.plan.failover.acl_rules import LITERAL, Binding
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
@@ -29,7 +28,72 @@ if TYPE_CHECKING:
     Commits = Mapping[str, Mapping[TopicPartition, Commit]]
 
 SIDES = ("source", "target")
+_T = TypeVar("_T")
 _WHEN = re.compile(r"(before|after|while writing) (\S+)")
+
+
+class ScenarioError(Exception):
+    """A scenario's file cannot be used: which, and why."""
+
+
+class Table:
+    """A table of a TOML file whose every key must be taken."""
+
+    def __init__(self, where: str, values: Mapping[str, Any]) -> None:
+        self.where = where
+        self._left = dict(values)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._left
+
+    def take(self, key: str, default: Any = None) -> Any:
+        """A value; ``default`` where the file has none."""
+        return self._left.pop(key, default)
+
+    def need(self, key: str) -> Any:
+        """A value that must be there.
+
+        Raises:
+            ScenarioError: It is not.
+        """
+        if key not in self._left:
+            raise ScenarioError(f"{self.where}: {key} is missing")
+        return self._left.pop(key)
+
+    def table(self, key: str) -> Table:
+        """A table in this one; an empty one where the file has none."""
+        return Table(f"{self.where}, {key}", self.take(key, {}))
+
+    def tables(self, key: str) -> list[Table]:
+        """An array of tables."""
+        return [Table(f"{self.where}, {key} {n}", of) for n, of in enumerate(self.take(key, []), 1)]
+
+    def rest(self) -> list[tuple[str, Any]]:
+        """Everything that is left, where keys are names."""
+        left, self._left = list(self._left.items()), {}
+        return left
+
+    def close(self) -> None:
+        """Every key was of use.
+
+        Raises:
+            ScenarioError: One was not.
+        """
+        if self._left:
+            raise ScenarioError(f"{self.where}: nothing reads {', '.join(self._left)}")
+
+    def read(self, kind: type[_T], **read: Any) -> _T:
+        """An object of a dataclass: what is not read already is taken by its name, where the file has it.
+
+        Raises:
+            ScenarioError: Something is left.
+        """
+        for one in fields(kind):  # type: ignore[arg-type]  # a dataclass
+            if one.name in self and one.name not in read:
+                value = self.take(one.name)
+                read[one.name] = tuple(value) if isinstance(value, list) else value
+        self.close()
+        return kind(**read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +106,7 @@ class PartitionSaid:
         began: Where the mirror began, upstream and downstream.
         seen_end: Where the mirror saw the source end last, and how long ago.
         target_start, target_end: Where the target's log begins and ends, when that is not where the runs do.
-        syncs: MirrorMaker 2's offset syncs.
+        mm2_syncs: MirrorMaker 2's offset syncs.
         halted: The mirror does not get past the frontier, for the target does not take what lies behind it.
         running: The mirror has stored where it is, and under which name.
         mm2_copied: Up to where MirrorMaker 2 has copied records that differ, and told of every hundredth; it goes on
@@ -54,17 +118,17 @@ class PartitionSaid:
     source: tuple[int, int]
     runs: tuple[tuple[int, int, int], ...] | None
     frontier: int
-    began: tuple[int, int]
     seen_end: int
-    seen_seconds_ago: float
-    target_start: int
-    target_end: int | None
-    syncs: tuple[tuple[int, int], ...]
-    halted: bool
-    running: bool
-    mm2_copied: int | None
-    mm2_goes_on: tuple[int, ...]
     deleted: range
+    began: tuple[int, int] = (0, 0)
+    seen_seconds_ago: float = 0
+    target_start: int = 0
+    target_end: int | None = None
+    mm2_syncs: tuple[tuple[int, int], ...] = ()
+    halted: bool = False
+    running: bool = False
+    mm2_copied: int | None = None
+    mm2_goes_on: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +138,7 @@ class GroupSaid:
     Attributes:
         commits: By side.
         checkpoints: Upstream and downstream, as the target was told last.
-        age_seconds: How old the checkpoints are.
+        checkpoint_age_seconds: How old the checkpoints are.
         members: By side: client ids.
         streams: Its commits are those of a Kafka Streams application.
         rates: Offsets per second that it was seen to commit, by partition.
@@ -83,12 +147,12 @@ class GroupSaid:
     name: str
     commits: Mapping[str, Mapping[TopicPartition, Commit]]
     checkpoints: Mapping[TopicPartition, tuple[int, int]]
-    age_seconds: float
-    by_mm2: bool
-    metadata: str
     members: Mapping[str, tuple[str, ...]]
-    streams: bool
     rates: Mapping[TopicPartition, int]
+    checkpoint_age_seconds: float = 0
+    by_mm2: bool = False
+    metadata: str = ""
+    streams: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,20 +227,20 @@ class Situation:
     """
 
     learns: str
-    on_brokers: bool
-    properties: str
-    home_again: str
     partitions: tuple[PartitionSaid, ...]
     groups: tuple[GroupSaid, ...]
     sides: Mapping[str, SideSaid]
+    happenings: tuple[Happening, ...]
     failed_over: tuple[str, ...]
     moved: tuple[str, ...]
     paused: tuple[str, ...]
     drain: str
-    journal: str
-    operator: str
-    happenings: tuple[Happening, ...]
-    files: Mapping[str, str]
+    on_brokers: bool = False
+    properties: str = ""
+    home_again: str = ""
+    journal: str = ""
+    operator: str = ""
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def topics(self) -> dict[str, list[PartitionSaid]]:
@@ -205,14 +269,14 @@ class End:
 
     code: int | None
     errors: tuple[str, ...]
-    says: tuple[str, ...]
-    says_not: tuple[str, ...]
-    row: Mapping[str, Any]
-    steps: Mapping[str, str]
     partitions: Mapping[tuple[str, str], Mapping[str, Any]]
-    rows: tuple[Mapping[str, Any], ...] | None
-    page: tuple[str, ...]
-    prints: str | None
+    says: tuple[str, ...] = ()
+    says_not: tuple[str, ...] = ()
+    row: Mapping[str, Any] = field(default_factory=dict)
+    steps: Mapping[str, str] = field(default_factory=dict)
+    rows: tuple[Mapping[str, Any], ...] | None = None
+    page: tuple[str, ...] = ()
+    prints: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,26 +380,19 @@ def commits_of(said: Mapping[str, Any]) -> dict[TopicPartition, Commit]:
 
 def _situation(said: Table) -> Situation:
     mirror = said.table("mirror")
-    found = Situation(
-        said.need("learns"),
-        said.take("on_brokers", False),
-        said.take("properties", ""),
-        said.take("home_again", ""),
-        tuple(_partitions(said.table("topics"))),
-        tuple(_groups(said.table("groups"))),
-        {side: _side(said.table(side)) for side in SIDES},
-        tuple(mirror.take("failed_over", ())),
-        tuple(mirror.take("moved", ())),
-        tuple(mirror.take("paused", ())),
-        mirror.take("drain", ""),
-        said.take("journal", ""),
-        said.take("operator", ""),
-        tuple(map(_happening, said.tables("happens"))),
-        said.take("files", {}),
-    )
+    marks = {of: tuple(mirror.take(of, ())) for of in ("failed_over", "moved", "paused")}
+    drain = mirror.take("drain", "")
     mirror.close()
-    said.close()
-    return found
+    return said.read(
+        Situation,
+        learns=said.need("learns"),
+        partitions=tuple(_partitions(said.table("topics"))),
+        groups=tuple(_groups(said.table("groups"))),
+        sides={side: _side(said.table(side)) for side in SIDES},
+        happenings=tuple(map(_happening, said.tables("happens"))),
+        drain=drain,
+        **marks,
+    )
 
 
 def _partitions(topics: Table) -> Iterable[PartitionSaid]:
@@ -353,64 +410,39 @@ def _partition(place: TopicPartition, said: Table) -> PartitionSaid:
     shipped = None if runs is None else tuple((up, down, count) for up, down, count in runs)
     last = max((up + count for up, _, count in shipped or ()), default=0)
     frontier = said.take("frontier", last)
-    began, syncs = said.take("began", [0, 0]), said.take("mm2_syncs", [])
-    found = PartitionSaid(
-        place,
-        (said.take("source_start", 0), said.need("source_end")),
-        shipped,
-        frontier,
-        (began[0], began[1]),
-        said.take("seen_end", frontier),
-        said.take("seen_seconds_ago", 0),
-        said.take("target_start", 0),
-        said.take("target_end"),
-        tuple((up, down) for up, down in syncs),
-        said.take("halted", False),
-        said.take("running", False),
-        said.take("mm2_copied"),
-        tuple(said.take("mm2_goes_on", ())),
-        range(*said.take("deleted", (0, 0))),
+    return said.read(
+        PartitionSaid,
+        place=place,
+        source=(said.take("source_start", 0), said.need("source_end")),
+        runs=shipped,
+        frontier=frontier,
+        seen_end=said.take("seen_end", frontier),
+        deleted=range(*said.take("deleted", (0, 0))),
     )
-    said.close()
-    return found
 
 
 def _groups(groups: Table) -> Iterable[GroupSaid]:
     for name, values in groups.rest():
         said = Table(f"{groups.where}, {name}", values)
         checkpoints = {place_of(at): (up, down) for at, (up, down) in said.take("checkpoints", {}).items()}
-        yield GroupSaid(
-            name,
-            {side: commits_of(said.take(side, {})) for side in SIDES},
-            checkpoints,
-            said.take("checkpoint_age_seconds", 0),
-            said.take("by_mm2", False),
-            said.take("metadata", ""),
-            {side: tuple(said.take(f"members_on_{side}", ())) for side in SIDES},
-            said.take("streams", False),
-            {place_of(at): rate for at, rate in said.take("rates", {}).items()},
+        yield said.read(
+            GroupSaid,
+            name=name,
+            commits={side: commits_of(said.take(side, {})) for side in SIDES},
+            checkpoints=checkpoints,
+            members={side: tuple(said.take(f"members_on_{side}", ())) for side in SIDES},
+            rates={place_of(at): rate for at, rate in said.take("rates", {}).items()},
         )
-        said.close()
 
 
 def _side(said: Table) -> SideSaid:
-    found = SideSaid(
-        said.take("unreachable", ""),
-        tuple(said.take("rights_missing", ())),
-        tuple(map(place_of, said.take("denied", ()))),
-        tuple(said.take("lacks", ())),
-        tuple(said.take("made_again", ())),
-        said.take("longest_metadata", 4096),
-        tuple(map(rule_of, said.take("rules", ()))),
-        tuple(map(rule_of, said.take("stuck", ()))),
-        said.take("acls", ""),
-        said.take("hides", {}),
-        tuple(map(place_of, said.take("leaderless", ()))),
-        said.take("others", {}),
-        {place_of(at): tuple((n, text) for n, text in of) for at, of in said.take("records", {}).items()},
+    records = said.take("records", {}).items()
+    return said.read(
+        SideSaid,
+        **{name: tuple(map(place_of, said.take(name, ()))) for name in ("denied", "leaderless")},
+        **{name: tuple(map(rule_of, said.take(name, ()))) for name in ("rules", "stuck")},
+        records={place_of(at): tuple((n, text) for n, text in of) for at, of in records},
     )
-    said.close()
-    return found
 
 
 def _happening(said: Table) -> Happening:
@@ -429,18 +461,7 @@ def _end(said: Table) -> End:
     partitions = {
         (group, at): row for group, of in said.take("partitions", {}).items() for at, row in of.items()
     }
-    rows = said.take("rows")
-    found = End(
-        None if code == "killed" else code,
-        tuple(said.take("errors", [said.take("error")] if "error" in said else ())),
-        tuple(said.take("says", ())),
-        tuple(said.take("says_not", ())),
-        said.take("row", {}),
-        said.take("steps", {}),
-        partitions,
-        None if rows is None else tuple(rows),
-        tuple(said.take("page", ())),
-        said.take("prints"),
+    errors = said.take("errors", [said.take("error")] if "error" in said else ())
+    return said.read(
+        End, code=None if code == "killed" else code, errors=tuple(errors), partitions=partitions
     )
-    said.close()
-    return found

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from kit.scenario_ends import differences, operation_of, standing_differences
-from kit.scenarios import read_scenario
-from kit.tables import ScenarioError
+from kit.scenarios import ScenarioError, read_scenario
 
 _NAME = re.compile(r"\b(OPERATION\d?|FILE|PAGE|DIR|KEPT)\b")
 FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/situation.toml"))
