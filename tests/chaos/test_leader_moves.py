@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kit.bench import Bench, Stage
-from kit.java_source import java_source
+from kit.kafka_tools import java_source
 from mmtool.lab.ports import wait_until
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark, pytest.mark.timeout(1800)]

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from kit.bench import Bench, Stage
-from kit.java_source import java_source
+from kit.kafka_tools import java_source
 from mmtool.lab.topics import end_offsets
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]

@@ -20,8 +20,8 @@ from kit.consoles import Shell, type_block
 from kit.consumers import consume
 from kit.doc_blocks import cases, difference, files_of
 from kit.load import Load, Transactions, produce
-from kit.log_edit import edit_log
 from kit.processes import run_mmtool
+from kit.segments import edit_log
 from mmtool.lab.artifacts import classpath
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import PortReservation

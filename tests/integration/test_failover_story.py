@@ -5,23 +5,21 @@ Every record of an application is read once, wherever it was born; what diverged
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
-from kit.added_partitions import ADDED, growing_hook
 from kit.black_hole import BlackHole
 from kit.consumers import consume
 from kit.load import Load, Transactions, produce
 from kit.processes import run_mmtool
 from kit.tail_files import exported_records
 from mmtool.lab.topics import create_topic, read_topic
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.kafka, pytest.mark.spark, pytest.mark.promise]
 
@@ -32,6 +30,30 @@ IDENTICAL = {
     "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
     "target->source.enabled": "true",
 }
+
+
+ADDED = 100
+"""How many records the hook writes."""
+
+
+def growing_hook(path: Path, bootstrap: str, topic: str, partition: int) -> str:
+    """A hook that adds a partition to a topic, its last, and writes records into it."""
+    path.write_text(
+        dedent(f"""\
+            #!{sys.executable}
+            import sys
+            sys.path.insert(0, {str(Path(__file__).parents[1])!r})
+            from confluent_kafka import Producer
+            from kit.lab_admin import grow_topic
+            grow_topic({bootstrap!r}, {topic!r}, {partition + 1})
+            producer = Producer({{"bootstrap.servers": {bootstrap!r}}})
+            for number in range(20_000, 20_000 + {ADDED}):
+                producer.produce({topic!r}, b"added", b"added-%d" % number, {partition})
+            assert producer.flush(30) == 0
+            """)
+    )
+    path.chmod(0o755)
+    return str(path)
 
 
 @dataclass

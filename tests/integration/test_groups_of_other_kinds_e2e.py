@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from kit.consumers import consume
-from kit.java_source import java_source
+from kit.kafka_tools import java_source
 from kit.load import Load, produce
 from kit.mirror_flow import mirror
 from mmtool.lab.ports import wait_until

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from kit.java_source import java_source
+from kit.kafka_tools import java_source
 from mmtool.config import load_settings
 
 pytestmark = pytest.mark.java

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import pytest
 
 from kit.acls import GUARDED, Acls, rule
+from kit.kafka_tools import mirror_defaults
 from kit.lab_admin import alter_topic, compare_topics, configs_of, grow_topic
 from kit.lookups import commit, groups_of
-from kit.mirror_client import mirror_defaults
 from kit.parity import (
     CONFIG_SECONDS,
     PLAIN,

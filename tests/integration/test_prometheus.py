@@ -19,9 +19,9 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from kit.consumers import WorkingGroup
 from kit.debian import has_apt, program
 from kit.processes import MmtoolProcess, run_mmtool
-from kit.working_group import WorkingGroup
 from kit.writers import RunningWriter
 from mmtool.errors import GateError
 from mmtool.lab.ports import wait_until

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from kit.exactness import wrong_translations
+from kit.kafka_tools import ask_mirror_client
 from kit.lab_admin import compare_topics
 from kit.load import Load, Transactions, produce
 from kit.lookups import commit, groups_of
-from kit.mirror_client import ask_mirror_client
 from kit.processes import MmtoolProcess, run_mmtool
 from mmtool.config import load_settings
 from mmtool.lab.fleet import Fleet

@@ -16,7 +16,7 @@ from kit.batches import CODECS, DELETE_HORIZON, LOG_APPEND_TIME, PlainRecord, ba
 from kit.exactness import wrong_translations
 from kit.lab_admin import alter_topic, compare_topics
 from kit.load import Load, Transactions, produce
-from kit.quick_cleaner import quick_cleaner
+from kit.log_cleaner import quick_cleaner
 from kit.raw_producer import append_batches
 from kit.segments import data_batches, stored_batches
 from mmtool.lab.ports import wait_until

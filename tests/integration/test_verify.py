@@ -13,8 +13,8 @@ from confluent_kafka import Producer
 
 from kit.bench import Bench
 from kit.exactness import flow_identity
-from kit.log_edit import edit_log
 from kit.processes import run_mmtool
+from kit.segments import edit_log
 from mmtool.kafka.state.journal import KafkaMarks
 from mmtool.lab.cluster import Shape
 from mmtool.lab.fleet import Fleet

@@ -5,14 +5,18 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from kit.batches import PlainBatch, PlainRecord, batch_of
-from kit.lab_admin import alter_topic
-from kit.quick_cleaner import quick_cleaner
+from kit.lab_admin import alter_broker, alter_topic
 from kit.raw_producer import append_batches
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, read_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _HOLD_MS = str(3_600_000)
 _WAVE_MS = 1_000  # of the records' own time, which rolls segments: ten times segment.ms
@@ -24,6 +28,16 @@ CONFIGS = {
     "min.compaction.lag.ms": _HOLD_MS,
 }
 _SECONDS = 60.0
+
+
+@contextmanager
+def quick_cleaner(bootstrap: str) -> Iterator[None]:
+    """Let broker 0's log cleaner check every 100 ms, and every 15 s again when the context ends."""
+    alter_broker(bootstrap, 0, log_cleaner_backoff_ms="100")
+    try:
+        yield
+    finally:
+        alter_broker(bootstrap, 0, log_cleaner_backoff_ms="15000")
 
 
 @dataclass

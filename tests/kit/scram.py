@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from kit.java_source import java_source
+from kit.kafka_tools import java_source
 from mmtool.lab.cluster import JVM, Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import PortReservation

@@ -6,7 +6,7 @@ import subprocess
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from kit.java_source import java_source
+from kit.kafka_tools import java_source
 from mmtool.errors import GateError
 from mmtool.lab.ports import patience, wait_until
 

@@ -14,7 +14,7 @@ from kit.chaos.linked_flow import PARTITIONS, LinkedFlow
 from kit.chaos.place import SIDES
 from kit.chaos.same_offsets import compacted_away, displaced, halted, uneven_ends
 from kit.chaos.schedule import schedule_of
-from kit.working_group import WorkingGroup
+from kit.consumers import WorkingGroup
 from kit.writers import RunningWriter
 from mmtool.errors import GateError, UnreachableError
 from mmtool.kafka.wire.produce import ProduceRequest
