@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kit.acls import GUARDED
 from kit.bench import Bench
 from kit.kafka_tools import ask_mirror_client
-from kit.lab_admin import GUARDED
 from kit.load import Load, Transactions, produce
 from kit.lookups import commit, groups_of
 from kit.processes import run_mmtool
