@@ -141,18 +141,6 @@ async def test_rounds_that_end_while_their_books_are_written_hand_everything_ove
 
 
 @on_loop
-async def test_records_that_were_appended_and_never_booked_are_found_and_booked(scene, upstream):
-    log = await vanished(scene, upstream, booked=5, unbooked=7)
-    owner = await scene.take()
-    assert owner.runs(scene.topic) == [(0, 0, 12)]
-    await log.produce(numbered(12, 3).write())
-    await owner.catch_up()
-    await owner.close()
-    assert scene.read() == values(0, 15)
-    assert owner.runs(scene.topic) == [(0, 0, 12), (12, 13, 3)], "the fence's marker lies between"
-
-
-@on_loop
 async def test_unbooked_records_that_the_source_deleted_since_are_no_loss(scene, upstream, measured):
     await vanished(scene, upstream, booked=5, unbooked=5)
     await asyncio.to_thread(delete_records, scene.up, scene.topic, 8)
@@ -165,22 +153,6 @@ async def test_unbooked_records_that_the_source_deleted_since_are_no_loss(scene,
     runs = owner.runs(scene.topic)
     await owner.close()
     assert (owner.halted(scene.topic), scene.read(), runs) == ("", values(0, 10), [(0, 0, 10)])
-
-
-@on_loop
-async def test_somebody_else_s_records_in_the_mirror_are_left_out_of_the_books(scene, upstream):
-    await vanished(scene, upstream, booked=5, unbooked=0)
-    wire = Wire(scene.settings.target, scene.down)
-    try:
-        await (await wire.log(scene.mirrored)).produce(signed([b"foreign"] * 2))
-    finally:
-        await wire.close()
-    await (await upstream.log(scene.topic)).produce(numbered(5, 5).write())
-    owner = await scene.take()
-    await owner.catch_up()
-    await owner.close()
-    assert scene.read() == [*values(0, 5), b"foreign", b"foreign", *values(5, 10)]
-    assert [run[0::2] for run in owner.runs(scene.topic)] == [(0, 5), (5, 5)]
 
 
 # --- never guessed ----------------------------------------------------------------------------------------

@@ -153,16 +153,6 @@ def test_limits_that_differ_are_a_warning_and_a_record_that_does_not_fit_is_a_pr
     assert f"of {written}-" in large["message"]
 
 
-def test_dead_letters_are_a_problem(bench, written, doctor):
-    target, name = bench.fleet["target"].bootstrap, f"source.{written}.mmtool-dlq"
-    create_topic(target, f"source.{written}", 2)
-    create_topic(target, name, 2)
-    produce(target, Load(name, 3, 2, 100))
-    (letters,), answer = wait_found(doctor, bench.properties(written), "message_size")
-    assert (answer.code, letters["subject"]) == (4, name)
-    assert "3 records" in letters["message"]
-
-
 def timed(bench, topic, ms, **config):
     """A topic of the source with one record of that time."""
     bootstrap = bench.fleet["source"].bootstrap
@@ -188,12 +178,6 @@ def test_records_that_are_too_old_for_the_target_are_a_problem_unless_the_limit_
     assert f"{name}-0 (from offset 0 on) holds records older than 1d" in old["message"]
     raised = doctor(bench.properties(name, **{"mmtool.on.timestamp.refused": "raise-limit"}))
     assert (raised.code, len(found(raised, "timestamps", "warning"))) == (0, 1)
-
-
-# --- disks ------------------------------------------------------------------------------------------------
-
-
-# --- Spark ------------------------------------------------------------------------------------------------
 
 
 def test_what_is_mirrored_already_is_no_problem_any_more(bench, topic_name, doctor):

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import json
-import re
-import socket
 import time
 from datetime import datetime, timedelta
 
 import pytest
 
 from kit.consumers import consume
-from kit.lab_admin import delete_records
 from kit.load import Load, produce
 from kit.processes import run_mmtool
 from mmtool.events import Event
-from mmtool.lab.topics import create_topic, end_offsets
+from mmtool.lab.topics import create_topic
 
 pytestmark = pytest.mark.kafka
 
 AS_LOG = ("--log-format", "json")
-EXECUTOR = rf"{re.escape(socket.gethostname())}:\d+"
 
 
 @pytest.fixture(scope="module")
@@ -75,27 +71,6 @@ def test_a_halted_topic_is_an_event_and_the_verdict_an_error_with_the_exit_code(
     (error,) = events_of(answer, "error")
     assert (answer.code, error["exit_code"], error["level"]) == (6, 6, "error")
     assert {row["state"] for row in answer.rows} == {"caught_up", "halted"}
-
-
-def test_workers_are_named_when_they_start_and_end(first):
-    *_, answer = first
-    workers = {line["executor"] for line in events_of(answer, "worker_started", "worker_ended")}
-    assert workers
-    assert all(re.fullmatch(EXECUTOR, worker) for worker in workers)
-    (ended,) = events_of(answer, "round_ended")
-    assert ended["partitions"] == 2
-
-
-def test_what_a_worker_finds_is_logged_by_the_driver_with_partition_and_executor(bench, first):
-    topic, _, properties, _ = first
-    source = bench.fleet["source"].bootstrap
-    produce(source, Load(topic, 100, 1, 200, first_sequence=100))
-    delete_records(source, topic, end_offsets(source, topic)[0] - 5)
-    answer = bench.catch_up(properties, *AS_LOG)
-    (halted,) = events_of(answer, "partition_halted")
-    assert (halted["flow"], halted["topic"], halted["partition"]) == ("source->target", topic, 0)
-    assert "the source deleted offsets" in halted["reason"]
-    assert re.fullmatch(EXECUTOR, halted["executor"])
 
 
 def test_every_step_of_a_failover_is_logged_with_its_operation(bench, tmp_path):

@@ -173,13 +173,6 @@ def test_a_record_that_the_target_takes_in_no_batch_is_told_by_its_dead_letter(c
     ]
 
 
-def test_a_dead_letter_that_is_gone_is_a_missing_record(bench, shapes, compared):
-    there = f"source.{of('wide')}.mmtool-dlq"
-    delete_records(bench.fleet["target"].bootstrap, there, 1)
-    (row,) = bench.ask(shapes, "verify", "--topic", of("wide")).rows
-    assert (row["verdict"], row["missing"], row["first_difference"]["kind"]) == ("different", 1, "missing")
-
-
 def test_records_born_on_both_sides_of_a_topic_are_no_foreign_ones(bench, tmp_path):
     pair = Pair(bench.fleet, tmp_path)
     pair.create_topics()
