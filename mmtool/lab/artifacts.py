@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -48,46 +47,31 @@ _NETWORK = (
 _VERSION = f"choose a Kafka version that the Maven repository has, with --kafka-version; if it has this one, {_NETWORK}"
 
 
-@dataclass(frozen=True, slots=True)
-class _Bundle:
-    """A set of jars that is cached as a whole: organisation, module, version of each root."""
-
-    name: str
-    version: str
-    roots: tuple[tuple[str, str, str], ...]
-
-    @property
-    def folder(self) -> Path:
-        return cache_folder() / self.version / self.name
-
-
 def classpath(bundle: str, version: str | None = None) -> list[Path]:
     """The jars of a bundle of `_BUNDLES`, downloaded where they are not cached; by default of its newest version.
 
     Raises:
         MmtoolError: The jars are not cached and cannot be downloaded.
     """
-    newest = MIRROR_MAKER_VERSION if bundle == "mirror" else KAFKA_VERSION
-    wanted = _bundle(bundle, version or newest)
-    if whole := _cached(wanted.folder):
+    folder = _folder(bundle, version or (MIRROR_MAKER_VERSION if bundle == "mirror" else KAFKA_VERSION))
+    if whole := _cached(folder):
         return whole
     with one_at_a_time(cache_folder()):
-        return _cached(wanted.folder) or _resolve(wanted)
+        return _cached(folder) or _resolve(folder)
 
 
 def is_cached(version: str = KAFKA_VERSION) -> bool:
     """Whether brokers of this version start without a download."""
-    return bool(_cached(_bundle("broker", version).folder))
-
-
-def _bundle(name: str, version: str) -> _Bundle:
-    kafka = tuple(("org.apache.kafka", artifact, version) for artifact in _BUNDLES[name])
-    return _Bundle(name, version, (*kafka, _LOGGING))
+    return bool(_cached(_folder("broker", version)))
 
 
 def cache_folder() -> Path:
     """The folder where Kafka's jars are cached."""
     return cache_root() / "kafka"
+
+
+def _folder(bundle: str, version: str) -> Path:
+    return cache_folder() / version / bundle
 
 
 def _cached(folder: Path) -> list[Path]:
@@ -100,21 +84,21 @@ def _cached(folder: Path) -> list[Path]:
     return [folder / name for name in sorted(manifest)] if whole else []
 
 
-def _resolve(bundle: _Bundle) -> list[Path]:
-    staging = bundle.folder.with_name(f".{bundle.name}.staging")
+def _resolve(folder: Path) -> list[Path]:
+    staging = folder.with_name(f".{folder.name}.staging")
     shutil.rmtree(staging, ignore_errors=True)
     staging.mkdir(parents=True)
-    _run_ivy(bundle, staging)
+    _run_ivy(folder.name, folder.parent.name, staging)
     sizes = {jar.name: jar.stat().st_size for jar in staging.glob("*.jar")}
     (staging / _MANIFEST).write_text(json.dumps(sizes, indent=1, sort_keys=True))
-    shutil.rmtree(bundle.folder, ignore_errors=True)
-    staging.rename(bundle.folder)
-    return _cached(bundle.folder)
+    shutil.rmtree(folder, ignore_errors=True)
+    staging.rename(folder)
+    return _cached(folder)
 
 
-def _run_ivy(bundle: _Bundle, staging: Path) -> None:
-    (staging / "ivy.xml").write_text(_ivy_file(bundle))
-    what = f"Kafka {bundle.version} ({bundle.name} jars)"
+def _run_ivy(bundle: str, version: str, staging: Path) -> None:
+    (staging / "ivy.xml").write_text(_ivy_file(bundle, version))
+    what = f"Kafka {version} ({bundle} jars)"
     try:
         answer = subprocess.run(
             _ivy_command(staging), capture_output=True, text=True, timeout=RESOLVE_SECONDS, check=False
@@ -129,11 +113,12 @@ def _run_ivy(bundle: _Bundle, staging: Path) -> None:
         raise MmtoolError(f"{what} could not be downloaded: {reason}", remedy=remedy, code="download")
 
 
-def _ivy_file(bundle: _Bundle) -> str:
+def _ivy_file(bundle: str, version: str) -> str:
+    kafka = [("org.apache.kafka", artifact, version) for artifact in _BUNDLES[bundle]]
     roots = "".join(
-        f"<dependency org={quoteattr(org)} name={quoteattr(name)} rev={quoteattr(version)}"
+        f"<dependency org={quoteattr(org)} name={quoteattr(name)} rev={quoteattr(rev)}"
         ' conf="default->default"/>'
-        for org, name, version in bundle.roots
+        for org, name, rev in (*kafka, _LOGGING)
     )
     return (
         '<ivy-module version="2.0"><info organisation="mmtool" module="lab"/>'

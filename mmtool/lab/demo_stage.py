@@ -137,21 +137,10 @@ def ask(stage: Stage, name: str, *words: str) -> dict[str, Any]:
     """
     out, err = (stage.directory / f"{name}.{kind}" for kind in ("json", "log"))
     with out.open("wb") as stdout, err.open("wb") as stderr:
-        process = subprocess.Popen(
-            [*stage.line(*words), "-o", "json"], stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr
-        )
-        try:
-            code = process.wait()
-        except BaseException:
-            process.terminate()
-            try:
-                process.wait(_END_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            raise
-    if code != 0:
-        raise failure_of(f"mmtool {' '.join(words[:2])}", code, _messages(err))
+        line = [*stage.line(*words), "-o", "json"]
+        ended = subprocess.run(line, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, check=False)
+    if ended.returncode != 0:
+        raise failure_of(f"mmtool {' '.join(words[:2])}", ended.returncode, _messages(err))
     row: dict[str, Any] = json.loads(out.read_text())["data"][0]
     return row
 
