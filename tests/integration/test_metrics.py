@@ -14,7 +14,6 @@ from kit.lab_admin import delete_topic
 from kit.load import Load, produce
 from kit.lookups import commit
 from kit.processes import MmtoolProcess, run_mmtool
-from kit.real_mirror_maker import MirrorMaker
 from kit.scrape import fetch, scrape, values
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic
@@ -135,40 +134,3 @@ def test_a_running_flow_is_told_by_its_process_and_by_any_other_host(bench, expo
     answer = alone.stop(signal.SIGINT)
     assert (answer.code, "Traceback" in answer.stderr) == (130, False), answer.stderr
     assert time.monotonic() - began < patience(5)
-
-
-@pytest.mark.chaos
-def test_a_flow_that_mm2_runs_tells_its_lag_and_its_groups(bench, exporter, tmp_path):
-    topic, group = f"mm2-metrics-{os.getpid()}", f"mm2-app-{os.getpid()}"
-    source = bench.fleet["source"].bootstrap
-    create_topic(source, topic, 1, 1)
-    produce(source, Load(topic, 250, 1, 100))
-    commit(source, group, topic, 240)
-    properties = bench.properties(
-        topic,
-        groups=group,
-        **{"emit.checkpoints.interval.seconds": "1", "refresh.groups.interval.seconds": "1"},
-    )
-    url = url_of(exporter(properties, "-s", "source", "-t", "target"))
-
-    def lag(name="mmtool_lag_records", **only):
-        return set(values(scrape(url), name, "source", "target", **only).values())
-
-    with MirrorMaker(properties.read_text(), tmp_path) as mm2:
-        mm2.wait_until(lambda: lag(topic=topic) == {0}, "MM2 to have caught up", PATIENCE_SECONDS)
-        assert lag("mmtool_lag_seconds", topic=topic) == {0}
-        mm2.pause()
-        produce(source, Load(topic, 17, 1, 100))
-        wait_until(lambda: lag(topic=topic) == {17}, "what MM2 lacks to be told", PATIENCE_SECONDS)
-        (seconds,) = lag("mmtool_lag_seconds", topic=topic)
-        assert 0 < seconds < PATIENCE_SECONDS
-        mm2.resume()
-        mm2.wait_until(lambda: lag(topic=topic) == {0}, "MM2 to go on", PATIENCE_SECONDS)
-        mm2.wait_until(
-            lambda: lag("mmtool_group_reread_records", group=group) != set(), "its group", PATIENCE_SECONDS
-        )
-        mm2.wait_until(
-            lambda: lag("mmtool_group_lag_records", group=group) == {27}, "its lag", PATIENCE_SECONDS
-        )
-    assert lag("mmtool_failover_ready", group=group) == {1}
-    assert not lag("mmtool_partition_state", topic=topic)

@@ -11,7 +11,6 @@ from kit.lab_admin import configs_of
 from kit.load import Load, produce
 from kit.lookups import groups_of
 from kit.processes import MmtoolProcess, run_mmtool
-from kit.real_mirror_maker import MirrorMaker
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 
@@ -136,26 +135,3 @@ def test_of_a_read_only_source_the_newest_record_is_followed_and_nothing_is_writ
     (picked,) = [row["message"] for row in answer.rows if row["step"] == "newest"]
     assert picked.startswith("offset 99 of orders-third-0 on third")
     assert stored() == before
-
-
-@pytest.mark.chaos
-def test_a_flow_that_mirror_maker_2_runs_passes_too(clusters, made, smoke, tmp_path):
-    """With the canary where its filter lets it pass, and with the newest record of another topic where not."""
-    properties = made(
-        ("source", "third"),
-        ("third", "source"),
-        topics="orders-(source|third)",
-        **{"source->third.topics": f"orders-source,{CANARY}", "tasks.max": "2"},
-    )
-    third = clusters["third"].bootstrap
-    with MirrorMaker(properties.read_text(), tmp_path) as mm2:
-        there = "third.orders-third"
-        mm2.wait_until(lambda: there in topics_of(clusters["source"].bootstrap), there)
-        mm2.wait_until(lambda: "source.orders-source" in topics_of(third), "source.orders-source")
-        canary = smoke(properties, target="third")
-        newest = smoke(properties, source="third", target="source")
-        mm2.stop()
-    assert (canary.code, list(results(canary))) == (0, CANARY_STEPS), canary.stdout + canary.stderr
-    assert (newest.code, list(results(newest))) == (0, NEWEST_STEPS), newest.stdout + newest.stderr
-    assert all("MirrorMaker 2 runs" in answer.rows[1]["message"] for answer in (canary, newest))
-    assert "MirrorMaker 2 does not mirror mmtool-canary" in newest.stderr

@@ -12,16 +12,12 @@ import pytest
 from kit.beside_mm2 import GROUPS, Variant, beside_mm2
 from kit.black_hole import BlackHole
 from kit.kafka_tools import consumer_groups
-from kit.lookups import groups_of
 from kit.mm2_model import mm2_answer, mm2_store
 from kit.processes import run_mmtool
 from mmtool.kafka.mirror_maker import Mm2Topics
-from mmtool.kafka.state.flow_state import KafkaFlowState
-from mmtool.lab.ports import patience
-from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.answers import Refused, TargetLog
 from mmtool.translation.sync_map import translate_by_syncs
-from mmtool.translation.types import ClusterId, TopicPartition
+from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -269,52 +265,9 @@ def test_without_its_source_every_group_has_an_answer_that_never_skips_and_the_l
     measured(f"emergency on MM2's flow: {again} read again of {told} at the most, {ended.seconds:.1f} s")
 
 
-def test_an_emergency_is_executed_marked_and_taken_back_as_on_a_flow_of_mmtool_s(cut_off):
-    mm2, failover, named = cut_off
-    target, before = mm2.flow.target, mm2.committed()
-    ended = failover("emergency", *named, "--accept-data-loss", "--execute", "--yes")
-    assert ended.code == 0, ended.stderr
-    written = {(row["group"], remote_of(row)): row["downstream_offset"] for row in partitions_of(ended)}
-    heard = {at: offset for at, offset in mm2.committed().items() if at[0] != mm2.unheard}
-    assert heard == written
-    identity = FlowIdentity(
-        ClusterId(mm2.flow.source.alias), ClusterId(""), mm2.flow.source.alias, target.alias
-    )
-    control = KafkaFlowState(target).control(identity)
-    assert (set(mm2.topics) <= set(control.failed_over), set(mm2.groups) <= set(control.moved)) == (
-        True,
-        True,
-    )
-
-    name = ended.rows[0]["operation_id"]
-    assert [row["state"] for row in failover("list").rows if row["operation_id"] == name] == ["completed"]
-    back = failover("rollback", name, "--execute", "--yes")
-    assert (back.code, mm2.committed()) == (0, before), back.stderr
-    control = KafkaFlowState(target).control(identity)
-    assert set(mm2.topics) & set(control.failed_over) == set()
-    assert ended.rows[0]["rto_seconds"] < patience(10)
-
-
 def test_where_mm2_commits_nothing_every_group_is_behind(default):
     rows = default.run("groups", "audit", "-o", "json").rows
     assert {(row["verdict"], row["reason"]) for row in rows} == {("behind", "nothing is committed on target")}
-
-
-def test_groups_are_synced_without_mmtool_s_own_mirror(default):
-    target = groups_of(default.target)
-    (synced,) = {
-        (row["state"], row["refused"]) for row in default.run("groups", "sync", "--once", "-o", "json").rows
-    }
-    stands = {
-        (group, at): commit.offset
-        for group, of in target.commits((*default.groups, default.unheard)).items()
-        for at, commit in of.items()
-    }
-    assert synced == ("synced", 0)
-    assert stands == {
-        (row["group"], TopicPartition(row["target_topic"], row["partition"])): row["downstream_offset"]
-        for row in default.rows
-    }
 
 
 def test_kafka_s_own_tool_takes_what_is_exported_and_exports_the_same_bytes(default, tmp_path):

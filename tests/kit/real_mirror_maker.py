@@ -68,13 +68,6 @@ class MirrorMaker:
     def kill(self) -> None:
         self._running().kill()
 
-    def pause(self) -> None:
-        """Suspend MirrorMaker 2 with SIGSTOP: its connections stay open."""
-        self._running().pause()
-
-    def resume(self) -> None:
-        self._running().resume()
-
     def wait_until(self, done: Callable[[], bool], what: str, timeout: float = START_SECONDS) -> float:
         """Wait until ``done()``, and return the seconds; ``what`` names the condition in the error.
 
