@@ -11,13 +11,11 @@ from types import SimpleNamespace
 import pytest
 
 from kit.load import Load, produce
-from kit.lookups import groups_of
+from kit.lookups import commit, committed
 from kit.processes import run_mmtool
 from mmtool.lab.artifacts import classpath
 from mmtool.lab.process import java_command
 from mmtool.lab.topics import create_topic
-from mmtool.plan.groups.facts import Commit
-from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 
@@ -26,7 +24,7 @@ TOOLS = {
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
 }
-WRITTEN = {0: 300, 1: 500}
+WRITTEN = (300, 500)
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +57,7 @@ def kept(bench, tmp_path_factory):
     source = bench.fleet["source"].bootstrap
     create_topic(source, topic, 2)
     produce(source, Load(topic, 1_000, 2, 100))
-    commits = {TopicPartition(topic, n): Commit(offset) for n, offset in WRITTEN.items()}
-    assert groups_of(source).alter(f"{topic}-app", commits) == {}
+    commit(source, f"{topic}-app", topic, *WRITTEN)
     path = bench.properties(f"{topic}.*")
     mirrored = run_mmtool(folder / "replicate", "replicate", "-c", str(path), "--until-caught-up")
     assert mirrored.code == 0, mirrored.stderr
@@ -76,15 +73,17 @@ def kept(bench, tmp_path_factory):
     blocks = dict(
         re.findall(r"^### \d+\. (\w+)\n(?:(?!###).)*?```sh\n(.*?)```", page, re.MULTILINE | re.DOTALL)
     )
-    remote = bench.flow(path).remote_topic(topic)
+    remote, target = bench.flow(path).remote_topic(topic), bench.fleet["target"].bootstrap
+
+    def written():
+        """The group's offsets on the target, by partition."""
+        return {
+            number: at for (name, number), at in committed(target, f"{topic}-app").items() if name == remote
+        }
+
     return SimpleNamespace(
-        planned=planned, plan=str(folder / "plan.json"), blocks=blocks, group=f"{topic}-app", remote=remote,
+        planned=planned, plan=str(folder / "plan.json"), blocks=blocks, written=written,
     )  # fmt: skip
-
-
-def committed(bench, kept):
-    found = groups_of(bench.fleet["target"].bootstrap).commits([kept.group])[kept.group]
-    return {at.partition: commit.offset for at, commit in found.items() if at.topic == kept.remote}
 
 
 @pytest.mark.parametrize("step", ["check_groups", "drain", "prove_boundary"])
@@ -93,12 +92,12 @@ def test_what_the_page_says_to_do_by_hand_before_anything_is_written_can_be_done
     assert by_hand("".join(first)) is not None
 
 
-def test_by_hand_the_same_offsets_are_written_and_taken_back_and_the_plan_knows_of_both(kept, by_hand, bench):
+def test_by_hand_the_same_offsets_are_written_and_taken_back_and_the_plan_knows_of_both(kept, by_hand):
     write, _, back = kept.blocks["write"].partition("# to undo:\n")
     by_hand(write)
-    assert committed(bench, kept) == WRITTEN
+    assert kept.written() == dict(enumerate(WRITTEN))
     stale = kept.planned("--plan", kept.plan)
     assert (stale.code, "is stale" in json.loads(stale.stdout)["errors"][0]["message"]) == (5, True)
     by_hand("".join(line.removeprefix("# ") for line in back.splitlines(keepends=True)))
-    assert committed(bench, kept) == {}
+    assert kept.written() == {}
     assert kept.planned("--plan", kept.plan).code == 0

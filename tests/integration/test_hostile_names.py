@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer
 
 from kit.load import Load, produce
-from kit.lookups import commit, groups_of
+from kit.lookups import commit, committed
 from kit.names import sent
 from kit.processes import run_mmtool
 from mmtool.lab.ports import wait_until
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.kafka
 EVIL = "a\nrm -rf x\x1b[31m"
 OTHERS = ("$(reboot)'; rm -rf y; '`\u202e", "cut\0off")
 GROUPS = (EVIL, *OTHERS)
-OFFSETS = {0: 30, 1: 50}
+OFFSETS = {("source.parcels", 0): 30, ("source.parcels", 1): 50}
 
 
 def words_of(line):
@@ -54,11 +54,6 @@ def flow(own_bench, tmp_path_factory):
         return answer
 
     return SimpleNamespace(run=run, folder=folder, bench=own_bench, path=path)
-
-
-def committed(flow, group):
-    found = groups_of(flow.bench.fleet["target"].bootstrap).commits([group])[group]
-    return {at.partition: commit.offset for at, commit in found.items()}
 
 
 @pytest.mark.parametrize("command", [("status", "--groups"), ("groups", "audit"), ("translate-offsets",)])
@@ -101,7 +96,8 @@ def test_a_planned_failover_shows_the_names_wherever_it_speaks_of_them(flow):
     assert [words[n + 1] for n, word in enumerate(words) if word == "-g"] == sorted({EVIL, OTHERS[0]})
     assert words[words.index("--groups") + 1] == r"cut\x00off"
     done = flow.run("failover", "planned", "--plan", plan, "--execute", "--yes", "-v")
-    assert {group: committed(flow, group) for group in GROUPS} == dict.fromkeys(GROUPS, OFFSETS)
+    target = flow.bench.fleet["target"].bootstrap
+    assert {group: committed(target, group) for group in GROUPS} == dict.fromkeys(GROUPS, OFFSETS)
     (watch,) = [line for line in done.said if "kafka-consumer-groups" in line and line.startswith("   ")]
     words = words_of(watch)
     assert {EVIL, OTHERS[0]} <= {words[n + 1] for n, word in enumerate(words) if word == "--group"}

@@ -15,7 +15,7 @@ from kit.acls import GUARDED, Acls, rule
 from kit.kafka_tools import mirror_defaults
 from kit.lab_admin import alter_topic, compare_topics, configs_of, grow_topic
 from kit.load import Load, produce
-from kit.lookups import commit, groups_of
+from kit.lookups import commit, committed
 from kit.processes import MmtoolProcess
 from kit.real_mirror_maker import MirrorMaker
 from mmtool.config import ClusterSettings
@@ -100,11 +100,6 @@ def carries_records(topic):
     return "heartbeats" not in topic and "internal" not in topic
 
 
-def commits_of(cluster):
-    commits = groups_of(cluster.bootstrap).commits([GROUP])[GROUP]
-    return {place: commit.offset for place, commit in commits.items()}
-
-
 @dataclass(frozen=True)
 class Twins:
     """MM2 mirrors one source to ``target`` and mmtool to ``twin``; both run on."""
@@ -122,7 +117,7 @@ class Twins:
         """What has not come over yet."""
         found = {
             "records": sum(end_offsets(cluster.bootstrap, self.remote(PLAIN)).values()) == RECORDS,
-            "commits": bool(commits_of(cluster)),
+            "commits": bool(committed(cluster.bootstrap, GROUP)),
             "heartbeats": "heartbeats" in mirrored_topics(cluster),
             "checkpoints": self.separator.join(("source", "checkpoints", "internal"))
             in mirrored_topics(cluster),
@@ -213,8 +208,10 @@ def configs_become_alike(twins):
 
 def test_a_group_goes_on_no_earlier_than_mm2_would_have_it(twins):
     exact = {TopicPartition(twins.remote(PLAIN), 0): GROUP_AT}
-    wait_until(lambda: commits_of(twins.twin) == exact, "the group's offset", PATIENCE_SECONDS)
-    theirs = commits_of(twins.target)
+    wait_until(
+        lambda: committed(twins.twin.bootstrap, GROUP) == exact, "the group's offset", PATIENCE_SECONDS
+    )
+    theirs = committed(twins.target.bootstrap, GROUP)
     assert (theirs.keys(), theirs[TopicPartition(twins.remote(PLAIN), 0)] <= GROUP_AT) == (exact.keys(), True)
 
 
