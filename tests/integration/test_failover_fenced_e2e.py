@@ -9,11 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, Producer
 
 from kit.acls import Acls, rule, user_lines, write_file
 from kit.fences import PASSWORD, guarded_cluster
+from kit.lookups import committed
 from kit.processes import run_mmtool
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.plan.failover.acl_rules import CLUSTER, TRANSACTIONAL_ID
@@ -165,10 +165,8 @@ def read_some(settings, least):
 
 def read_on(bootstrap):
     """What it would read on the target; nothing is committed, so that it can still be taken back."""
-    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(GROUP)])[GROUP].result(SECONDS)
-    start = {place.partition: place.offset for place in answer.topic_partitions}
-    return [r.value for r in read_topic(bootstrap, TOPIC) if r.offset >= start.get(r.partition, 0)]
+    start = committed(bootstrap, GROUP)
+    return [r.value for r in read_topic(bootstrap, TOPIC) if r.offset >= start.get((TOPIC, r.partition), 0)]
 
 
 @dataclass

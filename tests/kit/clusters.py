@@ -44,7 +44,22 @@ A = TypeVar("A")
 
 
 @dataclass
-class FakeGroups:
+class Mortal:
+    """What answers until it is gone.
+
+    Attributes:
+        failure: Raised by every call from then on.
+    """
+
+    failure: MmtoolError | None = field(default=None, kw_only=True)
+
+    def answer(self) -> None:
+        if self.failure is not None:
+            raise self.failure
+
+
+@dataclass
+class FakeGroups(Mortal):
     """A `GroupsPort`. Groups come to be by a commit or by joining, as on a broker.
 
     Attributes:
@@ -55,7 +70,6 @@ class FakeGroups:
         rights_missing: What a broker tells beforehand.
         others: Groups that are no consumer groups, and what they are.
         hidden: Groups that cannot be asked, and why.
-        failure: Raised by every call, for a cluster that has gone away.
         freezes: It takes one more commit, and answers neither that nor anything after it, for this reason.
         before_reading_back: Called when a fresh client is made, for what happens between write and check.
     """
@@ -67,7 +81,6 @@ class FakeGroups:
     rights_missing: list[str] = field(default_factory=list)
     others: dict[str, str] = field(default_factory=dict)
     hidden: dict[str, MmtoolError] = field(default_factory=dict)
-    failure: MmtoolError | None = None
     freezes: MmtoolError | None = None
     before_reading_back: Callable[[], None] = lambda: None
 
@@ -76,7 +89,7 @@ class FakeGroups:
         return self
 
     def listing(self) -> GroupListing:
-        self._answer()
+        self.answer()
         names = dict.fromkeys([*self.committed, *self.members])
         return GroupListing({name: self._standing(name).state for name in names}, self.others)
 
@@ -98,18 +111,18 @@ class FakeGroups:
         return self._each(groups, self._standing)
 
     def _each(self, groups: Collection[str], answer: Callable[[str], A]) -> Answers[str, A]:
-        self._answer()
+        self.answer()
         found = Answers({group: answer(group) for group in groups if group not in self.hidden})
         found.failed.update({group: self.hidden[group] for group in groups if group in self.hidden})
         return found
 
     def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> list[str]:
-        self._answer()
+        self.answer()
         del wanted
         return self.rights_missing
 
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
-        self._answer()
+        self.answer()
         if self._is_of_other_kind(group):
             return dict.fromkeys(offsets, Problem("GROUP_ID_NOT_FOUND", "The group id does not exist"))
         if self.members.get(group):
@@ -137,7 +150,7 @@ class FakeGroups:
         return failed
 
     def delete(self, groups: Collection[str]) -> dict[str, Problem]:
-        self._answer()
+        self.answer()
         for group in groups:
             if not self.members.get(group):
                 self.committed.pop(group, None)
@@ -162,13 +175,9 @@ class FakeGroups:
     def _is_of_other_kind(self, group: str) -> bool:
         return self.others.get(group) in {"share", "streams"}
 
-    def _answer(self) -> None:
-        if self.failure is not None:
-            raise self.failure
-
 
 @dataclass
-class FakeCluster:
+class FakeCluster(Mortal):
     """A `ClusterPort`: topics with ids, logs with bounds, groups.
 
     Attributes:
@@ -180,7 +189,6 @@ class FakeCluster:
     cluster_id: ClusterId
     ids: dict[str, TopicId] = field(default_factory=dict)
     logs: dict[TopicPartition, Bounds] = field(default_factory=dict)
-    failure: MmtoolError | None = None
     contents: dict[TopicPartition, list[Seen]] = field(default_factory=dict)
     times: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
     metadata_max: int = 4096
@@ -207,16 +215,16 @@ class FakeCluster:
         self.failure = self.groups.failure = failure
 
     def probe(self) -> ClusterId:
-        self._answer()
+        self.answer()
         return self.cluster_id
 
     def topics(self) -> dict[str, TopicFacts]:
-        self._answer()
+        self.answer()
         counts = {name: sum(place.topic == name for place in self.logs) for name in self.ids}
         return {name: TopicFacts(name, self.ids[name], count) for name, count in counts.items()}
 
     def lacks(self, topics: Collection[str]) -> frozenset[str]:
-        self._answer()
+        self.answer()
         return frozenset(topics) - self.ids.keys() - self.hidden
 
     def bounds(
@@ -228,7 +236,7 @@ class FakeCluster:
     def bounds_each(
         self, partitions: Collection[TopicPartition], *, committed: bool = False
     ) -> Answers[TopicPartition, Bounds]:
-        self._answer()
+        self.answer()
         del committed  # no transactions in here
         problems = {place: name_problem(place.topic) for place in partitions}
         failed: dict[TopicPartition, MmtoolError] = {
@@ -241,22 +249,22 @@ class FakeCluster:
         return answers
 
     def commit_times(self, groups: Collection[str]) -> dict[str, dict[TopicPartition, int]]:
-        self._answer()
+        self.answer()
         return {group: self.times[group] for group in groups if group in self.times}
 
     def longest_metadata(self) -> int:
-        self._answer()
+        self.answer()
         return self.metadata_max
 
     def longest_transaction_seconds(self) -> float:
-        self._answer()
+        self.answer()
         return 900.0
 
     def records(self, parts: Collection[LogPart], *, committed: bool) -> dict[LogPart, list[Seen]]:
         return self.records_each(parts, committed=committed).complete()
 
     def records_each(self, parts: Collection[LogPart], *, committed: bool) -> Answers[LogPart, list[Seen]]:
-        self._answer()
+        self.answer()
         del committed  # no transactions in here
         found: Answers[LogPart, list[Seen]] = Answers()
         for part in parts:
@@ -268,15 +276,11 @@ class FakeCluster:
         return found
 
     def offsets_retention_seconds(self) -> float:
-        self._answer()
+        self.answer()
         return 7 * 86_400.0
 
     def known_offsets_retention(self) -> float | Unknown:
         return self.offsets_retention_seconds()
-
-    def _answer(self) -> None:
-        if self.failure is not None:
-            raise self.failure
 
 
 @dataclass

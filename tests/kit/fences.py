@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
+from kit.clusters import Mortal
 from mmtool.kafka.ports import Bounds, Problem
 from mmtool.lab.artifacts import KAFKA_VERSION
 from mmtool.lab.cluster import Cluster, Shape
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kit.clusters import FakeCluster
-    from mmtool.errors import MmtoolError
     from mmtool.kafka.ports import FencePort
     from mmtool.plan.failover.fence_plan import FencePlan
     from mmtool.translation.types import TopicPartition
@@ -53,7 +53,7 @@ def may(bindings: Collection[Binding], principal: str, operation: str, topic: st
 
 
 @dataclass
-class FakeFences:
+class FakeFences(Mortal):
     """A `FencePort` over a `FakeCluster`, and its producers.
 
     Attributes:
@@ -62,7 +62,6 @@ class FakeFences:
         own_known: Whether mmtool knows that.
         stubborn: Rules that can neither be made nor deleted.
         undeletable: Rules that can be made and not be deleted.
-        failure: Raised by every change from the next one on.
         after_create: Called when rules were made, for what others do meanwhile.
     """
 
@@ -76,7 +75,6 @@ class FakeFences:
     hidden: CannotTell | None = None
     stubborn: set[Binding] = field(default_factory=set)
     undeletable: set[Binding] = field(default_factory=set)
-    failure: MmtoolError | None = None
     after_create: Callable[[], None] = lambda: None
     wrote: dict[TopicPartition, dict[int, Writer]] = field(default_factory=dict)
     transactional_ids: dict[int, str] = field(default_factory=dict)
@@ -101,8 +99,7 @@ class FakeFences:
         )
 
     def acls(self) -> AclFacts:
-        if self.cluster.failure is not None:
-            raise self.cluster.failure
+        self.cluster.answer()
         return AclFacts(
             UNKNOWN if self.rules is None else frozenset(self.rules),
             frozenset({self.own} if self.own_known else ()),
@@ -121,13 +118,11 @@ class FakeFences:
     def create(self, bindings: Collection[Binding]) -> dict[Binding, Problem]:
         self._rules().update(set(bindings) - self.stubborn)
         self.after_create()
-        if self.failure is not None:
-            raise self.failure
+        self.answer()
         return self._problems(self.stubborn.intersection(bindings))
 
     def remove(self, bindings: Collection[Binding]) -> dict[Binding, Problem]:
-        if self.failure is not None:
-            raise self.failure
+        self.answer()
         self._rules().difference_update(set(bindings) - self.undeletable)
         return self._problems(self._rules().intersection(bindings))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from kit.clusters import Mortal
 from mmtool.errors import OwnedElsewhereError
 from mmtool.failover.operation.journal import Both
 from mmtool.kafka.state.log_reader import unreadable
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from kit.clusters import FakeFlowState
-    from mmtool.errors import MmtoolError
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.failover.operation.operation import StepLog
     from mmtool.failover.report.report import NextStep
@@ -33,24 +33,17 @@ def lines_of(steps: Sequence[NextStep]) -> str:
 
 
 @dataclass
-class FakeJournal:
-    """A `JournalPort`: bytes by key, as a compacted topic keeps them.
-
-    Attributes:
-        failure: From now on every call fails like that.
-    """
+class FakeJournal(Mortal):
+    """A `JournalPort`: bytes by key, as a compacted topic keeps them."""
 
     stored: dict[bytes, bytes] = field(default_factory=dict)
-    failure: MmtoolError | None = None
 
     def append(self, entries: Sequence[Entry]) -> None:
-        if self.failure is not None:
-            raise self.failure
+        self.answer()
         self.stored |= {entry.key: entry.encode() for entry in entries}
 
     def entries(self) -> list[Entry]:
-        if self.failure is not None:
-            raise self.failure
+        self.answer()
         return [self._read(number, value) for number, value in enumerate(self.stored.values())]
 
     def _read(self, number: int, value: bytes) -> Entry:
@@ -61,7 +54,7 @@ class FakeJournal:
 
 
 @dataclass
-class FakeMarks:
+class FakeMarks(Mortal):
     """A `MarksPort` on what a flow has stored.
 
     Attributes:
@@ -70,12 +63,10 @@ class FakeMarks:
     """
 
     state: FakeFlowState
-    failure: MmtoolError | None = None
     promoted: set[TopicPartition] = field(default_factory=set)
 
     def write(self, marks: Sequence[Document]) -> None:
-        if self.failure is not None:
-            raise self.failure
+        self.answer()
         self.state.marked(*marks)
 
     def promote(self, places: Collection[TopicPartition]) -> None:
@@ -91,16 +82,14 @@ class FakeMarks:
 
 
 @dataclass(eq=False)
-class FakeLock:
+class FakeLock(Mortal):
     """An `LockPort` that is free, or is not.
 
     Attributes:
-        failure: From now on it cannot be had, for that reason.
         name: Whom others find in it.
         queue: Everybody who wants the same lock; the first one has it.
     """
 
-    failure: MmtoolError | None = None
     name: str = "operator-1"
     queue: list[FakeLock] = field(default_factory=list)
 
@@ -112,8 +101,7 @@ class FakeLock:
             self.queue.append(self)
 
     def hold(self) -> None:
-        if self.failure is not None:
-            raise self.failure
+        self.answer()
         self.join()
         if self.queue[0] is not self:
             raise OwnedElsewhereError(
