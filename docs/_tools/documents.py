@@ -44,9 +44,9 @@ from mmtool.insight.verify.verdicts import ComparisonRow
 from mmtool.lab.demo_story import TourRow
 from mmtool.output.console import FIRST
 from mmtool.output.documents import ResultDocument
-from mmtool.plan.flow.activity import Activity
 from mmtool.plan.flow.moves import FlowRow
 from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.flow.status import Activity
 from mmtool.plan.groups.audit import AuditRow
 from mmtool.plan.groups.status import GroupRow
 from mmtool.plan.groups.sync import SyncRow

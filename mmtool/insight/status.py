@@ -22,8 +22,7 @@ from mmtool.insight.flow_progress import mirror_maker_progress
 from mmtool.insight.target_only import TargetSide, identity_on_target
 from mmtool.insight.translation import look
 from mmtool.kafka.ports import FirstMissing
-from mmtool.plan.flow.activity import activity_of
-from mmtool.plan.flow.status import FlowFacts, flow_row, has_silent, has_unmirrored, standings
+from mmtool.plan.flow.status import FlowFacts, activity_of, flow_row, has_silent, has_unmirrored, standings
 from mmtool.plan.topics.disappearance import StoredPartition, last_of_each, seen_last, vanished_rows
 from mmtool.plan.topics.facts import TopicFacts
 from mmtool.plan.topics.retention import Retention
@@ -39,9 +38,8 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.ports import FlowWatchPort, SyncedPort
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.flow.activity import Activity
     from mmtool.plan.flow.partition_rows import PartitionRow
-    from mmtool.plan.flow.status import FlowMember
+    from mmtool.plan.flow.status import Activity, FlowMember
     from mmtool.translation.types import TopicPartition
 
     Record: TypeAlias = tuple[TopicPartition, int]

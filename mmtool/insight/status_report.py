@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
     from mmtool.insight.group_status import GroupsFound
     from mmtool.insight.status import FlowStatus, Status
-    from mmtool.plan.flow.activity import Activity
     from mmtool.plan.flow.partition_rows import PartitionRow
-    from mmtool.plan.flow.status import FlowFacts
+    from mmtool.plan.flow.status import Activity, FlowFacts
     from mmtool.plan.groups.status import GroupRow
     from mmtool.translation.types import TopicPartition
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.flow.partition_rows import HELD, STILL, PartitionRow, seconds_since, waiting_since
@@ -509,3 +509,59 @@ def nobody(facts: FlowFacts) -> str:
         return NOBODY
     was = f"{facts.owner.host}, pid {facts.owner.pid}"
     return f"{NOBODY} (last owner: {was}, until {moment(facts.heard_ms)})"
+
+
+class Activity(NamedTuple):
+    """Additional columns of a partition's row; None where unknown.
+
+    Attributes:
+        records_per_second, bytes_per_second: Mirrored over the last 10 to 20 s, while its worker reports.
+        state_seconds: How long ago the row's state began; a lower bound where it comes from workers' positions.
+    """
+
+    records_per_second: float | None = None
+    bytes_per_second: float | None = None
+    state_seconds: float | None = None
+
+
+NO_ACTIVITY = Activity()
+
+
+def activity_of(facts: FlowFacts, row: PartitionRow) -> Activity:
+    """The rates of one row of a flow, and the age of its state."""
+    topic = None if row.topic is None else facts.topics.get(row.topic)
+    if topic is None or row.partition is None:
+        return NO_ACTIVITY
+    live = facts.live(topic.topic_id, row.partition)
+    rates = None if live is None or facts.trails is None else facts.trails.rates(live)
+    since = _since_ms(facts, row, topic, live)
+    return Activity(
+        None if rates is None else round(rates.records, 3),
+        None if rates is None else round(rates.bytes, 3),
+        None if since is None else max(0, facts.now_ms - since) / 1000,
+    )
+
+
+def _since_ms(
+    facts: FlowFacts, row: PartitionRow, topic: TopicFacts, live: PositionRecord | None
+) -> int | None:
+    """When the row's state began, in ms since 1970; None where unknown."""
+    place, since = (topic.topic_id, row.partition or 0), None
+    match row.state:
+        case State.FAILED_OVER | State.PAUSED:
+            is_paused = row.state == State.PAUSED
+            pauses, marks = facts.holds.pauses, facts.holds.failed_over
+            mark = pauses.of(topic.topic_id) if is_paused else marks.get(topic.name)
+            since = None if mark is None else mark.since_ms
+        case State.RUNNING:
+            since = None if live is None else live.behind_since_ms or None
+        case State.STARTING:
+            since = facts.owner.since_ms if facts.owner is not None and facts.announced else None
+        case State.WAITING | State.IDLE if live is None and facts.holder is None:
+            since = facts.heard_ms  # when the last owner's workers last reported anything
+        case State.WAITING | State.IDLE:
+            word = facts.positions.get(place) if live is None else None
+            since = word.observed_ms if word is not None and facts.is_of_owner(word) else None
+        case state:
+            since = None if facts.trails is None else facts.trails.state_since_ms(*place, state)
+    return since
