@@ -12,7 +12,7 @@ from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.words import counted, few, joined
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any
 
     from mmtool.plan.groups.applications import AppState
@@ -87,10 +87,17 @@ def missed(row: Mapping[str, Any], limits: Limits) -> str:
     """
     again, by_group = _reread(row)
     rto = row["rto_seconds"]
-    missed_rto = _exceeds(rto, limits.rto_seconds)
-    if not missed_rto and not _exceeds(again, limits.reread_records):
+    if not _exceeds(rto, limits.rto_seconds) and not _exceeds(again, limits.reread_records):
         return ""
-    return f"{_rto(rto, limits)}; {_reread_words(again, limits)}{_worst(by_group)}"
+    time = "is not known" if rto is None else f"{rto:g} s"
+    records = "an unknown number of records" if again is None else counted(again, "record")
+    costly = [(name, number) for name, number in by_group.items() if number != 0]
+    costly.sort(key=lambda one: (one[1] is not None, -(one[1] or 0), one[0]))  # unknown numbers first
+    named = [f"{name} {'not known' if number is None else f'{number:,}'}" for name, number in costly]
+    return (
+        f"RTO {time}{_limit(limits.rto_seconds, ' s')}; {records} read again{_limit(limits.reread_records)}"
+        f"{': ' * bool(named)}{few(named, _WORST)}"
+    )
 
 
 def failing(row: Mapping[str, Any], limits: Limits) -> str:
@@ -116,40 +123,19 @@ def _exceeds(figure: float | None, limit: float | None) -> bool:
     return limit is not None and (figure is None or figure > limit)
 
 
-def _rto(seconds: float | None, limits: Limits) -> str:
-    figure = "is not known" if seconds is None else f"{seconds:g} s"
-    return f"RTO {figure}{_limit(limits.rto_seconds, ' s')}"
-
-
-def _reread_words(records: int | None, limits: Limits) -> str:
-    figure = "an unknown number of records" if records is None else counted(records, "record")
-    return f"{figure} read again{_limit(limits.reread_records)}"
-
-
 def _limit(limit: float | None, unit: str = "") -> str:
     return "" if limit is None else f" (limit {limit:,.10g}{unit})"
 
 
 def _reread(row: Mapping[str, Any]) -> tuple[int | None, dict[str, int | None]]:
     """The records read again, in total and by group; None where unknown."""
-    by_group = {shadowed(group["group"]): _of_group(group["partitions"]) for group in row["groups"]}
+    by_group: dict[str, int | None] = {}
+    for group in row["groups"]:  # partitions with a reason get no commit
+        moved = [one["reread_max"] for one in group["partitions"] if not one["reason"]]
+        by_group[shadowed(group["group"])] = None if None in moved else sum(moved)
     if row["reread_records"] is None or None in by_group.values():
         return None, by_group
     return row["reread_records"], by_group
-
-
-def _of_group(partitions: Sequence[Mapping[str, Any]]) -> int | None:
-    """The records that one group reads again; none in partitions with a reason, which get no commit."""
-    moved = [one["reread_max"] for one in partitions if not one["reason"]]
-    return None if None in moved else sum(moved)
-
-
-def _worst(by_group: Mapping[str, int | None]) -> str:
-    """The groups that read the most records again, as text; groups with an unknown number first."""
-    costly = [(name, number) for name, number in by_group.items() if number != 0]
-    costly.sort(key=lambda one: (one[1] is not None, -(one[1] or 0), one[0]))
-    named = [f"{name} {'not known' if number is None else f'{number:,}'}" for name, number in costly]
-    return f": {few(named, _WORST)}" if named else ""
 
 
 def drill_figures(row: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, str]]:

@@ -235,17 +235,11 @@ def changes(moves: Collection[Move]) -> bool:
 def sentences(moves: Collection[Move], target: str) -> list[str]:
     """The effects of the moves, for the operator who confirms them: one sentence for each action."""
     said = []
-    for action, speak in _SPEECH.items():
+    for action in (Action.BEGIN, Action.SKIP, Action.REPEAT, Action.FORGET):
         of = [move for move in moves if move.action is action]
         if of:
-            said.append(
-                speak(
-                    counted(len(of), "partition"),
-                    sum(m.skipped for m in of),
-                    sum(m.repeated for m in of),
-                    target,
-                )
-            )
+            skipped, repeated = sum(move.skipped for move in of), sum(move.repeated for move in of)
+            said.append(f"{counted(len(of), 'partition')} {_effect(action, skipped, repeated, target)}")
     kept = [move for move in moves if move.action is Action.FORGET and _holds_kept(move.facts)]
     if kept:
         said.append(
@@ -262,48 +256,31 @@ def _holds_kept(facts: PartitionFacts) -> bool:
     return facts.map is not None and facts.map.same_offsets and log is not UNKNOWN and log.log_end > 0
 
 
-def _begin(these: str, skipped: int, repeated: int, target: str) -> str:
-    del repeated, target
-    said = f"{these} will be started at the new position by the next `mmtool replicate`"
-    return (
-        f"{said}; {_at_most(skipped)} before that position {are(skipped)} never mirrored" if skipped else said
-    )
-
-
-def _skip(these: str, skipped: int, repeated: int, target: str) -> str:
-    del repeated
-    return (
-        f"{these} will be moved forward: {_at_most(skipped)} {are(skipped)} never mirrored; committed offsets of"
-        f" the skipped records are no longer translated to {target} (reason not_mirrored)"
-    )
-
-
-def _repeat(these: str, skipped: int, repeated: int, target: str) -> str:
-    copies = (
-        f"{counted(repeated, 'record')} will be on {target} a second time, after the first copies"
-        if repeated
-        else f"no record will be on {target} a second time"
-    )
-    said = (
-        f"{these} will be restarted: {copies}; committed offsets before the new position are"
-        " no longer translated (reason not_mirrored); later ones are not translated until their records are mirrored"
-        " again (reason beyond_mirror)"
-    )
-    return f"{said}; {_at_most(skipped)} {are(skipped)} never mirrored" if skipped else said
-
-
-def _forget(these: str, skipped: int, repeated: int, target: str) -> str:
-    again = f" and copies {counted(repeated, 'record')} a second time" if repeated else ""
-    said = (
-        f"{these} will be forgotten: the records on {target} stay; where the source still has the topic, the next"
-        f" `mmtool replicate` mirrors it again from mmtool.start on{again};"
-        " until then no committed offset of the topic is translated (reason never_ran)"
-    )
-    return f"{said}; {_at_most(skipped)} {are(skipped)} never mirrored" if skipped else said
-
-
-_SPEECH = {Action.BEGIN: _begin, Action.SKIP: _skip, Action.REPEAT: _repeat, Action.FORGET: _forget}
-
-
-def _at_most(number: int) -> str:
-    return f"at most {counted(number, 'record')}"
+def _effect(action: Action, skipped: int, repeated: int, target: str) -> str:
+    most = f"at most {counted(skipped, 'record')}"
+    lost = f"{most} {are(skipped)} never mirrored"
+    match action:
+        case Action.BEGIN:
+            said = "will be started at the new position by the next `mmtool replicate`"
+            lost = f"{most} before that position {are(skipped)} never mirrored"
+        case Action.SKIP:
+            return (
+                f"will be moved forward: {lost}; committed offsets of the skipped records are no longer translated to"
+                f" {target} (reason not_mirrored)"
+            )
+        case Action.REPEAT:
+            again = f"{counted(repeated, 'record')} will be on {target} a second time, after the first copies"
+            copies = again if repeated else f"no record will be on {target} a second time"
+            said = (
+                f"will be restarted: {copies}; committed offsets before the new position are no longer translated"
+                " (reason not_mirrored); later ones are not translated until their records are mirrored again (reason"
+                " beyond_mirror)"
+            )
+        case _:
+            again = f" and copies {counted(repeated, 'record')} a second time" if repeated else ""
+            said = (
+                f"will be forgotten: the records on {target} stay; where the source still has the topic, the next"
+                f" `mmtool replicate` mirrors it again from mmtool.start on{again}; until then no committed offset of"
+                " the topic is translated (reason never_ran)"
+            )
+    return f"{said}; {lost}" if skipped else said

@@ -165,32 +165,20 @@ def decide_slots(facts: SlotFacts) -> SlotDecision:
     C. SPREAD means more tasks than planned, never more than Spark has slots, and only while every task is served.
     D. A round whose tasks are all served continues while no slot is free; so packed tasks are not packed again.
     """
+    keep = SlotDecision(Change.KEEP, facts.planned)
     if facts.served < facts.planned:
-        return _when_short(facts)
+        is_short = facts.held is not None and facts.held < facts.planned
+        # where only a task's silence shows a missing slot, that took long enough
+        if facts.served < 1 or facts.short_seconds < (LOST_SECONDS if is_short else 0.0):
+            return keep
+        is_lost = facts.held is not None and facts.served <= facts.held < facts.planned
+        tasks = facts.held if is_lost and facts.held is not None else facts.served
+        return SlotDecision(Change.PACK, min(tasks, facts.wanted))
     if facts.held is None and facts.tells_slots:
-        return _keep(facts)
+        return keep
     most = facts.wanted if facts.held is None else min(facts.wanted, facts.held)
     settled = facts.free_seconds is not None and facts.free_seconds >= SETTLE_SECONDS
-    if settled and most > facts.planned:
-        return SlotDecision(Change.SPREAD, most)
-    return _keep(facts)
-
-
-def _when_short(facts: SlotFacts) -> SlotDecision:
-    if facts.served < 1 or facts.short_seconds < _patience(facts):
-        return _keep(facts)
-    is_lost = facts.held is not None and facts.served <= facts.held < facts.planned
-    tasks = facts.held if is_lost and facts.held is not None else facts.served
-    return SlotDecision(Change.PACK, min(tasks, facts.wanted))
-
-
-def _patience(facts: SlotFacts) -> float:
-    """Seconds to wait for a missing slot; 0 where only a task's silence shows it, as that took long enough."""
-    return LOST_SECONDS if facts.held is not None and facts.held < facts.planned else 0.0
-
-
-def _keep(facts: SlotFacts) -> SlotDecision:
-    return SlotDecision(Change.KEEP, facts.planned)
+    return SlotDecision(Change.SPREAD, most) if settled and most > facts.planned else keep
 
 
 def asked_slots(master: str, conf: Mapping[str, str]) -> int | None:
@@ -207,18 +195,15 @@ def asked_slots(master: str, conf: Mapping[str, str]) -> int | None:
         return None
     total = _number(conf, "spark.cores.max")
     limits = [total // task_cpus] if total is not None else []
-    executors = _executors(master, conf)
-    cores = _number(conf, "spark.executor.cores") or (None if master.startswith("spark:") else 1)
+    is_standalone = master.startswith("spark:")
+    if conf.get("spark.dynamicAllocation.enabled", "").lower() == "true":
+        executors = _number(conf, "spark.dynamicAllocation.maxExecutors")
+    else:  # two by default on YARN and Kubernetes
+        executors = _number(conf, "spark.executor.instances") or (None if is_standalone else 2)
+    cores = _number(conf, "spark.executor.cores") or (None if is_standalone else 1)
     if executors is not None and cores is not None:
         limits.append(executors * (cores // task_cpus))
     return max(min(limits), 1) if limits else None
-
-
-def _executors(master: str, conf: Mapping[str, str]) -> int | None:
-    """The configured number of executors; two by default on YARN and Kubernetes, None where it is not limited."""
-    if conf.get("spark.dynamicAllocation.enabled", "").lower() == "true":
-        return _number(conf, "spark.dynamicAllocation.maxExecutors")
-    return _number(conf, "spark.executor.instances") or (None if master.startswith("spark:") else 2)
 
 
 def _number(conf: Mapping[str, str], name: str) -> int | None:
