@@ -36,25 +36,6 @@ def test_a_gap_that_was_accepted_is_told_as_long_as_the_flow_lives():
     )
 
 
-def test_a_row_has_the_contract_s_keys():
-    assert list(PartitionRow.of("A", "B", position(), now_ms=1)._asdict()) == [
-        "source",
-        "target",
-        "topic",
-        "partition",
-        "target_topic",
-        "upstream_position",
-        "downstream_position",
-        "records",
-        "bytes",
-        "lag_records",
-        "lag_seconds",
-        "state",
-        "reason",
-        "offsets",
-    ]
-
-
 TIMES = st.none() | st.integers(0, 2_000)
 
 

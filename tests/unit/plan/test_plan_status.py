@@ -111,52 +111,39 @@ def test_a_mirror_that_has_passed_the_end_that_was_asked_for_is_caught_up():
     assert (row.state, row.lag_records, row.lag_seconds) == (State.CAUGHT_UP, 0, 0.0)
 
 
-def test_lag_in_seconds_is_the_age_of_the_oldest_record_that_is_missing():
-    assert only(facts(position(state=State.RUNNING, since=5), ends=[25]), NOW_MS - 3_500).lag_seconds == 3.5
+RUNNING = {"state": State.RUNNING, "since": 0}
+LAGS = {
+    "the age of the oldest record that is missing": ({**RUNNING, "since": 5}, NOW_MS - 3_500, 3.5),
+    "no longer than since the mirror was at the end": ({"age_ms": 2_000}, 1, 2.0),
+    "not looked at: since its pump saw it": ({**RUNNING, "since": NOW_MS - 7_000}, None, 7.0),
+    "of the future, seen behind": ({**RUNNING, "since": NOW_MS - 5_000}, NOW_MS + 99, 5.0),
+    "of the future, seen at the end": (
+        {**RUNNING, "since": 5, "at_end_ms": NOW_MS - 6_000},
+        NOW_MS + 99,
+        6.0,
+    ),
+    "all by a clock ahead of ours": ({**RUNNING, "at_end_ms": NOW_MS + 6_000}, NOW_MS + 99, None),
+}
 
 
-def test_a_record_with_an_old_timestamp_lags_no_longer_than_since_the_mirror_was_at_the_end():
-    row = only(facts(position(age_ms=2_000), ends=[25]), oldest_ms=1)
-    assert row.lag_seconds == 2.0
+@pytest.mark.parametrize(("said", "oldest_ms", "seconds"), LAGS.values(), ids=LAGS)
+def test_lag_in_seconds_is_what_timestamps_and_workers_say_together(said, oldest_ms, seconds):
+    assert only(facts(position(**said), ends=[25]), oldest_ms).lag_seconds == seconds
 
 
 @pytest.mark.parametrize("state", [State.RUNNING, State.HALTED, State.PAUSED])
 @pytest.mark.parametrize("owner", ["owner-2", "an earlier one"])
-def test_so_it_does_where_the_mirror_has_not_been_at_the_end_since(state, owner):
-    """Under a new owner, halted or held: what an owner has seen once is written down by the next ones."""
+@pytest.mark.parametrize("members", [(HOLDER,), ()])
+def test_when_the_mirror_was_at_the_end_counts_whoever_saw_it(state, owner, members):
+    """Under a new owner, halted or held, or without one: what an owner has seen once the next ones write down."""
     word = position(state=state, since=NOW_MS, at_end_ms=NOW_MS - 9_000, owner=owner)
-    row = only(facts(word, blocks=[block()], ends=[25]), oldest_ms=1)
-    assert row.lag_seconds == 9.0
-
-
-@pytest.mark.parametrize(
-    ("told", "seconds"),
-    [
-        ({"since": NOW_MS - 5_000}, 5.0),
-        ({"since": NOW_MS - 5_000, "at_end_ms": NOW_MS - 6_000}, 6.0),
-        ({"at_end_ms": NOW_MS + 6_000}, None),
-    ],
-    ids=["seen behind", "seen at the end", "by a clock ahead of ours"],
-)
-def test_a_timestamp_of_the_future_says_nothing_about_the_lag(told, seconds):
-    row = only(facts(position(**{"state": State.RUNNING, "since": 0, **told}), ends=[25]), NOW_MS + 99)
-    assert row.lag_seconds == seconds
-
-
-def test_so_it_does_where_no_process_runs_the_flow_any_more():
-    word = position(state=State.RUNNING, since=NOW_MS - 8_000)
-    assert only(facts(word, blocks=[block()], ends=[25], members=()), NOW_MS + 99).lag_seconds == 8.0
+    assert only(facts(word, blocks=[block()], ends=[25], members=members), oldest_ms=1).lag_seconds == 9.0
 
 
 def test_what_retention_will_delete_is_told_by_when_the_mirror_was_at_the_end():
     word = position(at=5, end=10, state=State.RUNNING, since=1, at_end_ms=NOW_MS - 200_000)
     (standing,) = standings(facts(word))
     assert "in 2 minutes" in standing.with_age(None, NOW_MS, Retention(ms=330_000)).reason
-
-
-def test_a_record_that_was_not_looked_at_lags_since_its_pump_saw_it():
-    row = only(facts(position(state=State.RUNNING, since=NOW_MS - 7_000), ends=[25]))
-    assert row.lag_seconds == 7.0
 
 
 def test_a_lag_that_nobody_can_date_is_unknown():
@@ -176,20 +163,71 @@ def test_it_is_said_who_ran_it_and_until_when():
     )
 
 
-def test_what_an_earlier_owner_wrote_is_not_live():
-    row = only(facts(position(owner="owner-1"), blocks=[block()]))
-    assert (row.state, row.records, row.reason) == (State.STARTING, 0, "its worker has not reported yet")
+LETTERS = "2 records too large for the target are in a.orders.mmtool-dlq"
+FOREIGN = (
+    "another producer wrote into a.orders-0 on the target: 3 offsets, the last one 17; stop it, unless the topic's"
+    " producers have moved to the target"
+)
+DENIED = "DESCRIBE on target topic a.orders is denied: grant it"
+STATES = {
+    "an earlier owner's position": (
+        facts(position(owner="owner-1"), blocks=[block()]),
+        State.STARTING,
+        "its worker has not reported yet",
+    ),
+    "a holder that has not written itself down": (
+        facts(position(), blocks=[block()], members=(replace(STANDBY, holds=True),)),
+        State.STARTING,
+        "replicate (host-2, pid 12) is taking the flow over",
+    ),
+    "silent workers": (
+        facts(position(age_ms=SILENT_MS), blocks=[block()]),
+        State.WAITING,
+        "no report from its worker since 1970-01-01T00:16:20Z: see the log of replicate",
+    ),
+    "halted, and its worker has gone": (
+        facts(position(state=State.HALTED, age_ms=900_000, reason="too large"), blocks=[block()], members=()),
+        State.HALTED,
+        "too large",
+    ),
+    "dead letters": (facts(position(dead_letters=2), blocks=[block()]), State.CAUGHT_UP, LETTERS),
+    "dead letters, and nobody runs the flow": (
+        facts(position(dead_letters=2), blocks=[block()], members=()),
+        State.IDLE,
+        f"{NOBODY}; {LETTERS}",
+    ),
+    "foreign records": (facts(position(foreign=3, foreign_end=18)), State.CAUGHT_UP, FOREIGN),
+    "target topic deleted": (
+        facts(blocks=[block()], target_ids={}),
+        State.HALTED,
+        f"target topic a.orders was deleted: {BEGIN_AGAIN}",
+    ),
+    "target topic recreated": (
+        facts(blocks=[block()], target_ids={"a.orders": TopicId("new")}),
+        State.HALTED,
+        f"target topic a.orders was deleted and created again: {BEGIN_AGAIN}",
+    ),
+    "target topic hidden: mirrored again it would be there twice": (
+        facts(blocks=[block()], target_ids={}, refused={"orders": DENIED}),
+        State.HALTED,
+        DENIED,
+    ),
+    "slots of an owner that is gone": (
+        facts(blocks=[block()], members=(), slots=SlotsRecord("owner-2", 2, 1, (0,)), shards=1),
+        State.IDLE,
+        NOBODY,
+    ),
+}
 
 
-def test_an_owner_that_has_not_yet_written_itself_down_is_taking_the_flow_over():
-    row = only(facts(position(), blocks=[block()], members=(replace(STANDBY, holds=True),)))
-    assert (row.state, row.reason) == (State.STARTING, "replicate (host-2, pid 12) is taking the flow over")
+@pytest.mark.parametrize(("known", "state", "reason"), STATES.values(), ids=STATES)
+def test_a_partition_s_state_has_its_reason(known, state, reason):
+    row = only(known)
+    assert (row.state, row.reason) == (state, reason)
 
 
-def test_pumps_that_fell_silent_are_not_live():
-    row = only(facts(position(age_ms=SILENT_MS), blocks=[block()]))
-    silent = "no report from its worker since 1970-01-01T00:16:20Z: see the log of replicate"
-    assert (row.state, row.reason) == (State.WAITING, silent)
+def test_what_an_earlier_owner_mirrored_is_not_counted():
+    assert only(facts(position(owner="owner-1"), blocks=[block()])).records == 0
 
 
 def test_through_a_rebalance_the_owner_keeps_the_flow():
@@ -199,30 +237,6 @@ def test_through_a_rebalance_the_owner_keeps_the_flow():
     assert (only(known).state, known.standbys) == (State.CAUGHT_UP, 1)
 
 
-def test_a_halted_partition_stays_halted_when_its_pump_has_gone():
-    row = only(
-        facts(position(state=State.HALTED, age_ms=900_000, reason="too large"), blocks=[block()], members=())
-    )
-    assert (row.state, row.reason) == (State.HALTED, "too large")
-
-
-@pytest.mark.parametrize(
-    ("members", "before"),
-    [((HOLDER,), ""), ((), "replicate is not running; ")],
-)
-def test_records_beside_their_topic_are_told_of_whoever_runs_the_flow(members, before):
-    row = only(facts(position(dead_letters=2), blocks=[block()], members=members))
-    assert row.reason == f"{before}2 records too large for the target are in a.orders.mmtool-dlq"
-
-
-def test_who_wrote_into_a_mirror_is_told_with_the_place():
-    row = only(facts(position(foreign=3, foreign_end=18)))
-    assert row.reason == (
-        "another producer wrote into a.orders-0 on the target: 3 offsets, the last one 17; stop it, unless the topic's"
-        " producers have moved to the target"
-    )
-
-
 @pytest.mark.parametrize(
     ("members", "reason"), [((), "replicate is not running"), ((HOLDER,), "replicate starts this partition")]
 )
@@ -230,21 +244,6 @@ def test_a_partition_that_was_never_mirrored_has_a_row(members, reason):
     row = only(facts(members=members))
     assert (row.state, row.upstream_position, row.lag_records) == (State.NEVER_RAN, None, None)
     assert reason in row.reason
-
-
-@pytest.mark.parametrize(
-    ("ids", "became"), [({}, "was deleted"), ({"a.orders": TopicId("new")}, "was deleted and created again")]
-)
-def test_a_mirror_whose_target_topic_is_gone_is_halted(ids, became):
-    row = only(facts(blocks=[block()], target_ids=ids))
-    assert (row.state, row.reason) == (State.HALTED, f"target topic a.orders {became}: {BEGIN_AGAIN}")
-
-
-def test_a_target_topic_that_its_owner_may_not_look_at_is_not_called_deleted():
-    """It is in no list either; who mirrors it again from the start would have it twice."""
-    denied = "DESCRIBE on target topic a.orders is denied: grant it"
-    row = only(facts(blocks=[block()], target_ids={}, refused={"orders": denied}))
-    assert (row.state, row.reason) == (State.HALTED, denied)
 
 
 def test_what_its_pump_said_a_moment_ago_does_not_hide_that_a_target_topic_is_gone():
@@ -495,12 +494,6 @@ def test_a_partition_whose_task_has_no_spark_slot_waits_and_says_so(state, age_m
 def test_a_partition_that_is_not_mirrored_anyway_waits_for_no_slot(state):
     slots = SlotsRecord("owner-2", wanted=2, held=1, waiting=(0,))
     assert only(facts(position(state=state), slots=slots, shards=1)).state == state
-
-
-def test_slots_of_an_owner_that_is_gone_are_nobody_s_reason():
-    slots = SlotsRecord("owner-2", wanted=2, held=1, waiting=(0,))
-    row = only(facts(blocks=[block()], members=(), slots=slots, shards=1))
-    assert (row.state, row.reason) == (State.IDLE, NOBODY)
 
 
 def test_a_new_partition_waits_for_a_restart_where_topics_are_not_refreshed():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,6 +77,7 @@ def test_a_task_that_waits_while_another_runs_is_packed_once_patience_is_over(gi
         (SlotFacts(4, 2, 2, 3, 0.0, SETTLE_SECONDS), SlotDecision(Change.SPREAD, 3)),
         (SlotFacts(4, 2, 2, 3, 0.0, SETTLE_SECONDS / 2), SlotDecision(Change.KEEP, 2)),
         (SlotFacts(4, 2, 2, 3), SlotDecision(Change.KEEP, 2)),
+        (SlotFacts(4, 2, 2, None, 0.0, SETTLE_SECONDS), SlotDecision(Change.KEEP, 2)),
         (SlotFacts(4, 2, 2, None, 0.0, SETTLE_SECONDS, tells_slots=False), SlotDecision(Change.SPREAD, 4)),
         (SlotFacts(4, 4, 4, 8, 0.0, 60.0), SlotDecision(Change.KEEP, 4)),
     ],
@@ -113,9 +112,3 @@ def test_a_round_is_packed_and_spread_as_slots_go_and_come(case, decision):
 )
 def test_the_slots_that_were_asked_for_are_read_from_spark_s_properties(master, conf, slots):
     assert asked_slots(master, conf) == slots
-
-
-def test_while_a_spark_that_tells_its_slots_does_not_answer_no_round_is_spread():
-    silent = SlotFacts(wanted=4, planned=2, served=2, held=None, free_seconds=SETTLE_SECONDS)
-    assert decide_slots(silent) == SlotDecision(Change.KEEP, 2)
-    assert decide_slots(replace(silent, tells_slots=False)) == SlotDecision(Change.SPREAD, 4)
