@@ -201,16 +201,6 @@ def test_the_host_of_a_rule_is_kept():
     assert plan(allow("User:alice", host="10.0.0.7")).acls == (allow("User:alice", host="10.0.0.7"),)
 
 
-def test_what_a_denied_principal_may_no_longer_write_is_not_granted():
-    assert plan(allow("User:alice"), deny("User:alice")).acls == ()
-
-
-def test_a_right_that_a_deny_takes_in_part_is_not_granted_and_said():
-    promotion = plan(allow("User:alice"), deny("User:alice", host="10.0.0.7"))
-    assert (promotion.acls, codes(promotion.warnings)) == ((), ["partly_denied", "no_producer"])
-    assert "User:alice" in promotion.warnings[0].sentence
-
-
 def test_transactional_ids_and_idempotent_writes_come_with_their_producers_alone():
     beside = [
         allow(who, name, pattern, operation, resource=resource)
@@ -249,14 +239,22 @@ def test_a_principal_has_its_name_of_the_target_or_is_left_out():
     assert plan(allow("User:alice"), allow("User:bob"), renamed=renamed).acls == (allow("User:west-alice"),)
 
 
-def test_a_right_of_everybody_is_granted_with_a_warning():
-    promotion = plan(allow(EVERYBODY))
-    assert (promotion.acls, codes(promotion.warnings)) == ((allow(EVERYBODY),), ["everybody_may_write"])
+ALICE = allow("User:alice")
 
 
-def test_a_deny_on_the_target_is_named():
-    promotion = plan(allow("User:alice"), there=[deny("User:alice")])
-    assert codes(promotion.warnings) == ["denied_on_target"]
+@pytest.mark.parametrize(
+    ("promotion", "granted", "warned"),
+    [
+        (plan(ALICE, deny("User:alice")), (), ["no_producer"]),
+        (plan(ALICE, deny("User:alice", host="10.0.0.7")), (), ["partly_denied", "no_producer"]),
+        (plan(allow(EVERYBODY)), (allow(EVERYBODY),), ["everybody_may_write"]),
+        (plan(ALICE, there=[deny("User:alice")]), (ALICE,), ["denied_on_target"]),
+        (plan(allow("User:boss")), (), ["super_user_writes", "no_producer"]),
+    ],
+    ids=["denied", "denied in part", "everybody", "denied on the target", "a super user"],
+)
+def test_what_is_not_granted_whole_is_warned_of(promotion, granted, warned):
+    assert (promotion.acls, codes(promotion.warnings)) == (granted, warned)
 
 
 def test_a_right_on_a_prefix_of_transactional_ids_is_named_with_its_kind():
@@ -266,10 +264,6 @@ def test_a_right_on_a_prefix_of_transactional_ids_is_named_with_its_kind():
     assert (
         "keeps User:alice from WRITE on transactional ids that start with tx-: DENY wins" in warning.sentence
     )
-
-
-def test_a_super_user_of_the_source_is_named():
-    assert codes(plan(allow("User:boss")).warnings) == ["super_user_writes", "no_producer"]
 
 
 @pytest.mark.parametrize(

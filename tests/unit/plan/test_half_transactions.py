@@ -1,5 +1,7 @@
 """Which transactions of the source are on the target in part."""
 
+import pytest
+
 from kit.maps import map_of
 from kit.runs import ORDERS
 from mmtool.plan.failover.emergency_facts import EmergencyFacts
@@ -34,21 +36,22 @@ def test_a_transaction_that_arrived_in_one_partition_only_is_half():
     assert str(found[0]) == f"producer id 7, epoch 0: {parts}"
 
 
-def test_what_arrived_whole_or_not_at_all_is_not_told_of():
-    both = [share(A, 0, 4), share(B, 9, 9)]
-    assert half_transactions(both, {A: 5, B: 10}) == []
-    assert half_transactions(both, {A: 0, B: 9}) == []
+WHOLE = [share(A, 0, 4), share(B, 9, 9)]
+ABORTED = [one._replace(committed=False) for one in WHOLE]
+OF_TWO = [share(A, 0, 4), share(B, 9, 9, producer=8)]
+
+
+@pytest.mark.parametrize(
+    ("shares", "frontiers"),
+    [(WHOLE, (5, 10)), (WHOLE, (0, 9)), (ABORTED, (5, 0)), (OF_TWO, (5, 9))],
+    ids=["arrived whole", "not arrived", "aborted: in no mirror", "of two producers"],
+)
+def test_what_is_no_half_transaction_is_not_told_of(shares, frontiers):
+    assert half_transactions(shares, dict(zip((A, B), frontiers, strict=True))) == []
 
 
 def test_a_mirror_that_stopped_among_a_transaction_s_records_holds_a_part():
     assert told(half_transactions([share(A, 0, 4)], {A: 3})) == [[(A, Arrived.PART)]]
-
-
-def test_an_aborted_transaction_is_in_no_mirror():
-    assert (
-        half_transactions([share(A, 0, 4, committed=False), share(B, 9, 9, committed=False)], {A: 5, B: 0})
-        == []
-    )
 
 
 def test_transactions_of_one_epoch_are_told_apart_by_their_times():
@@ -60,10 +63,6 @@ def test_transactions_of_one_epoch_are_told_apart_by_their_times():
     assert str(found[0]).endswith(
         " (mirrored: none); these are likely parts of one transaction, but this is not certain"
     )
-
-
-def test_another_producer_s_records_are_another_transaction():
-    assert half_transactions([share(A, 0, 4), share(B, 9, 9, producer=8)], {A: 5, B: 9}) == []
 
 
 EAST_WEST = Names("east", "west")

@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from mmtool.plan.groups.facts import (
     ABSENT,
     GroupSelection,
@@ -25,35 +27,36 @@ def selected(*names, pattern=None, everything=False):
     )
 
 
-def test_nothing_named_means_every_group_that_passes():
-    assert selected() == SelectedGroups(("app", "billing"))
+EVERY, SINK, OWN = ("app", "billing"), "connect-sink", "mmtool.flow-1"
 
 
-def test_all_groups_means_the_same():
-    assert selected(everything=True) == selected()
-
-
-def test_a_named_group_beats_the_exclusion():
-    assert selected("connect-sink") == SelectedGroups(("connect-sink",))
-
-
-def test_a_name_that_no_group_has_is_told():
-    assert selected("app", "typo") == SelectedGroups(("app",), unknown={"typo": None})
-
-
-def test_a_pattern_matches_whole_names_and_tells_what_the_exclusion_took():
-    assert selected(pattern="(bill|connect).*") == SelectedGroups(("billing",), excluded=("connect-sink",))
-    assert selected(pattern="bill") == SelectedGroups(())
-
-
-def test_a_pattern_and_a_name_add_up():
-    chosen = selected("connect-sink", pattern="connect.*|app")
-    assert chosen == SelectedGroups(("app", "connect-sink"))
-
-
-def test_groups_of_mmtool_match_no_selector():
-    assert selected("mmtool.flow-1") == SelectedGroups((), unknown={"mmtool.flow-1": None})
-    assert selected(pattern="mmtool.*") == SelectedGroups(())
+@pytest.mark.parametrize(
+    ("found", "expected"),
+    [
+        (selected(), SelectedGroups(EVERY)),
+        (selected(everything=True), SelectedGroups(EVERY)),
+        (selected(SINK), SelectedGroups((SINK,))),
+        (selected("app", "typo"), SelectedGroups(("app",), unknown={"typo": None})),
+        (selected(pattern="(bill|connect).*"), SelectedGroups(("billing",), excluded=(SINK,))),
+        (selected(pattern="bill"), SelectedGroups(())),
+        (selected(SINK, pattern="connect.*|app"), SelectedGroups(("app", SINK))),
+        (selected(OWN), SelectedGroups((), unknown={OWN: None})),
+        (selected(pattern="mmtool.*"), SelectedGroups(())),
+    ],
+    ids=[
+        "nothing named: all that pass",
+        "all groups: the same",
+        "a name beats the exclusion",
+        "an unknown name is told",
+        "a pattern tells what the exclusion took",
+        "a pattern matches whole names",
+        "a pattern and a name add up",
+        "own groups match no name",
+        "own groups match no pattern",
+    ],
+)
+def test_a_selection_means_these_groups(found, expected):
+    assert found == expected
 
 
 def test_only_an_empty_or_absent_group_is_idle():

@@ -68,21 +68,9 @@ def test_a_commit_past_the_mirror_blocks_its_whole_group():
     assert (plan.blocked, plan.to_write()) == (True, {})
 
 
-def test_a_commit_past_the_source_end_says_that_the_source_was_made_anew():
-    assert only(planned({ORDERS[0]: 22}, partition())).refusal is Reason.BEYOND_SOURCE_END
-
-
 def test_a_commit_on_a_partition_that_the_source_has_not_is_beyond_its_end():
     verdict = next(v for v in planned({ORDERS[2]: 5}, partition()).verdicts if v.source == ORDERS[2])
     assert (verdict.refusal, verdict.blocks) == (Reason.BEYOND_SOURCE_END, True)
-
-
-def test_a_partition_that_was_never_mirrored_is_refused():
-    assert only(planned({ORDERS[0]: 5}, partition(mirrored=False))).refusal is Reason.NEVER_RAN
-
-
-def test_a_partition_that_the_target_has_not_is_missing():
-    assert only(planned({ORDERS[0]: 5}, partition(target=None))).refusal is Reason.PARTITION_MISSING
 
 
 def test_commits_outside_the_flow_are_listed_and_block_nothing():
@@ -104,25 +92,42 @@ def test_a_group_without_any_commit_has_one_line_and_blocks_nothing():
     assert (verdict.source, verdict.refusal, verdict.blocks) == (None, Reason.NO_COMMIT, False)
 
 
-def test_a_group_with_members_on_the_target_is_not_touched():
-    there = GroupStanding("Stable", (Member("app-1", "/10.0.0.7"),))
-    verdict = only(planned({ORDERS[0]: 12}, partition(), there=there))
-    assert (verdict.answer, verdict.refusal) == (Exact(11), Reason.ACTIVE_ON_TARGET)
+ACTIVE = GroupStanding("Stable", (Member("app-1", "/10.0.0.7"),))
+JUDGED = {
+    "past the source's end: it was made anew": ((22, partition(), {}), None, Reason.BEYOND_SOURCE_END),
+    "never mirrored": ((5, partition(mirrored=False), {}), None, Reason.NEVER_RAN),
+    "the target has no such partition": ((5, partition(target=None), {}), None, Reason.PARTITION_MISSING),
+    "members on the target": ((12, partition(), {"there": ACTIVE}), Exact(11), Reason.ACTIVE_ON_TARGET),
+    "a state that we do not know counts as active": (
+        (12, partition(), {"there": GroupStanding("Unknown")}),
+        Exact(11),
+        Reason.ACTIVE_ON_TARGET,
+    ),
+    "nobody is moved back unasked": (
+        (12, partition(), {"before": {REMOTE[0]: Commit(12)}}),
+        Exact(11),
+        Reason.WOULD_REWIND,
+    ),
+    "the same offset again is no rewind": (
+        (12, partition(), {"before": {REMOTE[0]: Commit(11)}}),
+        Exact(11),
+        None,
+    ),
+    "deleted on the target": ((3, partition(target=(5, 20)), {}), None, Reason.TARGET_LOG_START_PASSED),
+    "deleted on the target, and allowed to skip": (
+        (3, partition(target=(5, 20)), {"rules": Rules(allow_skip=True)}),
+        Skipping(5, 2),
+        None,
+    ),
+}
 
 
-def test_a_group_in_a_state_that_we_do_not_know_counts_as_active():
-    verdict = only(planned({ORDERS[0]: 12}, partition(), there=GroupStanding("Unknown")))
-    assert verdict.refusal is Reason.ACTIVE_ON_TARGET
-
-
-def test_nobody_is_moved_back_unasked():
-    before = {REMOTE[0]: Commit(12)}
-    verdict = only(planned({ORDERS[0]: 12}, partition(), before=before))
-    assert (verdict.refusal, verdict.before) == (Reason.WOULD_REWIND, Commit(12))
-
-
-def test_the_same_offset_again_is_no_rewind():
-    assert only(planned({ORDERS[0]: 12}, partition(), before={REMOTE[0]: Commit(11)})).refusal is None
+@pytest.mark.parametrize(("case", "answer", "refusal"), JUDGED.values(), ids=JUDGED)
+def test_a_commit_has_its_answer_and_its_refusal(case, answer, refusal):
+    commit, facts, others = case
+    verdict = only(planned({ORDERS[0]: commit}, facts, **others))
+    assert (verdict.answer, verdict.refusal, verdict.blocks) == (answer, refusal, refusal is not None)
+    assert verdict.before == others.get("before", {}).get(REMOTE[0])
 
 
 def test_a_rewind_that_is_allowed_is_written():
@@ -130,15 +135,6 @@ def test_a_rewind_that_is_allowed_is_written():
         {ORDERS[0]: 12}, partition(), before={REMOTE[0]: Commit(12)}, rules=Rules(allow_rewind=True)
     )
     assert (plan.to_write(), plan.before()) == ({REMOTE[0]: Commit(11, "m")}, {REMOTE[0]: Commit(12)})
-
-
-def test_records_that_the_target_has_deleted_refuse_the_commit():
-    assert only(planned({ORDERS[0]: 3}, partition(target=(5, 20)))).refusal is Reason.TARGET_LOG_START_PASSED
-
-
-def test_records_that_the_target_has_deleted_are_skipped_only_when_that_is_allowed():
-    verdict = only(planned({ORDERS[0]: 3}, partition(target=(5, 20)), rules=Rules(allow_skip=True)))
-    assert (verdict.answer, verdict.refusal) == (Skipping(5, 2), None)
 
 
 def test_back_from_the_target_a_commit_leads_to_the_record_it_came_from():
