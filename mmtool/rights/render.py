@@ -29,19 +29,16 @@ def kafka_acls(rights: Sequence[NeededRight], principal: str, bootstrap: Mapping
         principal: As ``User:mm``.
         bootstrap: The bootstrap servers of each alias.
     """
-    return "".join(f"{line}\n" for line in _commands(rights, principal, bootstrap))
-
-
-def _commands(rights: Sequence[NeededRight], principal: str, bootstrap: Mapping[str, str]) -> Iterator[str]:
+    lines: list[str] = []
     for alias, of_cluster in groupby(rights, key=lambda right: right.cluster):
         for optional, some in _needed_first(of_cluster):
-            yield f"# cluster {alias}: {'optional' if optional else 'needed'}"
+            lines.append(f"# cluster {alias}: {'optional' if optional else 'needed'}")
             for same in _by_resource(some):
-                if _is_power(same):
-                    yield f"# {_whys(same)}"
-                first = same[0]
+                first, operations = same[0], [one.operation for one in same]
                 resource = resource_option(first.resource_type, first.name, first.pattern)
-                yield grant_command(bootstrap[alias], principal, [one.operation for one in same], resource)
+                lines += [f"# {_whys(same)}"] if _is_power(same) else []
+                lines.append(grant_command(bootstrap[alias], principal, operations, resource))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _is_power(same: Sequence[NeededRight]) -> bool:

@@ -12,7 +12,7 @@ from mmtool.config.names import LITERAL
 from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.records.identity import CANARY_TOPIC
-from mmtool.rights.needs import Kind, Need, Purpose, ResourceType, needs_for
+from mmtool.rights.needs import Kind, Purpose, ResourceType, needs_for
 from mmtool.translation.names import DEAD_LETTER_SUFFIX, HEARTBEATS_TOPIC, DefaultPolicy
 
 if TYPE_CHECKING:
@@ -188,20 +188,9 @@ def needed_rights(
         purpose: What its user runs.
         beats_on_source: The flow's owner also writes the heartbeats of the reverse pair, which is not enabled.
     """
-    lines = needs_for(flow, purpose)
     return merged(
-        right
-        for need, optional in lines
-        if beats_on_source or (need.side, need.kind) != ("source", Kind.HEARTBEATS)
-        for right in _rights(flow, need, optional)
-    )
-
-
-def _rights(flow: FlowSettings, need: Need, optional: bool) -> Iterator[NeededRight]:
-    cluster = flow.source if need.side == "source" else flow.target
-    for name, pattern in resources(flow, need.side, need.kind):
-        yield NeededRight(
-            cluster.alias,
+        NeededRight(
+            (flow.source if need.side == "source" else flow.target).alias,
             need.kind.resource_type,
             name,
             pattern,
@@ -209,6 +198,10 @@ def _rights(flow: FlowSettings, need: Need, optional: bool) -> Iterator[NeededRi
             optional,
             f"without it, {need.lost}",
         )
+        for need, optional in needs_for(flow, purpose)
+        if beats_on_source or (need.side, need.kind) != ("source", Kind.HEARTBEATS)
+        for name, pattern in resources(flow, need.side, need.kind)
+    )
 
 
 def rights_of_flows(

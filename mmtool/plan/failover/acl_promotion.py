@@ -285,8 +285,14 @@ def _wanted(
     producers = {right.principal for right in candidates if not _is_met(right, rules)}
     candidates |= {right for rule in rules for who in producers for right in _beside(rule, who)}
     wanted = {right for right in candidates if not _is_met(right, rules)}
-    partly = {right for right in candidates - wanted if not _is_taken(right, rules)}
-    return {right for right in wanted if not _is_implied(right, wanted)}, partly
+    partly = {
+        right
+        for right in candidates - wanted
+        if not any(_denies(rule, right) and _contains(rule, right) for rule in rules)
+    }
+    return {
+        right for right in wanted if not any(other != right and _covers(other, right) for other in wanted)
+    }, partly
 
 
 def _beside(rule: Binding, principal: str) -> Iterator[Binding]:
@@ -297,10 +303,6 @@ def _beside(rule: Binding, principal: str) -> Iterator[Binding]:
     given = [operation for operation in operations if rule.operation in {operation, "ALL"}]
     for operation in given[:1]:  # WRITE implies DESCRIBE
         yield rule._replace(principal=principal, operation=operation)
-
-
-def _is_implied(right: Binding, others: Iterable[Binding]) -> bool:
-    return any(other != right and _covers(other, right) for other in others)
 
 
 def _covers(rule: Binding, right: Binding) -> bool:
@@ -317,11 +319,6 @@ def _denies(rule: Binding, right: Binding) -> bool:
 def _is_met(right: Binding, rules: Iterable[Binding]) -> bool:
     """Whether a DENY takes a right, or a part of it."""
     return any(_denies(rule, right) and _meets(rule, right) for rule in rules)
-
-
-def _is_taken(right: Binding, rules: Iterable[Binding]) -> bool:
-    """Whether one DENY takes a whole right."""
-    return any(_denies(rule, right) and _contains(rule, right) for rule in rules)
 
 
 def _contains(rule: Binding, right: Binding) -> bool:
@@ -357,7 +354,9 @@ def _contains_resource(outer: Binding, inner: Binding) -> bool:
 def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterator[Guard]:
     if target.allows_unruled is False or target.bindings is UNKNOWN:
         return
-    if unruled := few(sorted({acl.name for acl in acls if not _is_ruled(acl, target.bindings)})):
+    there = target.bindings
+    rules = (acl.name for acl in acls if not any(_contains_resource(rule, acl) for rule in there))
+    if unruled := few(sorted(set(rules))):
         setting = "allow.everyone.if.no.acl.found"
         certain = target.allows_unruled is True
         is_set = "is true" if certain else "may be true (mmtool cannot read it)"
@@ -368,11 +367,6 @@ def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterat
             f"create ACLs for the other clients of {unruled} on {cluster} first"
             f"{'' if certain else or_show(setting, cluster)}; or {_WITHOUT}",
         )
-
-
-def _is_ruled(acl: Binding, there: Iterable[Binding]) -> bool:
-    """Whether a rule exists on every resource that an ACL is about."""
-    return any(_contains_resource(rule, acl) for rule in there)
 
 
 def _open_to_all(granted: Collection[Binding], names: Names) -> Iterator[Guard]:

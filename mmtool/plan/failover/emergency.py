@@ -79,8 +79,13 @@ def plan_emergency(
     plans = [with_lost_state(plan, state) for plan in plans]
     sides = Sides(names.source, names.target, is_emergency=True)
     found = tuple(replace(plan, sides=sides) for plan in sorted(plans, key=lambda plan: plan.group))
+    never_ran = Guard(
+        Reason.NEVER_RAN,
+        f"flow {names.flow} never ran: {names.target} has no topic that this flow mirrored",
+        "nothing can be failed over without mirrored topics: check -s and -t, and the configuration file",
+    )
     guards = (
-        *_never_ran(facts, names),
+        *(() if facts.partitions else (never_ran,)),
         *active_guards(facts.groups, names),
         *state_guards(state, names.target),
         *blocking_guards(found, after_drain=True),
@@ -104,18 +109,6 @@ def plan_emergency(
         without_state=state.without,
         promotion=promotion,
     ).with_steps()
-
-
-def _never_ran(facts: EmergencyFacts, names: Names) -> tuple[Guard, ...]:
-    if facts.partitions:
-        return ()
-    return (
-        Guard(
-            Reason.NEVER_RAN,
-            f"flow {names.flow} never ran: {names.target} has no topic that this flow mirrored",
-            "nothing can be failed over without mirrored topics: check -s and -t, and the configuration file",
-        ),
-    )
 
 
 def _group(group: GroupFacts, facts: EmergencyFacts, unknowns: Unknowns) -> GroupPlan:
@@ -268,29 +261,22 @@ def loss_told(plan: FailoverPlan, costs: Costs, facts: EmergencyFacts) -> str:
     at, lost, names = few(costs.partitions_at_risk), costs.lost.most, plan.names
     if lost is UNKNOWN:
         least = f", at least {costs.lost.least:,}" if costs.lost.least else ""
-        return f"the number of lost records is unknown{least}: {_cause(names, facts)}; records may be lost in {at}"
+        if facts.seen_ms is UNKNOWN or facts.is_present(facts.seen_ms):  # some partitions are not watched
+            why = f"{names.target} does not store where partitions end on {names.source}, or how far they were mirrored"
+        else:
+            seen = last_seen(names.source, facts.seen_ms, facts.now_ms)
+            why = f"{seen}, and {names.target} does not know what was written to {names.source} since then"
+        return f"the number of lost records is unknown{least}: {why}; records may be lost in {at}"
     if not lost:
         return ""
     are, them = ("is", "it") if lost == 1 else ("are", "them")
-    skipped = f", or the groups skip {them} because of --unknown latest" if _skips_unread(plan) else ""
+    verdicts = [verdict for group in plan.groups for verdict in group.verdicts if verdict.knowledge is None]
+    skips = any(isinstance(verdict.answer, Skipping) and verdict.answer.skip_max for verdict in verdicts)
+    skipped = f", or the groups skip {them} because of --unknown latest" if skips else ""
     return (
         f"at most {counted(lost, 'record')} {are} lost: {names.source} was last seen to hold"
         f" {them}, and {names.target} does not hold {them}{skipped} ({at})"
     )
-
-
-def _cause(names: Names, facts: EmergencyFacts) -> str:
-    """Why the number of lost records is unknown: nothing has seen the source, or some partitions are not watched."""
-    if facts.seen_ms is UNKNOWN or facts.is_present(facts.seen_ms):
-        return f"{names.target} does not store where partitions end on {names.source}, or how far they were mirrored"
-    seen = last_seen(names.source, facts.seen_ms, facts.now_ms)
-    return f"{seen}, and {names.target} does not know what was written to {names.source} since then"
-
-
-def _skips_unread(plan: FailoverPlan) -> bool:
-    """Whether ``--unknown latest`` lets a group skip records that the target holds; no checkpoint says so."""
-    verdicts = [verdict for group in plan.groups for verdict in group.verdicts if verdict.knowledge is None]
-    return any(isinstance(verdict.answer, Skipping) and verdict.answer.skip_max for verdict in verdicts)
 
 
 def _read_again(costs: Costs, names: Names) -> str:

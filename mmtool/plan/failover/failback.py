@@ -33,7 +33,16 @@ from mmtool.plan.groups.offsets import (
     unknown_groups,
 )
 from mmtool.plan.words import Names, counted
-from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Refused, Sides, SourceLog, TargetLog
+from mmtool.translation.answers import (
+    Exact,
+    Knowledge,
+    Reason,
+    Refused,
+    Sides,
+    Skipping,
+    SourceLog,
+    TargetLog,
+)
 from mmtool.translation.divergence import go_home, go_home_by_syncs, go_home_in_pair
 from mmtool.translation.types import UNKNOWN, DownstreamOffset
 
@@ -204,11 +213,8 @@ def _group(
     ]
     if not verdicts:
         verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
-    return GroupPlan(group.group, Direction.REVERSE, tuple(sorted(verdicts, key=_order)))
-
-
-def _order(verdict: Verdict) -> tuple[TopicPartition | tuple[str, int], ...]:
-    return (verdict.source or ("", 0), verdict.target or ("", 0))
+    verdicts.sort(key=lambda verdict: (verdict.source or ("", 0), verdict.target or ("", 0)))
+    return GroupPlan(group.group, Direction.REVERSE, tuple(verdicts))
 
 
 def _verdict(
@@ -225,13 +231,16 @@ def _verdict(
         answer = _behind_the_tail(mirrored, home, group, commit, facts, passed, ahead)
     elif born is not None:
         home = born.target
-        answer = _brought_home(born, commit)
+        found, _ = answer_of(born, commit, _FORWARD)  # created on the target: by the reverse flow alone
+        assert not isinstance(found, Skipping)
+        answer = found
     else:
         return Verdict(group.group, None, place, commit, refusal=Reason.NOT_MIRRORED)
     before = group.before.get(home)
     if not isinstance(answer, Refused) and before is not None and before.offset > answer.offset:
         answer = Exact(before.offset)
     refusal = answer.reason if isinstance(answer, Refused) else None
+    by_mm2 = mirrored is not None and mirrored.map is None and mirrored.synced is not None
     if refusal is None and not group.there.idle:
         refusal = Reason.ACTIVE_ON_TARGET
     return Verdict(
@@ -243,21 +252,9 @@ def _verdict(
         refusal=refusal,
         blocks=refusal is not None,
         before=before,
-        knowledge=_knowledge(mirrored),
+        knowledge=Knowledge.OFFSET_SYNCS if by_mm2 else Knowledge.OFFSET_RUNS,
         same_offsets=mirrored is not None and mirrored.same_offsets,
     )
-
-
-def _knowledge(mirrored: PartitionFacts | None) -> Knowledge:
-    by_mm2 = mirrored is not None and mirrored.map is None and mirrored.synced is not None
-    return Knowledge.OFFSET_SYNCS if by_mm2 else Knowledge.OFFSET_RUNS
-
-
-def _brought_home(born: PartitionFacts, commit: Commit) -> Answer:
-    """Translate a commit in a topic that was created on the target: by the reverse flow alone."""
-    answer, _ = answer_of(born, commit, _FORWARD)
-    assert isinstance(answer, (Exact, Bounded, Refused))
-    return answer
 
 
 def _behind_the_tail(

@@ -261,9 +261,10 @@ def _active(code: str, group: str, cluster: str, standing: GroupStanding) -> Gua
 def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[Guard, ...]:
     """One guard for each verdict that blocks its group; before the drain, only those that no drain cures."""
     return tuple(
-        Guard(verdict.refusal, f"group {plan.group}{_place(verdict)}: {plan.why(verdict)}")
+        Guard(verdict.refusal, f"group {plan.group}{f', {place}' if place else ''}: {plan.why(verdict)}")
         for plan in plans
         for verdict in plan.blocking
+        for place in [verdict.source or verdict.target]
         if verdict.refusal is not None
         and verdict.refusal not in _SAID_OF_GROUPS
         and (after_drain or not drain_cures(verdict))
@@ -273,11 +274,6 @@ def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[G
 def drain_cures(verdict: Verdict) -> bool:
     """Whether an offset is refused only because of the mirror's lag, and not because a cluster did not answer."""
     return verdict.blocks and verdict.refusal in _CURED_BY_DRAIN and not verdict.is_unasked
-
-
-def _place(verdict: Verdict) -> str:
-    place = verdict.source or verdict.target
-    return f", {place}" if place else ""
 
 
 def moved_meanwhile(

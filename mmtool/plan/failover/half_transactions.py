@@ -159,13 +159,10 @@ def half_transactions(
         certain = len({share.place for share in some}) == len(some)
         for together in [some] if certain else _transactions(some):
             arrived = tuple((share, share.arrived(frontiers[share.place])) for share in sorted(together))
-            if _is_half({how for _, how in arrived}):
+            how = {how for _, how in arrived}
+            if Arrived.PART in how or how == {Arrived.ALL, Arrived.NONE}:
                 found.append(HalfTransaction(producer_id, epoch, arrived, certain))
     return found
-
-
-def _is_half(how: set[Arrived]) -> bool:
-    return Arrived.PART in how or how == {Arrived.ALL, Arrived.NONE}
 
 
 def _transactions(shares: list[Share]) -> Iterator[list[Share]]:

@@ -14,7 +14,7 @@ from mmtool.translation.divergence import DivergedTail, TailPart
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
 Parts: TypeAlias = "tuple[TailPart, ...]"
 
@@ -116,21 +116,15 @@ def parts_of(body: Mapping[str, Any]) -> dict[TopicPartition, Parts]:
         KeyError, ValueError, TypeError: The values are not those of either function.
     """
     return {
-        TopicPartition(topic, partition): tuple(_part(*told) for told in parts)
+        TopicPartition(topic, partition): tuple(
+            TailPart(UpstreamOffset(start), UpstreamOffset(stop), records) for start, stop, records in parts
+        )
         for topic, partition, parts in body["parts"]
     }
-
-
-def _part(start: int, stop: int, records: int) -> TailPart:
-    return TailPart(UpstreamOffset(start), UpstreamOffset(stop), records)
 
 
 def together(
     done: Mapping[TopicPartition, Parts], more: Mapping[TopicPartition, Parts]
 ) -> dict[TopicPartition, Parts]:
     """The parts written before, followed by those written after them, by partition."""
-    return {place: (*done.get(place, ()), *more.get(place, ())) for place in _places(done, more)}
-
-
-def _places(*found: Iterable[TopicPartition]) -> list[TopicPartition]:
-    return sorted({place for places in found for place in places})
+    return {place: (*done.get(place, ()), *more.get(place, ())) for place in sorted({*done, *more})}

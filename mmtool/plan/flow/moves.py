@@ -240,20 +240,18 @@ def sentences(moves: Collection[Move], target: str) -> list[str]:
         if of:
             skipped, repeated = sum(move.skipped for move in of), sum(move.repeated for move in of)
             said.append(f"{counted(len(of), 'partition')} {_effect(action, skipped, repeated, target)}")
-    kept = [move for move in moves if move.action is Action.FORGET and _holds_kept(move.facts)]
+    kept = 0  # mirrors with records at the source's own offsets, behind which none can begin a second time
+    for move in moves:
+        log, known = move.facts.target_log, move.facts.map
+        has_records = log is not UNKNOWN and log.log_end > 0
+        kept += move.action is Action.FORGET and known is not None and known.same_offsets and has_records
     if kept:
         said.append(
-            f"{target} has records of {counted(len(kept), 'partition')} at the source's own offsets: with"
+            f"{target} has records of {counted(kept, 'partition')} at the source's own offsets: with"
             " mmtool.offsets = same the next `mmtool replicate` halts there with offsets_differ; delete the topic on"
             f" {target} first"
         )
     return said
-
-
-def _holds_kept(facts: PartitionFacts) -> bool:
-    """Whether the target has records at the source's own offsets, behind which no mirror can begin a second time."""
-    log = facts.target_log
-    return facts.map is not None and facts.map.same_offsets and log is not UNKNOWN and log.log_end > 0
 
 
 def _effect(action: Action, skipped: int, repeated: int, target: str) -> str:

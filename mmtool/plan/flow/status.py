@@ -320,29 +320,21 @@ def has_unmirrored(facts: FlowFacts) -> bool:
 def standings(facts: FlowFacts) -> list[PartitionStatus]:
     """The status of every partition of the flow's topics, by topic and number."""
     return [
-        _with_problem(facts, _with_slot(facts, _standing(facts, topic, partition)))
+        _shown(facts, _standing(facts, topic, partition))
         for _, topic in sorted(facts.topics.items())
         for partition in range(topic.partitions)
     ]
 
 
-def _with_slot(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatus:
-    """The status with state ``waiting`` where the task has no Spark slot, whatever its worker last reported."""
-    reason = facts.slot_reason(standing.topic_id, standing.place.partition)
-    if not reason or standing.row.state not in _NEEDS_SLOT:
-        return standing
-    return replace(standing, row=standing.row._replace(state=State.WAITING, reason=reason))
-
-
-def _with_problem(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatus:
-    """The status without a lag, and with the reason, where the source's end could not be read."""
-    problem = facts.problems.get(standing.place, "")
-    if not problem or standing.row.state in HELD:
-        return standing
-    row = standing.row._replace(
-        lag_records=None, lag_seconds=None, reason=joined(standing.row.reason, problem)
-    )
-    return replace(standing, row=row)
+def _shown(facts: FlowFacts, standing: PartitionStatus) -> PartitionStatus:
+    """The status, ``waiting`` without a Spark slot, and without a lag where the source's end could not be read."""
+    row, problem = standing.row, facts.problems.get(standing.place, "")
+    slot = facts.slot_reason(standing.topic_id, standing.place.partition)
+    if slot and row.state in _NEEDS_SLOT:  # whatever its worker last reported
+        row = row._replace(state=State.WAITING, reason=slot)
+    if problem and row.state not in HELD:
+        row = row._replace(lag_records=None, lag_seconds=None, reason=joined(row.reason, problem))
+    return standing if row is standing.row else replace(standing, row=row)
 
 
 def _standing(facts: FlowFacts, topic: TopicFacts, partition: int) -> PartitionStatus:
@@ -384,6 +376,9 @@ def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, partition: int) -> Par
         position = end
     lag = None if position is None or end is None else max(end - position, 0)
     by = f"{BY_MIRROR_MAKER}, which is not running" if progress.has_left else BY_MIRROR_MAKER
+    state = State.NEVER_RAN
+    if position is not None:
+        state = State.IDLE if progress.has_left else State.RUNNING
     row = PartitionRow(
         facts.source,
         facts.target,
@@ -393,18 +388,10 @@ def _by_mirror_maker(facts: FlowFacts, topic: TopicFacts, partition: int) -> Par
         position,
         lag_records=lag,
         lag_seconds=0.0 if lag == 0 else None,
-        state=_state_by_mirror_maker(progress, position, lag),
+        state=State.CAUGHT_UP if position is not None and lag == 0 else state,
         reason=NOT_BY_MIRROR_MAKER if position is None else by,
     )
     return PartitionStatus(row, topic.topic_id)
-
-
-def _state_by_mirror_maker(progress: MirrorMakerProgress, position: int | None, lag: int | None) -> State:
-    if position is None:
-        return State.NEVER_RAN
-    if lag == 0:
-        return State.CAUGHT_UP
-    return State.IDLE if progress.has_left else State.RUNNING
 
 
 def _live(facts: FlowFacts, position: PositionRecord, end: int | None, topic_id: TopicId) -> PartitionStatus:

@@ -194,7 +194,14 @@ class GroupPlan:
 
     def to_write(self) -> dict[TopicPartition, Commit]:
         """The commits to write on the other cluster, by partition; empty when the group is blocked."""
-        return {} if self.blocked else dict(self._writable())
+        found: dict[TopicPartition, Commit] = {}
+        for verdict in () if self.blocked else self.verdicts:
+            place = self.written_to(verdict)
+            if verdict.refusal is None and verdict.answer is not None and place is not None:
+                assert not isinstance(verdict.answer, Refused)
+                metadata = verdict.commit.metadata if verdict.commit else ""
+                found[place] = Commit(verdict.answer.offset, metadata)
+        return found
 
     def before(self) -> dict[TopicPartition, Commit]:
         """The current commits of the partitions in `to_write`, without those that have none."""
@@ -212,13 +219,6 @@ class GroupPlan:
     def written_to(self, verdict: Verdict) -> TopicPartition | None:
         """The partition that a verdict's commit is written to; None where it has no name there."""
         return verdict.target if self.direction is Direction.FORWARD else verdict.source
-
-    def _writable(self) -> Iterator[tuple[TopicPartition, Commit]]:
-        for verdict in self.verdicts:
-            place = self.written_to(verdict)
-            if verdict.refusal is None and verdict.answer is not None and place is not None:
-                assert not isinstance(verdict.answer, Refused)
-                yield place, Commit(verdict.answer.offset, verdict.commit.metadata if verdict.commit else "")
 
 
 def unknown_groups(
@@ -387,16 +387,14 @@ def _over_hop(
     assert facts.synced is not None
     if commit.offset in facts.placed and rules.direction is Direction.FORWARD:
         return facts.placed[commit.offset].answer, Knowledge.RECORDS
-    return _by_syncs(facts, facts.synced, commit, rules, facts.target_log), facts.synced.knowledge
-
-
-def _by_syncs(
-    facts: PartitionFacts, synced: SyncMap, commit: Commit, rules: Rules, target: TargetLog
-) -> Answer:
+    synced, target, source = facts.synced, facts.target_log, facts.source_log
     if rules.direction is Direction.REVERSE:
-        downstream = DownstreamOffset(commit.offset)
-        return translate_back_by_syncs(synced, downstream, target=target, source=facts.source_log)
-    return translate_by_syncs(synced, UpstreamOffset(commit.offset), target=target, source=facts.source_log)
+        answer = translate_back_by_syncs(
+            synced, DownstreamOffset(commit.offset), target=target, source=source
+        )
+    else:
+        answer = translate_by_syncs(synced, UpstreamOffset(commit.offset), target=target, source=source)
+    return answer, facts.synced.knowledge
 
 
 def _by_runs(

@@ -195,6 +195,12 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
     risk = None if place is None else known.emergency.risks.get((verdict.group, place))
     committed = views.verdict.commit.offset if views.verdict and views.verdict.commit else None
     loss = known.not_on_target.get(place, Loss()) if place else Loss()
+    facts, lag = None if place is None else known.partitions.get(place), None
+    if facts is not None and committed is not None and facts.source_log is not UNKNOWN:
+        lag = max(0, facts.source_log.log_end - committed)
+    before = verdict.before
+    if before is None and group is not None and verdict.target is not None:
+        before = group.before.get(verdict.target)
     moved = verdict.group in known.moved
     judged = _judged(known, views)
     stuck = known.stuck.get(place) if place else None
@@ -208,8 +214,8 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
         place and place.topic,
         place and place.partition,
         committed,
-        _lag(known, place, committed),
-        target_committed=_target_committed(views, group),
+        lag,
+        target_committed=None if before is None else before.offset,
         reread_max=None if risk is None else or_none(risk.reread),
         reread_expected=None if risk is None else or_none(risk.expected),
         rpo_records=or_none(loss.most),
@@ -222,21 +228,6 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
         moved=moved,
         offsets=OffsetKind.of(verdict.same_offsets),
     )
-
-
-def _lag(known: GroupKnowledge, place: TopicPartition | None, committed: int | None) -> int | None:
-    facts = None if place is None else known.partitions.get(place)
-    if facts is None or committed is None or facts.source_log is UNKNOWN:
-        return None
-    return max(0, facts.source_log.log_end - committed)
-
-
-def _target_committed(views: _Views, group: GroupFacts | None) -> int | None:
-    verdict = views.either
-    before = verdict.before
-    if before is None and group is not None and verdict.target is not None:
-        before = group.before.get(verdict.target)
-    return None if before is None else before.offset
 
 
 def _judged(known: GroupKnowledge, views: _Views) -> _Judged:

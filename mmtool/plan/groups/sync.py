@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.translation.answers import Answer
     from mmtool.translation.types import TopicPartition
 
 
@@ -132,7 +131,11 @@ def lead(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts])
         facts = partitions.get(place)
         if facts is None:
             continue
-        answer = _ahead_too(facts, commit)
+        answer, _ = answer_of(facts, commit, Rules(Direction.FORWARD))
+        assert not isinstance(answer, Skipping)
+        beyond = answer == Refused(Reason.BEYOND_MIRROR) and facts.back is None
+        if beyond and facts.map is not None and facts.target_log is not UNKNOWN:
+            answer = clamp_ahead(facts.map, UpstreamOffset(commit.offset), target=facts.target_log)
         if isinstance(answer, Refused):
             led.refused[facts.target] = answer.reason
             if facts.problems:
@@ -140,15 +143,6 @@ def lead(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts])
         else:
             led.wanted[facts.target] = Commit(answer.offset, commit.metadata)
     return led
-
-
-def _ahead_too(facts: PartitionFacts, commit: Commit) -> Answer:
-    answer, _ = answer_of(facts, commit, Rules(Direction.FORWARD))
-    assert not isinstance(answer, Skipping)
-    beyond = answer == Refused(Reason.BEYOND_MIRROR) and facts.back is None
-    if beyond and facts.map is not None and facts.target_log is not UNKNOWN:
-        return clamp_ahead(facts.map, UpstreamOffset(commit.offset), target=facts.target_log)
-    return answer
 
 
 @dataclass(frozen=True, slots=True)

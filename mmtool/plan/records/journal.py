@@ -197,13 +197,21 @@ def _verdict_row(verdict: Verdict) -> VerdictBody:
     return cast("VerdictBody", {key: value for key, value in row.items() if value})
 
 
+_ANSWERS: dict[str, Callable[..., Answer | Skipping]] = {
+    "exact": Exact,
+    "bounded": Bounded,
+    "skipping": Skipping,
+}
+
+
 def _verdict(group: str, row: Mapping[str, Any]) -> Verdict:
+    kind, *numbers = row.get("answer", ("",))
     return Verdict(
         group,
         made(TopicPartition, *row["source"]) if "source" in row else None,
         made(TopicPartition, *row["target"]) if "target" in row else None,
         made(Commit, *row["commit"]) if "commit" in row else None,
-        _answer(*row["answer"]) if "answer" in row else None,
+        made(_ANSWERS[kind], *numbers) if kind else None,
         Reason(row["refusal"]) if "refusal" in row else None,
         row.get("blocks", False),
         made(Commit, *row["before"]) if "before" in row else None,
@@ -221,16 +229,6 @@ def _answer_row(answer: Answer | Skipping) -> tuple[str, int] | tuple[str, int, 
         case Skipping(offset, most):
             return ("skipping", offset, most)
     raise TypeError(f"{answer} leads nowhere")
-
-
-def _answer(kind: str, *numbers: int) -> Answer | Skipping:
-    kinds: dict[str, Callable[..., Answer | Skipping]] = {
-        "exact": Exact,
-        "bounded": Bounded,
-        "skipping": Skipping,
-    }
-    answer: Answer | Skipping = made(kinds[kind], *numbers)
-    return answer
 
 
 def _place(place: TopicPartition | None) -> tuple[str, int] | None:

@@ -162,23 +162,13 @@ def write_plan(saved: SavedPlan) -> bytes:
         "at_ms": saved.origin.at_ms,
         "mmtool": saved.origin.version,
     }
-    return _laid_out(json.loads(encode(dict(body)))).encode()
-
-
-def _laid_out(body: Mapping[str, Any]) -> str:
-    """JSON with one line for each key and each part of a list, so that a diff of two plans is readable."""
-    lines = [f" {_json(key)}: {_parts(value)}" for key, value in body.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
-
-
-def _parts(value: Any) -> str:
-    if not (isinstance(value, list) and value):
-        return _json(value)
-    return "[\n" + ",\n".join(f"  {_json(part)}" for part in value) + "\n ]"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    lines = []  # one for each key and each part of a list, so that a diff of two plans is readable
+    for key, value in json.loads(encode(dict(body))).items():
+        text = json.dumps(value, ensure_ascii=False)
+        if isinstance(value, list) and value:
+            text = "[\n" + ",\n".join(f"  {json.dumps(part, ensure_ascii=False)}" for part in value) + "\n ]"
+        lines.append(f" {json.dumps(key, ensure_ascii=False)}: {text}")
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
 def read_plan(content: bytes) -> SavedPlan:

@@ -249,29 +249,20 @@ def plan_topic_configs(
     """
     steps: list[ConfigStep] = []
     for name, entry in sorted(source.items()):
-        there = target.get(name)
-        if not entry.carried or entry.value is None or not rules.accepts(name):
+        there, value = target.get(name), entry.value
+        if not entry.carried or value is None or not rules.accepts(name):
             continue
-        if entry.origin is Origin.OVERRIDE or rules.defaults_from == "source":
-            if there is None or there.value != entry.value or not there.on_topic:
-                steps.append(_set(name, entry.value, there))
-        elif there is not None and there.on_topic:
-            steps.append(_reset(name, entry.value, there))
+        is_set = entry.origin is Origin.OVERRIDE or rules.defaults_from == "source"
+        if there is None:
+            steps += [SetConfig(name, value)] if is_set else []
+        elif (there.value != value or not there.on_topic) if is_set else there.on_topic:
+            if name == MIN_ISR and _lowers(value, there.value):
+                theirs = f"the source's {'' if is_set else 'default '}{value}"
+                kept = f"the target's value {there.value} is safer than {theirs}"
+                steps.append(KeptConfig(name, kept))
+            else:
+                steps.append(SetConfig(name, value) if is_set else ResetConfig(name))
     return steps
-
-
-def _set(name: str, value: str, there: ConfigEntry | None) -> ConfigStep:
-    if name == MIN_ISR and there is not None and _lowers(value, there.value):
-        return KeptConfig(name, f"the target's value {there.value} is safer than the source's {value}")
-    return SetConfig(name, value)
-
-
-def _reset(name: str, value: str, there: ConfigEntry) -> ConfigStep:
-    if name == MIN_ISR and _lowers(value, there.value):
-        return KeptConfig(
-            name, f"the target's value {there.value} is safer than the source's default {value}"
-        )
-    return ResetConfig(name)
 
 
 def _lowers(value: str, there: str | None) -> bool:
