@@ -234,13 +234,7 @@ def plan_promotion(
         asked,
         acls=acls,
         guards=tuple(_guards(acls, target, names.target)),
-        warnings=(
-            *_open_to_all(granted, names),
-            *_kept_out(partly, names),
-            *_super_users(source, of, names),
-            *_denied(granted, there, names),
-            *_without_producer(of, wanted, names),
-        ),
+        warnings=tuple(_warnings(granted, partly, wanted, of, source, there, names)),
     )
 
 
@@ -369,53 +363,46 @@ def _guards(acls: tuple[Binding, ...], target: AclFacts, cluster: str) -> Iterat
         )
 
 
-def _open_to_all(granted: Collection[Binding], names: Names) -> Iterator[Guard]:
-    topics = sorted(
-        {right.name for right in granted if right.principal == EVERYBODY and right.resource == TOPIC}
-    )
-    if topics:
+def _warnings(
+    granted: Collection[Binding],
+    partly: Collection[Binding],
+    wanted: Collection[Binding],
+    topics: Collection[str],
+    source: AclFacts,
+    there: Collection[Binding],
+    names: Names,
+) -> Iterator[Guard]:
+    """Yield a warning for each right that is not copied, that has no effect, or that everybody gets."""
+    of_everybody = (right for right in granted if right.principal == EVERYBODY and right.resource == TOPIC)
+    if open_topics := few(sorted({right.name for right in of_everybody})):
         yield Guard(
             "everybody_may_write",
-            f"an ACL for {EVERYBODY} lets every principal write {few(topics)} on {names.source}, and is copied: every"
-            f" principal may then write {few(topics)} on {names.target}",
+            f"an ACL for {EVERYBODY} lets every principal write {open_topics} on {names.source}, and is copied: every"
+            f" principal may then write {open_topics} on {names.target}",
             f"if that is not wanted, put the line `{EVERYBODY},` into the file of --principal-map",
         )
-
-
-def _kept_out(partly: Collection[Binding], names: Names) -> Iterator[Guard]:
     for right in sorted(partly):
         yield Guard(
             "partly_denied",
             f"{right.right} is not promoted for {right.principal}: a DENY on {names.source} takes a part of that right",
             f"if {right.principal} is to have it, create the ACLs on {names.target} yourself",
         )
-
-
-def _super_users(source: AclFacts, topics: Collection[str], names: Names) -> Iterator[Guard]:
-    if source.bindings is UNKNOWN or source.super_users is UNKNOWN:
-        return
-    writers = {
-        rule.principal for rule in source.bindings if rule.gives_write and any(map(rule.matches, topics))
-    }
-    if supers := sorted(writers & source.super_users - source.own):
-        users, them = ("a super user", "it") if len(supers) == 1 else ("super users", "them")
-        yield Guard(
-            "super_user_writes",
-            f"{few(supers)} {are(len(supers))} {users} of {names.source}: no ACL is promoted for {them}",
-            f"if {few(supers)} {are(len(supers))} to write on {names.target}, create the ACLs yourself",
-        )
-
-
-def _denied(granted: Collection[Binding], there: Collection[Binding], names: Names) -> Iterator[Guard]:
+    rules, supers = source.bindings, source.super_users
+    if rules is not UNKNOWN and supers is not UNKNOWN:
+        writers = {rule.principal for rule in rules if rule.gives_write and any(map(rule.matches, topics))}
+        if found := sorted(writers & supers - source.own):
+            users, them = ("a super user", "it") if len(found) == 1 else ("super users", "them")
+            yield Guard(
+                "super_user_writes",
+                f"{few(found)} {are(len(found))} {users} of {names.source}: no ACL is promoted for {them}",
+                f"if {few(found)} {are(len(found))} to write on {names.target}, create the ACLs yourself",
+            )
     for right in sorted(right for right in granted if _is_met(right, there)):
         yield Guard(
             "denied_on_target",
             f"a DENY on {names.target} keeps {right.principal} from {right.right}: DENY wins over the promoted ACL",
             f"remove that DENY from {names.target}",
         )
-
-
-def _without_producer(topics: Collection[str], wanted: Collection[Binding], names: Names) -> Iterator[Guard]:
     if without := sorted(set(topics) - {right.name for right in wanted if right.resource == TOPIC}):
         yield Guard(
             "no_producer",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from mmtool.plan.words import counted, moment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 
 Route = tuple[str, ...]
@@ -38,26 +38,20 @@ def repetition(edges: Iterable[Edge]) -> tuple[Route, Route] | None:
     leaving: dict[str, list[Edge]] = {}
     for edge in sorted(edges, key=lambda e: (e.source, e.target)):
         leaving.setdefault(edge.source, []).append(edge)
-    found = (_from(born, leaving) for born in leaving)
-    return next((pair for pair in found if pair is not None), None)
-
-
-def _from(born: str, leaving: dict[str, list[Edge]]) -> tuple[Route, Route] | None:
-    routes: dict[str, Route] = {born: (born,)}
-    coming = deque(routes.values())
-    while coming:
-        for route in _onward(coming.popleft(), leaving):
-            if route[-1] in routes:
-                return routes[route[-1]], route
-            routes[route[-1]] = route
-            coming.append(route)
+    for born in leaving:
+        routes: dict[str, Route] = {born: (born,)}
+        coming = deque(routes.values())
+        while coming:
+            route = coming.popleft()
+            for edge in leaving.get(route[-1], ()):
+                if not edge.carries(route):
+                    continue
+                onward = (*route, edge.target)
+                if edge.target in routes:
+                    return routes[edge.target], onward
+                routes[edge.target] = onward
+                coming.append(onward)
     return None
-
-
-def _onward(route: Route, leaving: dict[str, list[Edge]]) -> Iterator[Route]:
-    for edge in leaving.get(route[-1], ()):
-        if edge.carries(route):
-            yield (*route, edge.target)
 
 
 class Retention(NamedTuple):
