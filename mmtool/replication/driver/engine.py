@@ -99,13 +99,13 @@ class Engine:
 
     def _open_spark(self) -> Rounds:
         first = self.flows.settings[0]
-        rounds = open_rounds(first.spark_master or local_master(_local_slots()), first.spark_conf)
-        self._slots = SlotWatch(
-            rounds,
-            f"Spark at {first.spark_master}" if first.spark_master else "Spark",
-            None if first.spark_master else _local_slots(),
-            self.say,
-        )
+        limit: int | None = None
+        master, place = first.spark_master, f"Spark at {first.spark_master}"
+        if not master:
+            limit = max(1, usable_cores() // 2)  # one task per two cores, because workers wait on sockets
+            master, place = local_master(limit), "Spark"
+        rounds = open_rounds(master, first.spark_conf)
+        self._slots = SlotWatch(rounds, place, limit, self.say)
         rounds.probe()
         return rounds
 
@@ -234,8 +234,3 @@ class Engine:
 
     def _is_done(self) -> bool:
         return self.flows.options.has_goal and all(run.has_reached_goal for run in self.flows.runs)
-
-
-def _local_slots() -> int:
-    """The tasks of a round where no Spark master is set: one per two cores, because workers wait on sockets."""
-    return max(1, usable_cores() // 2)
