@@ -63,9 +63,9 @@ class Page:
         Raises:
             UsageError: The file cannot be written.
         """
-        from mmtool.output.documents import claim
+        from mmtool.runtime.files import write_named
 
-        claim(self.path, "--html")
+        write_named("--html", self.path, b"")
 
     def write(self, evidence: Evidence) -> MmtoolError | None:
         """Write the page; returns why that failed."""

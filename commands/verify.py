@@ -171,17 +171,14 @@ def _since(text: str | None) -> Since | None:
     Raises:
         UsageError: It is neither.
     """
-    from datetime import datetime
+    from mmtool.config.values import parse_instant
 
     if text is None or text == "last":
         return text  # type: ignore[return-value]  # the literal
     try:
-        instant = datetime.fromisoformat(text)
-    except ValueError:
-        instant = None
-    if instant is None or instant.tzinfo is None:
+        return parse_instant(text)
+    except ValueError as error:
         raise UsageError(
-            f"--since {text}: neither last nor a time with its zone",
+            f"--since {text}: neither last nor {error}",
             remedy="write --since last or --since 2026-01-31T12:00:00Z",
-        )
-    return instant
+        ) from None

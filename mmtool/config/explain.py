@@ -45,73 +45,53 @@ class Explained:
     mm2_default: str | None = None
 
 
-def explain(loaded: LoadedFile, flow: FlowSettings) -> list[Explained]:
+def explain(loaded: LoadedFile, flow: FlowSettings) -> Iterator[Explained]:
     """Explain every setting of a flow, in the order of the reference page."""
-    explainer = _Explainer(loaded, flow)
-    return [*explainer.keys(), *explainer.free(), *explainer.clients("source"), *explainer.clients("target")]
+    scopes, source, target = loaded.scopes, flow.source.alias, flow.target.alias
+    reader = FlowReader(scopes, flow.source, flow.target, Report(loaded.settings.path))
+    yield _row(flow, "enabled", scopes.of_flow(source, target, "enabled"), "false")
+    for side, alias in zip(SIDES, (source, target), strict=True):
+        yield _row(flow, f"{side}.cluster.alias", alias_entry(scopes, source, target, side), alias)
+    for name, key in FLOW_KEYS.items():
+        yield _row(flow, name, reader.find(name), key.default, key.mm2)
+    for name in BLACKLISTS:
+        if (entry := scopes.of_flow(source, target, name)) is not None:
+            yield _row(flow, name, entry)
+    isolation = reader.consumer_property("isolation.level")
+    yield _row(flow, "consumer.isolation.level", isolation, "read_committed", "read_uncommitted")
+    for prefix in (*OWN_PREFIXES, UNIT_PREFIX):
+        for name, entry in scopes.own_by_prefix(source, target, prefix).items():
+            # Spark's may be secrets of any name
+            hidden = prefix == _SPARK and not may_show_spark_key(name)
+            yield _row(flow, prefix + name, entry, hidden=hidden)
+    for side in SIDES:
+        yield from _of_clients(loaded, flow, side)
 
 
-@dataclass(frozen=True, slots=True)
-class _Explainer:
-    loaded: LoadedFile
-    flow: FlowSettings
+def _of_clients(loaded: LoadedFile, flow: FlowSettings, side: Side) -> Iterator[Explained]:
+    """The client properties of one side; a role's only where it differs from the common one."""
+    cluster = flow.source if side == "source" else flow.target
+    clients = loaded.scopes.flow_cluster(flow.source.alias, flow.target.alias, side)
+    yield _row(flow, f"{side}.cluster.id", loaded.scopes.entries.get(f"{cluster.alias}.{CLUSTER_ID}"))
+    for name, entry in clients.common.items():
+        if name in SECURITY_KEYS:
+            yield _row(flow, f"{side}.{name}", entry, hidden=not may_show_client_key(name))
+    for role in ROLES:
+        for name, entry in clients.roles[role].items():
+            used = name in SECURITY_KEYS or has_effect(role, name)
+            if used and clients.common.get(name) != entry:
+                yield _row(flow, f"{side}.{role}.{name}", entry, hidden=not may_show_client_key(name))
 
-    def keys(self) -> Iterator[Explained]:
-        """The flow's own settings, and the isolation level, whose default differs from MM2's."""
-        reader = FlowReader(
-            self.loaded.scopes, self.flow.source, self.flow.target, Report(self.loaded.settings.path)
-        )
-        enabled = self.loaded.scopes.of_flow(self.flow.source.alias, self.flow.target.alias, "enabled")
-        yield self._row("enabled", enabled, "false")
-        source, target = self.flow.source.alias, self.flow.target.alias
-        for side, alias in zip(SIDES, (source, target), strict=True):
-            overriding = alias_entry(self.loaded.scopes, source, target, side)
-            yield self._row(f"{side}.cluster.alias", overriding, alias)
-        for name, key in FLOW_KEYS.items():
-            yield self._row(name, reader.find(name), key.default, key.mm2)
-        for name in BLACKLISTS:
-            entry = self.loaded.scopes.of_flow(self.flow.source.alias, self.flow.target.alias, name)
-            if entry is not None:
-                yield self._row(name, entry, None)
-        isolation = reader.consumer_property("isolation.level")
-        yield self._row("consumer.isolation.level", isolation, "read_committed", "read_uncommitted")
 
-    def free(self) -> Iterator[Explained]:
-        """The settings whose keys have a free last part; Spark's may be secrets of any name."""
-        scopes, flow = self.loaded.scopes, self.flow
-        for prefix in (*OWN_PREFIXES, UNIT_PREFIX):
-            found = scopes.own_by_prefix(flow.source.alias, flow.target.alias, prefix)
-            for name, entry in found.items():
-                hidden = prefix == _SPARK and not may_show_spark_key(name)
-                yield self._row(prefix + name, entry, None, hidden=hidden)
-
-    def clients(self, side: Side) -> Iterator[Explained]:
-        """The client properties of one side; a role's only where it differs from the common one."""
-        scopes, flow = self.loaded.scopes, self.flow
-        cluster = flow.source if side == "source" else flow.target
-        clients = scopes.flow_cluster(flow.source.alias, flow.target.alias, side)
-        yield self._row(f"{side}.cluster.id", scopes.entries.get(f"{cluster.alias}.{CLUSTER_ID}"), None)
-        for name, entry in clients.common.items():
-            if name in SECURITY_KEYS:
-                yield self._row(f"{side}.{name}", entry, None, hidden=not may_show_client_key(name))
-        for role in ROLES:
-            for name, entry in clients.roles[role].items():
-                used = name in SECURITY_KEYS or has_effect(role, name)
-                if used and clients.common.get(name) != entry:
-                    yield self._row(
-                        f"{side}.{role}.{name}", entry, None, hidden=not may_show_client_key(name)
-                    )
-
-    def _row(
-        self,
-        key: str,
-        entry: Entry | None,
-        default: str | None,
-        mm2: str | None = None,
-        *,
-        hidden: bool = False,
-    ) -> Explained:
-        if entry is None:
-            return Explained(self.flow.name, key, default, "default", None, mm2)
-        value = HIDDEN if hidden else entry.raw
-        return Explained(self.flow.name, key, value, entry.key, entry.line)
+def _row(
+    flow: FlowSettings,
+    key: str,
+    entry: Entry | None,
+    default: str | None = None,
+    mm2: str | None = None,
+    *,
+    hidden: bool = False,
+) -> Explained:
+    if entry is None:
+        return Explained(flow.name, key, default, "default", None, mm2)
+    return Explained(flow.name, key, HIDDEN if hidden else entry.raw, entry.key, entry.line)

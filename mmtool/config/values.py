@@ -112,11 +112,19 @@ def parse_start(text: str) -> Start:
     if word.lower() == "latest":
         return "latest"
     try:
-        instant = datetime.fromisoformat(word)
+        return parse_instant(word)
+    except ValueError as error:
+        raise ValueError(f"earliest, latest or {error}, as 2026-01-31T12:00:00Z") from None
+
+
+def parse_instant(text: str) -> datetime:
+    """Parse an instant with its zone."""
+    try:
+        instant = datetime.fromisoformat(text)
     except ValueError:
         instant = None
     if instant is None or instant.tzinfo is None:
-        raise ValueError("earliest, latest or a time with its zone, as 2026-01-31T12:00:00Z")
+        raise ValueError("a time with its zone")
     return instant
 
 

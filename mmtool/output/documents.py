@@ -107,28 +107,11 @@ def csv_text(result: Result, *, header: bool = True) -> str:
     return text.getvalue()
 
 
-def claim(path: Path, option: str) -> None:
-    """Create an empty file, so that an unwritable path is reported before the command's work.
-
-    Args:
-        path: The file.
-        option: The option that named it, as ``--html``.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
-    from mmtool.runtime.files import file_errors
-
-    remedy = "name a file in a folder that exists and can be written"
-    with file_errors(f"{option} {path} cannot be written", remedy):
-        path.write_bytes(b"")
-
-
 def write_claimed(path: Path, content: bytes, what: str, *, over: str, remedy: str) -> None:
     """Write the content of a claimed file.
 
     Args:
-        path: The file that `claim` created.
+        path: The file, which is there already.
         content: The whole content.
         what: The file in words, as ``the page``.
         over: The work that has ended by then, in words.

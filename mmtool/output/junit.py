@@ -6,9 +6,10 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
-from mmtool.output.documents import claim, write_claimed
+from mmtool.output.documents import write_claimed
 from mmtool.output.redaction import NOTHING, shown
 from mmtool.output.values import iso
+from mmtool.runtime.files import write_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,7 +85,7 @@ def claimed(path: Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
-    claim(path, "--junit")
+    write_named("--junit", path, b"")
     try:
         yield
     except BaseException:

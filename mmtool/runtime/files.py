@@ -74,7 +74,9 @@ def write_named(option: str, path: Path, content: bytes) -> None:
     Raises:
         UsageError: The file cannot be written.
     """
-    with file_errors(f"{option} {path}", "name a file in a folder that exists, which you may write to"):
+    with file_errors(
+        f"{option} {path} cannot be written", "name a file in a folder that exists and can be written"
+    ):
         path.write_bytes(content)
 
 
