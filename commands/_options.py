@@ -29,6 +29,7 @@ NEEDS = {
     "every": ("watching",),
     "partitions": ("by_group", "group"),
     "state_dir": ("keep",),
+    "from_": ("format_",),
 }
 """Options that have an effect only if one of others is not at its default, in commands that have them all."""
 

@@ -265,7 +265,11 @@ def export(
     from mmtool.plan.groups.offsets import Rules
 
     chosen = selection(groups)
-    query = None if from_ is None else _checkpoint_of(*from_, format_)
+    kind, query = from_ or ("spark-checkpoint", None)
+    if kind != "spark-checkpoint":
+        raise UsageError(
+            f"--in {kind}: only spark-checkpoint is known", remedy="write --in spark-checkpoint DIR"
+        )
     chain = loaded(where.config).chain(where.source, where.target)
     flows = [connect(one, timeout, beside_mm2=True) for one in chain]
     flow = look_along(flows, topic or ())
@@ -281,21 +285,6 @@ def export(
         warn(missing)
     if refused := refusal(found):
         raise refused
-
-
-def _checkpoint_of(kind: str, directory: Path, format_: ExportFormat) -> Path:
-    """What ``--in`` names.
-
-    Raises:
-        UsageError: It is no Spark checkpoint, or the format is not Spark's.
-    """
-    if kind != "spark-checkpoint":
-        raise UsageError(
-            f"--in {kind}: only spark-checkpoint is known", remedy="write --in spark-checkpoint DIR"
-        )
-    if format_ is not ExportFormat.SPARK:
-        raise UsageError("--in spark-checkpoint needs --format spark", remedy="add --format spark")
-    return directory
 
 
 @app.command("import")

@@ -76,7 +76,7 @@ def test_where_two_sources_of_a_query_read_a_partition_the_one_behind_counts(gro
     ("arguments", "said"),
     [
         (["--in", "spark-checkpoint", "none", "--format", "spark"], "none is no folder"),
-        (["--in", "spark-checkpoint", "none"], "--in spark-checkpoint needs --format spark"),
+        (["--in", "spark-checkpoint", "none"], "--in has no effect without --format"),
         (["--in", "flink", "none", "--format", "spark"], "--in flink: only spark-checkpoint is known"),
         (
             ["--in", "spark-checkpoint", "none", "--format", "spark", "-g", "app"],

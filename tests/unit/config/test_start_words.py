@@ -63,32 +63,21 @@ ORDERS, OTHERS = [TopicPartition("orders", 0)], [TopicPartition("payments", 1), 
 
 
 @pytest.mark.parametrize(
-    ("places", "message", "remedy"),
+    ("places", "names", "do"),
     [
-        (
-            ORDERS,
-            f"A->B: orders-0: {ENDS}",
-            (
-                "delete the mirror of topic orders on B (mmtool then mirrors the topic from mmtool.start = earliest),"
-                " or add the topic to topics.exclude; then run the same command again"
-            ),
-        ),
+        (ORDERS, "A->B: orders-0", "delete the mirror of topic orders on B"),
         (
             ORDERS + OTHERS,
-            (
-                "A->B: what MirrorMaker 2 stored does not fit the logs of 3 partitions (topics orders, payments)."
-                f" orders-0: {ENDS}"
-            ),
-            (
-                "for each of these topics, delete its mirror on B (mmtool then mirrors the topic from mmtool.start ="
-                " earliest), or add the topic to topics.exclude; then run the same command again"
-            ),
+            "3 partitions (topics orders, payments)",
+            "for each of these topics, delete its mirror",
         ),
     ],
     ids=["one", "several"],
 )
-def test_a_take_over_that_is_contradicted_names_every_topic(load, places, message, remedy):
+def test_a_take_over_that_is_contradicted_names_every_topic(load, places, names, do):
     flow = SimpleNamespace(settings=load("").flows[0], target=SimpleNamespace(alias="B"))
     with pytest.raises(RefusedError) as refused:
         Mm2Takeover(flow, take_over=True, warnings=[])._refuse(dict.fromkeys(places, ENDS))
-    assert (refused.value.message, refused.value.remedy) == (message, remedy)
+    assert (names in refused.value.message, ENDS in refused.value.message) == (True, True)
+    assert do in refused.value.remedy
+    assert "from mmtool.start = earliest), or add the topic to topics.exclude" in refused.value.remedy
