@@ -77,15 +77,10 @@ def _facts(
         read_at = source if direction is Direction.FORWARD else target
         return topics is None or read_at is None or read_at.topic in topics
 
-    def bounds(
-        cluster: ClusterPort, places: Collection[TopicPartition], *, all_of_them: bool
-    ) -> Answers[TopicPartition, Bounds]:
-        return Answers(cluster.bounds(places)) if all_of_them else cluster.bounds_each(places)
-
     sources = flow.partitions
     # in reverse with topics, which source logs are to be read is known once the targets are
     at_once = complete and (direction is Direction.FORWARD or topics is None)
-    source_logs = bounds(flow.clusters.source, list(filter(means, sources)), all_of_them=at_once)
+    source_logs = _bounds(flow.clusters.source, list(filter(means, sources)), complete=at_once)
     back = _maps_back(flow)
     maps = flow.clusters.state.maps(flow.identity)
     # by topic id: runs of a deleted topic of the same name do not count (KIP-516)
@@ -100,7 +95,7 @@ def _facts(
         for source in sources
     }
     wanted = [targets[source] for source in sources if means(source, targets[source])]
-    target_logs = bounds(flow.clusters.target, wanted, all_of_them=complete)
+    target_logs = _bounds(flow.clusters.target, wanted, complete=complete)
     failed = [error for at, error in source_logs.failed.items() if means(at, targets[at])]
     if complete and failed:
         raise failed[0]
@@ -125,6 +120,12 @@ def _facts(
         )
         for source in sources
     ]
+
+
+def _bounds(
+    cluster: ClusterPort, places: Collection[TopicPartition], *, complete: bool
+) -> Answers[TopicPartition, Bounds]:
+    return Answers(cluster.bounds(places)) if complete else cluster.bounds_each(places)
 
 
 def refused_topics(flow: FlowNow, control: ControlView) -> dict[str, str]:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import ClusterPort, FlowStatePort, StoredCheckpoint, StoredCheckpoints, SyncedPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
+    from mmtool.plan.records.marks import RemovedRecord
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import Unknown
@@ -115,15 +116,6 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
             if gone is not None
         },
     )
-    warnings = [*passed_over(held.unreadable), *removed_groups(left_behind, side.settings.source.alias)]
-    for name, gone in known.items():
-        if gone is not None and all(map(gone.has, held.checkpoints[name])):
-            why = gone.sentence(side.settings.source.alias, min(held.checkpoints[name]))
-            warnings.append(f"group {name} is included by its name: {why}")
-    if selected.excluded:
-        warnings.append(left_out(selected.excluded))
-    if not selected.known and not selected.unknown:
-        warnings.append(f"no group matches: {side.target.alias} has no checkpoint of a selected group")
     return TargetNow(
         side,
         identity.target_id,
@@ -134,8 +126,28 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
         topics,
         {name: frozenset(place.topic for place in of) for name, of in current.items()},
         left_behind,
-        tuple(warnings),
+        (
+            *passed_over(held.unreadable),
+            *removed_groups(left_behind, side.settings.source.alias),
+            *_warnings(side, selected, held, known),
+        ),
     )
+
+
+def _warnings(
+    side: TargetSide,
+    selected: SelectedGroups,
+    held: StoredCheckpoints,
+    removed: Mapping[str, RemovedRecord | None],
+) -> Iterable[str]:
+    for name, gone in removed.items():
+        if gone is not None and all(map(gone.has, held.checkpoints[name])):
+            why = gone.sentence(side.settings.source.alias, min(held.checkpoints[name]))
+            yield f"group {name} is included by its name: {why}"
+    if selected.excluded:
+        yield left_out(selected.excluded)
+    if not selected.known and not selected.unknown:
+        yield f"no group matches: {side.target.alias} has no checkpoint of a selected group"
 
 
 def identity_on_target(side: TargetSide) -> tuple[FlowIdentity, ControlView]:
