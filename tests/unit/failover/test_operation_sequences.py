@@ -66,7 +66,7 @@ class World:
         rehearsal = drill.rehearse(self.scene.look(), GroupSelection(("app",)))
         return drill.execute(rehearsal, self.scene.context(rehearsal)).operation.error is None
 
-    def release_marks(self):
+    def release(self):
         found = rehearse_release(self.scene.side, self.scene.journal, ())
         release_marks(found, self.scene.journal, self.scene.marks, self.scene.lock, "ann@host-1", 0)
         if found.topics:
