@@ -136,15 +136,11 @@ def translate_offsets(
         return translate_groups(flow, chosen, rules, refine=refine)
 
     found = translated()
-    where_to = found.flow.written_at(rules.direction).alias
+    question = question_of(found.plans, found.flow.written_at(rules.direction).alias)
     if csv is not None and (left_out := write_csv(csv, found, with_group=not chosen.is_one)):
         warn(left_out)
     if execution.execute and found.writable:
-        consent(
-            question_of(found.plans, where_to),
-            yes=execution.yes,
-            about=lambda: _result(translation_rows(found.plans), found),
-        )
+        consent(question, yes=execution.yes, about=lambda: _result(translation_rows(found.plans), found))
         # minutes may have passed at the prompt, and a topic may be another one by now: asked again, with the guards
         again = found if execution.yes else translated()
         ended = moved(again, synced=_synced(flows, settings, reverse=reverse))
@@ -154,7 +150,7 @@ def translate_offsets(
         finish(_result(translation_rows(found.plans), found), output, refusal(found))
         if found.writable and flows[0].enabled:
             add = "--execute" if chosen.given else "--all-groups --execute"
-            talk(f"nothing was changed; add {add} to {question_of(found.plans, where_to)}")
+            talk(f"nothing was changed; add {add} to {question}")
 
 
 def _check_options(csv: Path | None, flows: Sequence[FlowSettings], *, refine: bool) -> None:

@@ -130,8 +130,7 @@ def rehearse(
     already = dict(_moved_already(control.moved, groups, flow.topics, recorded, needs))
     groups = [group for group in groups if group.group not in already]
     refuse_changed_names(flow.clusters.settings, control, topics_of(groups))
-    sides = flow.sides(Direction.FORWARD)
-    unknown = unknown_groups(selected.unknown, Direction.FORWARD, sides)
+    unknown = unknown_groups(selected.unknown, Direction.FORWARD, flow.sides(Direction.FORWARD))
     plans = [*plan_groups(flow, groups, _RULES), *unknown]
     settings, identity = flow.clusters.settings, flow.identity
     topics, names = topics_to_fence(groups, flow.topics), names_of(settings)
