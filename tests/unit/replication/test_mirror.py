@@ -163,15 +163,6 @@ def test_what_is_good_before_bytes_that_nobody_can_read_still_goes_and_their_pla
     assert (mirror.state, "offset 2" in mirror.reason) == (State.HALTED, True)
 
 
-def test_a_range_that_the_source_deleted_is_passed_over_when_the_operator_says_so():
-    mirror, log = mirror_of(), FakeLog()
-    mirror.skip_to(7)
-    mirror.offer(fetched(data(7, 1), end=8, log_start=7), now_ms=1)
-    settle(mirror, log)
-    (block,) = mirror.take_blocks()
-    assert [(run.upstream_start, run.downstream_start, run.count) for run in block.runs] == [(7, 0, 1)]
-
-
 # --- sending ----------------------------------------------------------------------------------------------
 
 
@@ -233,20 +224,6 @@ def test_a_batch_behind_a_missing_one_is_out_of_order_for_a_moment_only():
     mirror.answered(second, log.append(bytes(second.batch.payload)))
     settle(mirror, log)
     assert landed(log) == [b"v%d" % at for at in range(41)]
-
-
-def test_two_batches_that_are_both_too_large_for_the_target_both_go_in_pieces():
-    """The second one's refusal arrives when it was numbered anew already."""
-    mirror, log = seasoned()
-    log.limit = 300
-    mirror.offer(fetched(data(1, 30), data(31, 30), data(61, 1), end=62), now_ms=1)
-    sent = [mirror.next_to_send() for _ in range(3)]
-    answers = [log.append(bytes(one.batch.payload)) for one in sent]
-    for one, answer in zip(sent, answers, strict=True):
-        mirror.answered(one, answer)
-    settle(mirror, log)
-    assert landed(log) == [b"v%d" % at for at in range(62)]
-    assert mirror.held_bytes == 0
 
 
 def test_a_batch_that_may_be_there_is_not_cut_in_pieces():

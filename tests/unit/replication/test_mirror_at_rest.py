@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kit.batches import PlainRecord, batch_of, data
-from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
+from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, mirrored, produced
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.in_flight import InDoubtError
@@ -24,10 +24,7 @@ def answer(mirror, log, sent):
 
 def seasoned():
     """A mirror whose first batch is acknowledged already, and the log that holds it."""
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(data(0), end=1), now_ms=1)
-    answer(mirror, log, mirror.next_to_send())
-    return mirror, log
+    return mirrored(fetched(data(0), end=1))
 
 
 def under_way(mirror):

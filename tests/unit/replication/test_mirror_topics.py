@@ -346,21 +346,21 @@ def limits(**values):
     )
 
 
-def test_limits_are_those_of_the_topic():
-    told = limits(
-        max_message_bytes="2000", message_timestamp_before_max_ms="5", message_timestamp_after_max_ms="7"
-    )
-    assert told == TargetLimits(2000, 5, 7)
-
-
-@pytest.mark.parametrize("told", [{}, {"max_message_bytes": None}], ids=["nothing", "no value"])
-def test_what_is_not_told_is_no_limit_but_for_the_size_that_brokers_take_by_default(told):
-    assert limits(**told) == TargetLimits(1 << 20, FOR_EVER, FOR_EVER)
-
-
-def test_a_topic_that_sets_its_own_times_refuses_none():
-    told = limits(message_timestamp_type="LogAppendTime", message_timestamp_after_max_ms="7")
-    assert told == TargetLimits()
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        (("2000", "5", "7", "CreateTime"), TargetLimits(2000, 5, 7)),
+        ((None, None, None, None), TargetLimits(1 << 20, FOR_EVER, FOR_EVER)),
+        ((None, "5", "7", "LogAppendTime"), TargetLimits()),
+    ],
+    ids=["told", "not told", "its own times"],
+)
+def test_limits_are_those_of_the_topic(told, found):
+    """Of what is not told only the size is limited, to what brokers take by default."""
+    size, before, after, kind = told
+    times = {"message_timestamp_before_max_ms": before, "message_timestamp_after_max_ms": after}
+    assert limits(max_message_bytes=size, message_timestamp_type=kind, **times) == found
+    assert limits() == TargetLimits()
 
 
 @pytest.mark.parametrize(

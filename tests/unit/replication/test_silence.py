@@ -8,29 +8,17 @@ from hypothesis import strategies as st
 from mmtool.replication.pump.budget import PendingReplies, RoundTrips
 
 
-def test_who_is_asked_again_and_again_owes_an_answer_since_the_first_question():
+def test_who_is_asked_owes_an_answer_since_the_first_question_that_is_under_way_and_the_longest_silence_counts():
     unanswered = PendingReplies()
-    for now in (10.0, 20.0, 30.0):
+    for now in (10.0, 20.0):
         unanswered.asked(2, now)
-    assert (unanswered.seconds([2], 31.0), unanswered.seconds([1], 31.0)) == (21.0, 0.0)
-
-
-def test_who_answers_owes_no_more_than_what_is_under_way_since_then():
-    unanswered = PendingReplies()
-    unanswered.asked(2, 10.0)
+    unanswered.asked(1, 12.0)
+    assert [unanswered.seconds(whom, 20.0) for whom in ([1], [2], [1, 2], [3])] == [8.0, 10.0, 10.0, 0.0]
     unanswered.answered(2, 20.0, owes_more=True)
     assert unanswered.seconds([2], 25.0) == 5.0
     unanswered.answered(2, 26.0)
-    assert (unanswered.seconds([2], 30.0), list(unanswered.whom)) == (0.0, [])
-
-
-def test_the_longest_silence_counts():
-    unanswered = PendingReplies()
-    unanswered.asked(1, 10.0)
-    unanswered.asked(2, 12.0)
-    assert unanswered.seconds(unanswered.whom, 20.0) == 10.0
     unanswered.let_go(1)
-    assert unanswered.seconds(unanswered.whom, 20.0) == 8.0
+    assert (unanswered.seconds([1, 2], 30.0), list(unanswered.whom)) == (0.0, [])
 
 
 def told(*answers, partitions=8):

@@ -52,13 +52,6 @@ def framed(version: int, body: bytes) -> bytes:
     return struct.pack(">BI", version, zlib.crc32(body, version)) + body
 
 
-@given(mirrors())
-def test_each_block_comes_back_from_its_bytes(mirror: ModelMirror):
-    mirror.flush()
-    blocks = list(mirror.stored.values())
-    assert [decode_block(encode_block(one)) for one in blocks] == blocks
-
-
 @given(st.lists(mirrors(), max_size=3))
 def test_blocks_of_any_chains_come_back_together_as_one_by_one(several: list[ModelMirror]):
     for mirror in several:

@@ -99,16 +99,16 @@ def test_deleted_records_behind_a_checkpoint_are_skipped_unless_the_map_tells_th
     assert at_checkpoint(map_of(ORDERS, runs, 60), upstream, 5, 20) == Skipping(20, skipped)
 
 
-def test_without_a_map_all_that_was_deleted_behind_a_checkpoint_counts():
-    assert at_checkpoint(None, 50, 5, 20) == Skipping(20, 15)
-
-
-def test_a_checkpoint_that_the_target_still_holds_skips_nothing():
-    assert at_checkpoint(map_of(ORDERS, [(0, 0, 60)], 60), 25, 25, 20) == Bounded(25, 35)
-
-
-def test_a_checkpoint_past_the_targets_end_leads_to_the_end():
-    assert at_checkpoint(map_of(ORDERS, [(0, 0, 60)], 60), 60, 70, 20) == Bounded(60, 0)
+@pytest.mark.parametrize(
+    ("known", "commit", "answer"),
+    [
+        pytest.param(None, (50, 5), Skipping(20, 15), id="without a map all that was deleted counts"),
+        pytest.param(map_of(ORDERS, [(0, 0, 60)], 60), (25, 25), Bounded(25, 35), id="still there"),
+        pytest.param(map_of(ORDERS, [(0, 0, 60)], 60), (60, 70), Bounded(60, 0), id="past the target's end"),
+    ],
+)
+def test_behind_a_checkpoint_only_what_the_target_has_deleted_is_skipped(known, commit, answer):
+    assert at_checkpoint(known, *commit, 20) == answer
 
 
 def in_a_gap(*, source_start):

@@ -182,20 +182,17 @@ def go(flow, commit, home, tail=TAIL):
     return go_home(flow, tail, DownstreamOffset(commit), away=away, home=home)
 
 
-def test_a_home_that_has_lost_the_tail_since_is_refused():
-    assert go(FLOW, 5, at_home(0, 7)) == Refused(Reason.BEYOND_SOURCE_END)
-
-
-def test_where_home_has_deleted_the_tail_since_the_answer_is_its_log_start():
-    assert go(FLOW, 5, at_home(10, 12)) == Homeward(Exact(10), 3, 0)
-
-
-def test_unread_records_that_home_has_deleted_are_refused():
-    assert go(FLOW, 3, at_home(4, 8)) == Refused(Reason.TARGET_LOG_START_PASSED)
-
-
-def test_a_partition_that_the_flow_never_had_has_no_way_home():
-    assert go(None, 0, at_home(0, 8)) == Refused(Reason.NEVER_RAN)
+@pytest.mark.parametrize(
+    ("flow", "commit", "home", "answer"),
+    [
+        pytest.param(FLOW, 5, (0, 7), Refused(Reason.BEYOND_SOURCE_END), id="home has lost the tail"),
+        pytest.param(FLOW, 5, (10, 12), Homeward(Exact(10), 3, 0), id="home has deleted the tail"),
+        pytest.param(FLOW, 3, (4, 8), Refused(Reason.TARGET_LOG_START_PASSED), id="and unread records"),
+        pytest.param(None, 0, (0, 8), Refused(Reason.NEVER_RAN), id="the flow never had it"),
+    ],
+)
+def test_what_became_of_home_since_is_heeded(flow, commit, home, answer):
+    assert go(flow, commit, at_home(*home)) == answer
 
 
 def pair_without_flow(tail):

@@ -52,15 +52,6 @@ def test_what_is_read_again_is_never_more_than_was_said(pair, data):
     assert len(again) <= (answer.reread_max if isinstance(answer, Bounded) else 0)
 
 
-@given(pairs(), st.integers(0, 60), st.integers(0, 80))
-def test_a_column_is_translated_as_its_elements_are(pair, log_start, log_end):
-    target = TargetLog(DownstreamOffset(log_start), DownstreamOffset(log_end))
-    column = np.arange(len(pair.logs[HERE]) + 3)
-    bounds = {"target": target, "source": pair.source_log()}
-    many = Answers(translate_in_pair_many(pair.map(HERE), pair.map(THERE), column, **bounds))
-    assert list(many) == [answer_of(pair, commit, target) for commit in column.tolist()]
-
-
 @st.composite
 def maps(draw):
     """The map of any mirror, whatever its logs hold."""

@@ -272,17 +272,17 @@ def test_copies_of_unread_records_that_the_target_deleted_before_the_first_sync_
     assert said == Refused(Reason.TARGET_LOG_START_PASSED)
 
 
-def test_below_the_first_record_that_was_ever_mirrored_nothing_is_mirrored():
-    assert by([pair(100, 0)], 20) == Refused(Reason.NOT_MIRRORED)
-
-
-def test_a_position_outside_the_target_s_log_is_refused():
-    assert by([pair(100, 50)], 100, end=49) == Refused(Reason.PARTITION_MISSING)
-    assert by([pair(100, 50)], 100, start=51) == Refused(Reason.TARGET_LOG_START_PASSED)
-
-
-def test_a_commit_past_the_source_s_end_is_refused():
-    assert by([pair(100, 50)], 901, source=SourceLog(0, 900)) == Refused(Reason.BEYOND_SOURCE_END)
+@pytest.mark.parametrize(
+    ("sync", "commit", "logs", "reason"),
+    [
+        ((100, 0), 20, {}, Reason.NOT_MIRRORED),
+        ((100, 50), 100, {"end": 49}, Reason.PARTITION_MISSING),
+        ((100, 50), 100, {"start": 51}, Reason.TARGET_LOG_START_PASSED),
+        ((100, 50), 901, {"source": SourceLog(0, 900)}, Reason.BEYOND_SOURCE_END),
+    ],
+)
+def test_a_position_outside_of_a_log_or_of_what_was_mirrored_is_refused(sync, commit, logs, reason):
+    assert by([pair(*sync)], commit, **logs) == Refused(reason)
 
 
 def test_nothing_told_is_a_flow_that_never_ran():

@@ -38,17 +38,26 @@ def commits(mirror: ModelMirror) -> range:
     return range(mirror.start.upstream, mirror.frontier + 1)
 
 
-def test_in_a_hole_the_next_surviving_record_is_the_answer():
-    mirror = mirrored([Slot.RECORD, Slot.COMPACTED, Slot.ABORTED, Slot.RECORD])
-    assert forward(mirror, 1) == Exact(1)
+WHOLE = mirrored(RECORDS)
 
 
-def test_behind_the_last_transaction_marker_a_group_is_caught_up():
-    assert forward(mirrored([Slot.RECORD, Slot.MARKER]), 2) == Exact(1)
-
-
-def test_where_nothing_was_mirrored_yet_a_group_goes_on_where_the_mirror_begins():
-    assert forward(mirrored([], downstream=42), 0) == Exact(42)
+@pytest.mark.parametrize(
+    ("mirror", "commit", "bounds", "answer"),
+    [
+        pytest.param(mirrored([Slot.RECORD, Slot.COMPACTED, Slot.RECORD]), 1, {}, Exact(1), id="in a hole"),
+        pytest.param(mirrored([Slot.RECORD, Slot.MARKER]), 2, {}, Exact(1), id="behind the last marker"),
+        pytest.param(mirrored([], downstream=42), 0, {}, Exact(42), id="nothing was mirrored yet"),
+        pytest.param(mirrored(RECORDS, upstream=5), 2, {}, Exact(0), id="began at the log start"),
+        pytest.param(mirrored(RECORDS, ship=5), 6, {}, Reason.BEYOND_MIRROR, id="past the frontier"),
+        pytest.param(WHOLE, 9, {"source": SourceLog(0, 8)}, Reason.BEYOND_SOURCE_END, id="past the source"),
+        pytest.param(
+            WHOLE, 4, {"target": WHOLE.target_log(5)}, Reason.TARGET_LOG_START_PASSED, id="deleted there"
+        ),
+        pytest.param(WHOLE, 7, {"target": TargetLog(0, 6)}, Reason.BEYOND_MIRROR, id="past the target's end"),
+    ],
+)
+def test_a_commit_has_the_answer_of_its_next_record_or_a_reason(mirror, commit, bounds, answer):
+    assert forward(mirror, commit, **bounds) == (Refused(answer) if isinstance(answer, Reason) else answer)
 
 
 def test_a_partition_without_a_map_never_ran():
@@ -58,29 +67,10 @@ def test_a_partition_without_a_map_never_ran():
     assert list(Answers(translate_many(None, np.arange(2), target=log))) == [Refused(Reason.NEVER_RAN)] * 2
 
 
-def test_a_commit_past_the_frontier_is_beyond_the_mirror():
-    assert forward(mirrored(RECORDS, ship=5), 6) == Refused(Reason.BEYOND_MIRROR)
-
-
-def test_a_commit_past_the_living_source_end_is_told_apart():
-    source = SourceLog(UpstreamOffset(0), UpstreamOffset(8))
-    assert forward(mirrored(RECORDS), 9, source=source) == Refused(Reason.BEYOND_SOURCE_END)
-
-
-def test_records_that_the_target_deleted_are_refused():
-    mirror = mirrored(RECORDS)
-    assert forward(mirror, 4, target=mirror.target_log(5)) == Refused(Reason.TARGET_LOG_START_PASSED)
-
-
 def test_a_caught_up_group_needs_nothing_of_what_the_target_deleted():
     mirror = mirrored(RECORDS)
     mirror.interrupt(3)
     assert forward(mirror, 10, target=mirror.target_log(12)) == Exact(12)
-
-
-def test_an_answer_past_the_targets_end_is_not_given():
-    truncated = TargetLog(DownstreamOffset(0), DownstreamOffset(6))
-    assert forward(mirrored(RECORDS), 7, target=truncated) == Refused(Reason.BEYOND_MIRROR)
 
 
 def test_records_before_a_late_start_were_never_mirrored():
@@ -92,10 +82,6 @@ def test_once_the_source_has_deleted_them_a_late_start_skips_nothing():
     late = ModelMirror(RECORDS, MirrorStart(UpstreamOffset(5), DownstreamOffset(0)), unmirrored=5)
     source = SourceLog(UpstreamOffset(5), UpstreamOffset(10))
     assert forward(late, 4, source=source) == Exact(0)
-
-
-def test_a_mirror_that_began_at_the_log_start_has_nothing_before_it():
-    assert forward(mirrored(RECORDS, upstream=5), 2) == Exact(0)
 
 
 LATER = 100
