@@ -63,10 +63,6 @@ class Columns(NamedTuple):
             columns[:, indices] = part
         return cls(*columns)
 
-    def refusals(self) -> Iterator[tuple[Reason, Flags]]:
-        """Each reason, and the elements that are refused for it."""
-        return ((reason, self.codes == code) for code, reason in enumerate(_REASONS))
-
     def except_where(self, hit: Flags, reason: Reason) -> Columns:
         """The same, but refused where ``hit``."""
         return self._replace(codes=np.where(hit, _REASONS.index(reason), self.codes))

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mmtool.translation.answers import Answer, Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.errors import InvariantError
-from mmtool.translation.pair import began_too_late, equal_offsets, read_again
 from mmtool.translation.sync_map import translate_back_by_syncs
-from mmtool.translation.translate import translate, translate_back
+from mmtool.translation.translate import began_too_late, equal_offsets, read_again, translate, translate_back
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:

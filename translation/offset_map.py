@@ -10,8 +10,7 @@ import numpy as np
 
 from mmtool.translation.answers import Reason
 from mmtool.translation.columns import Answers, Columns
-from mmtool.translation.pair import translate_in_pair_many
-from mmtool.translation.translate import translate_many
+from mmtool.translation.translate import translate_in_pair_many, translate_many
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

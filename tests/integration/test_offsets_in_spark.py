@@ -15,8 +15,7 @@ from kit.runs import ModelMirror, Slot
 from mmtool.translation import Bounded, Exact, OffsetMap, Reason, Refused, TopicPartition
 from mmtool.translation.blocks import MirrorStart
 from mmtool.translation.offset_map import MappedPartition
-from mmtool.translation.pair import translate_in_pair
-from mmtool.translation.translate import translate
+from mmtool.translation.translate import translate, translate_in_pair
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 pytestmark = [pytest.mark.chaos, pytest.mark.spark, pytest.mark.timeout(400)]

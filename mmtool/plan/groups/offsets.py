@@ -30,9 +30,14 @@ from mmtool.translation.answers import (
     TargetLog,
 )
 from mmtool.translation.lockstep import NO_PROOF, Placed, Proof
-from mmtool.translation.pair import translate_in_pair
 from mmtool.translation.sync_map import translate_back_by_syncs, translate_by_syncs
-from mmtool.translation.translate import clamp_ahead, clamp_skipping, translate, translate_back
+from mmtool.translation.translate import (
+    clamp_ahead,
+    clamp_skipping,
+    translate,
+    translate_back,
+    translate_in_pair,
+)
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:

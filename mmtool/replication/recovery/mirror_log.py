@@ -13,8 +13,7 @@ from mmtool.kafka.batches.records import read_columns
 from mmtool.kafka.wire.scan import read_range
 from mmtool.replication.pump.truncation import target_cut
 from mmtool.translation.blocks import MirroredTo
-from mmtool.translation.compaction import Appended, Remains, match_remains
-from mmtool.translation.derive import Logged
+from mmtool.translation.derive import Appended, Logged, Remains, match_remains
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from mmtool.plan.topics.facts import HaltReason
     from mmtool.translation.answers import TargetLog
     from mmtool.translation.blocks import Block, MirroredPartition, Tail, WriterState
-    from mmtool.translation.compaction import FoundTail
+    from mmtool.translation.derive import FoundTail
     from mmtool.translation.runs import Offsets
     from mmtool.translation.types import TopicId
 

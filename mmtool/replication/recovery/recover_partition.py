@@ -33,7 +33,7 @@ from mmtool.replication.pump.truncation import target_cut
 from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog, SourceRemains, match_compacted
 from mmtool.replication.same_offsets.mirror import offsets_differ
 from mmtool.replication.topics.presence import TopicWatch, source_gone
-from mmtool.translation.compaction import FoundTail
+from mmtool.translation.derive import FoundTail
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.runs import RunMap
 from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset

@@ -103,6 +103,29 @@ async def holds_filler(
     return True
 
 
+async def delete_to(cluster: WireCluster, place: TopicPartition, end: int) -> None:
+    """Let all replicas' logs begin at ``end``; of an empty log it shows whether this is allowed.
+
+    Raises:
+        NotAuthorisedError: DELETE on the topic is denied.
+        FillRefusedError, ConnectionLostError: The leader refuses, or does not answer.
+    """
+    request = DeleteRecordsRequest({place: end}, _TIMEOUT_MS)
+    code = (await cluster.send_to_leader(*place, request, purpose="delete")).get(
+        place, Code.UNKNOWN_SERVER_ERROR
+    )
+    if code in DENIED:
+        raise NotAuthorisedError(
+            f"cluster {cluster.alias} denies DELETE on topic {place.topic}, by which mmtool deletes the empty"
+            " records of a prefill",
+            remedy=f"grant mmtool's principal DELETE on topic {place.topic}",
+        )
+    if code in _LOOKED_AT_AGAIN:
+        raise ConnectionLostError(f"{place} of {cluster.alias}: {name_of(code)}")
+    if code != Code.NONE:
+        raise FillRefusedError(name_of(code))
+
+
 class LogFill:
     """Moves one log's end to ``goal``, and its start with it.
 
@@ -163,7 +186,7 @@ class LogFill:
             elif code == Code.NONE and base == self.end:
                 self.end += batch.record_count
                 self._sequence = (self._sequence + batch.record_count) % SEQUENCES
-                await self._delete()
+                await delete_to(self._cluster, self._place, self.end)
             elif code == Code.NONE or code in _LOOKED_AT_AGAIN:
                 raise ConnectionLostError(f"{self._place} of {self._cluster.alias}: {name_of(code)}")
             else:
@@ -183,7 +206,7 @@ class LogFill:
         ):
             raise ForeignLogError
         self.end, self._sequence = end, next_number(producers, *self._producer)
-        await self._delete()
+        await delete_to(self._cluster, self._place, self.end)
 
     async def _batch(self) -> ReadyBatch:
         """The next batch, as large as the topic allows."""
@@ -201,32 +224,3 @@ class LogFill:
         )
         (part,) = answer.partitions
         return part.error_code, part.base_offset
-
-    async def delete_again(self, start: int) -> None:
-        """Delete what the log holds from its ``start`` to the goal, if that is filler.
-
-        Raises:
-            FillRefusedError, NotAuthorisedError, ConnectionLostError: As `run`.
-        """
-        producer_id = self._producer[0]
-        if await holds_filler(self._cluster, self._place, self._topic_id, start, self._goal, producer_id):
-            self.end = self._goal
-            await self._delete()
-
-    async def _delete(self) -> None:
-        """Let all replicas' logs begin at the end; of an empty log it shows whether this is allowed."""
-        place = self._place
-        request = DeleteRecordsRequest({place: self.end}, _TIMEOUT_MS)
-        code = (await self._cluster.send_to_leader(*place, request, purpose="delete")).get(
-            place, Code.UNKNOWN_SERVER_ERROR
-        )
-        if code in DENIED:
-            raise NotAuthorisedError(
-                f"cluster {self._cluster.alias} denies DELETE on topic {place.topic}, by which mmtool deletes the empty"
-                " records of a prefill",
-                remedy=f"grant mmtool's principal DELETE on topic {place.topic}",
-            )
-        if code in _LOOKED_AT_AGAIN:
-            raise ConnectionLostError(f"{place} of {self._cluster.alias}: {name_of(code)}")
-        if code != Code.NONE:
-            raise FillRefusedError(name_of(code))

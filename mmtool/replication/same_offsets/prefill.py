@@ -27,7 +27,13 @@ from mmtool.replication.control.control_follower import position_by_books
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.pump.budget import TokenBucket
-from mmtool.replication.same_offsets.log_fill import FillRefusedError, ForeignLogError, LogFill, holds_filler
+from mmtool.replication.same_offsets.log_fill import (
+    FillRefusedError,
+    ForeignLogError,
+    LogFill,
+    delete_to,
+    holds_filler,
+)
 from mmtool.replication.same_offsets.refusals import FEW, SHARE, Cost
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.blocks import MirrorStart
@@ -343,8 +349,8 @@ class Prefills:
             goal, topic_id = int(begun[down].mirror_start.downstream), begun[down].about.target_topic_id
             if start < goal:
                 with suppress(MmtoolError, ConnectionLostError, FillRefusedError):
-                    log = LogFill(target, down, topic_id, goal, writers, asyncio.sleep, 0)
-                    await log.delete_again(start)
+                    if await holds_filler(target, down, topic_id, start, goal, writers.data_producer):
+                        await delete_to(target, down, goal)
 
     # --- under way ----------------------------------------------------------------------------------------
 

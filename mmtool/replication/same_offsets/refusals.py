@@ -183,23 +183,12 @@ async def check_right(flow: FlowContext) -> None:
 async def refuse_topics_of_mm2(flow: FlowContext) -> None:
     """Refuse a flow of which MirrorMaker 2 mirrored a topic, and mmtool did not; changes nothing.
 
+    Such a topic has records on the target, and traces of MM2 alone.
+
     Raises:
         UsageError: The message names the topics.
         UnreachableError: A cluster does not answer.
     """
-    if topics := await _mirrored_by_mm2(flow):
-        here = flow.settings
-        raise UsageError(
-            f"{here.name}: MirrorMaker 2 mirrored {named_topics(topics, 3)}, with other offsets than on"
-            f" {here.source.alias}; mmtool.offsets = same needs a target topic that is empty",
-            remedy=f"delete {named_topics([here.remote_topic(topic) for topic in topics], 3)} on {here.target.alias},"
-            f" or {TRANSLATE} for this flow; then run the same command again",
-            code=_CODE,
-        )
-
-
-async def _mirrored_by_mm2(flow: FlowContext) -> list[str]:
-    """Source topics that have records on the target and traces of MM2, and none of mmtool."""
     here, traces = flow.settings, set[TopicPartition]()
     with suppress(NotAuthorisedError):
         for positions in (await in_thread(read_positions, here)).values():
@@ -211,4 +200,12 @@ async def _mirrored_by_mm2(flow: FlowContext) -> list[str]:
     own = {TopicPartition(position.topic, position.partition) for position in control.positions.values()}
     downs = {TopicPartition(here.remote_topic(up.topic), up.partition): up for up in traces - own}
     ends = await list_offsets(flow.target, dict.fromkeys(downs, LATEST), read_committed=False)
-    return sorted({downs[down].topic for down, end in ends.items() if end > 0})
+    topics = sorted({downs[down].topic for down, end in ends.items() if end > 0})
+    if topics:
+        raise UsageError(
+            f"{here.name}: MirrorMaker 2 mirrored {named_topics(topics, 3)}, with other offsets than on"
+            f" {here.source.alias}; mmtool.offsets = same needs a target topic that is empty",
+            remedy=f"delete {named_topics([here.remote_topic(topic) for topic in topics], 3)} on {here.target.alias},"
+            f" or {TRANSLATE} for this flow; then run the same command again",
+            code=_CODE,
+        )

@@ -13,7 +13,7 @@ from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
 from mmtool.translation.answers import Refused, Skipping, TargetLog
 from mmtool.translation.blocks import SeenOffset
-from mmtool.translation.pair import translate_in_pair
+from mmtool.translation.translate import translate_in_pair
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, UpstreamOffset
 
 PLACE = TopicPartition("orders", 0)

@@ -20,7 +20,7 @@ from kit.pairs import HERE, THERE
 from mmtool.plan.records.documents import State
 from mmtool.translation.answers import Bounded, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.divergence import go_home_in_pair
-from mmtool.translation.pair import translate_in_pair
+from mmtool.translation.translate import translate_in_pair
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 SIDES = st.sampled_from([HERE, THERE])

@@ -11,8 +11,13 @@ from kit.pairs import HERE, live, lives, pairs
 from kit.runs import ORDERS, ModelMirror, Slot, mirrors
 from mmtool.translation.answers import Bounded, Exact, Reason, Refused, Skipping, TargetLog
 from mmtool.translation.blocks import MirrorStart, SeenOffset
-from mmtool.translation.pair import translate_in_pair
-from mmtool.translation.translate import clamp_ahead, clamp_checkpoint, clamp_skipping, translate
+from mmtool.translation.translate import (
+    clamp_ahead,
+    clamp_checkpoint,
+    clamp_skipping,
+    translate,
+    translate_in_pair,
+)
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 SHORT = TargetLog(DownstreamOffset(0), DownstreamOffset(3))

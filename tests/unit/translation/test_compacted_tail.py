@@ -8,8 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.translation.compaction import Appended, Remains, match_remains
-from mmtool.translation.derive import Logged
+from mmtool.translation.derive import Appended, Logged, Remains, match_remains
 
 
 def column(values):

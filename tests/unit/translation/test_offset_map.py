@@ -14,8 +14,7 @@ from kit.runs import ModelMirror, Slot, mirrors
 from mmtool.translation import Answers, Exact, OffsetMap, Reason, Refused, TopicPartition
 from mmtool.translation.blocks import MirrorStart
 from mmtool.translation.offset_map import MappedPartition
-from mmtool.translation.pair import translate_in_pair
-from mmtool.translation.translate import translate
+from mmtool.translation.translate import translate, translate_in_pair
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 ORDERS = [TopicPartition("orders", n) for n in range(2)]

@@ -11,7 +11,7 @@ from kit.pairs import HERE, THERE, ModelPair, pairs
 from kit.runs import ORDERS
 from mmtool.translation.answers import Bounded, Exact, Reason, Refused, SourceLog, TargetLog
 from mmtool.translation.columns import Answers
-from mmtool.translation.pair import translate_in_pair, translate_in_pair_many
+from mmtool.translation.translate import translate_in_pair, translate_in_pair_many
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 

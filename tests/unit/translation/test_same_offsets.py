@@ -14,10 +14,15 @@ from mmtool.translation.answers import Bounded, Exact, Reason, Refused, SourceLo
 from mmtool.translation.block_codec import decode_block, encode_block
 from mmtool.translation.blocks import Gap
 from mmtool.translation.columns import Answers
-from mmtool.translation.pair import translate_in_pair, translate_in_pair_many
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.runs import RunMap
-from mmtool.translation.translate import translate, translate_back, translate_many
+from mmtool.translation.translate import (
+    translate,
+    translate_back,
+    translate_in_pair,
+    translate_in_pair_many,
+    translate_many,
+)
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, UpstreamOffset
 
 
