@@ -271,8 +271,11 @@ def _copies(log: _Log, *, exactly_once: bool, from_start: bool) -> list[_Copy]:
     Without exactly-once each offset between two syncs holds a record, which may have been copied again later.
     """
     syncs = log.syncs
-    repeats = from_start and not exactly_once
-    ends, since = [_end_below(syncs[0]) if repeats and syncs else 0], [s.downstream + 1 for s in syncs]
+    ends, since = [0], [s.downstream + 1 for s in syncs]
+    if from_start and not exactly_once and syncs and syncs[0].downstream > syncs[0].upstream:
+        # with more copies before it on the target than the source has offsets, MM2 copied some again before it sent a
+        # sync; it began at the synced record at the latest, where retention had deleted all records before that one
+        ends = [syncs[0].upstream + syncs[0].downstream]
     for sync, after in pairwise(syncs):
         told = (sync, *log.overtakers.get(sync.downstream, ()))
         ends.append(max(s.upstream + (1 if exactly_once else after.downstream - s.downstream) for s in told))
@@ -282,15 +285,6 @@ def _copies(log: _Log, *, exactly_once: bool, from_start: bool) -> list[_Copy]:
         _Copy(*sync[:2], reach, begins=sync.upstream < end, settled=newest + 1 >= reach, since=behind)
         for sync, end, reach, newest, behind in zip(syncs, ends, reaches, furthest, [0, *since], strict=False)
     ]
-
-
-def _end_below(first: OffsetPair) -> int:
-    """How far MM2 may have copied before the first sync that it ever sent; 0 where each record has room once.
-
-    With more copies before it on the target than the source has offsets, MM2 copied some again before it sent a sync.
-    It began at the synced record at the latest, where retention had deleted all records before that one.
-    """
-    return first.upstream + first.downstream if first.downstream > first.upstream else 0
 
 
 def _adds(checkpoint: OffsetPair, syncs: Sequence[OffsetPair]) -> bool:

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.flow.status import FlowMember
 
-"""The first part of a remedy while another process runs the flow."""
-
 
 def owner_now(flow: FlowNow) -> FlowMember | None:
     """The process that runs the flow now; None without an owner.

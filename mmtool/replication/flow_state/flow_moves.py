@@ -57,7 +57,6 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.flow.moves import FlowRow
     from mmtool.plan.flow.status import FlowMember
-    from mmtool.plan.records.documents import PositionRecord
     from mmtool.translation.blocks import BlockKey
     from mmtool.translation.partition_map import PartitionMap
 
@@ -200,7 +199,13 @@ def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
 
     def judged() -> Moves:
         positions = read_control(flow.clusters.settings.target, flow.identity).positions
-        facts = _on_record(flow, positions, of_these)
+        facts = _facts(flow, of_these)
+        for place, known in flow.clusters.state.maps(flow.identity).items():
+            about = known.about
+            facts.setdefault(place, _past(about.source_topic, about.target_topic, about.partition, known))
+        for (topic_id, partition), position in positions.items():
+            place = (TopicId(topic_id), partition)
+            facts.setdefault(place, _past(position.topic, position.target_topic, partition, None))
         names = {of.source.topic for of in facts.values()}
         missing = sorted(set(topics) - names)
         if missing:
@@ -223,20 +228,6 @@ def _facts(flow: FlowNow, topics: Collection[str] | None) -> dict[Place, Partiti
     """The flow's existing partitions; the log bounds of ``topics`` are required, of all topics where it is None."""
     facts = partition_facts(flow, Direction.FORWARD, topics=topics, complete=True)
     return {(flow.topics[at.topic].topic_id, at.partition): of for at, of in facts.items()}
-
-
-def _on_record(
-    flow: FlowNow, positions: Mapping[tuple[str, int], PositionRecord], topics: Collection[str] | None
-) -> dict[Place, PartitionFacts]:
-    """The flow's existing partitions, and former ones that still have stored state."""
-    facts = _facts(flow, topics)
-    for place, known in flow.clusters.state.maps(flow.identity).items():
-        about = known.about
-        facts.setdefault(place, _past(about.source_topic, about.target_topic, about.partition, known))
-    for (topic_id, partition), position in positions.items():
-        place = (TopicId(topic_id), partition)
-        facts.setdefault(place, _past(position.topic, position.target_topic, partition, None))
-    return facts
 
 
 def _past(source: str, target: str, partition: int, known: PartitionMap | None) -> PartitionFacts:

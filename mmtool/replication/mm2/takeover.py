@@ -32,7 +32,7 @@ from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from mmtool.kafka.batches import BatchView, Comparison
+    from mmtool.kafka.batches import Comparison
     from mmtool.replication.driver.context import FlowContext, OwnedState
     from mmtool.replication.topics.mirror_topics import MirroredTopic
     from mmtool.translation.blocks import Block, MirroredPartition, MirrorStart
@@ -90,7 +90,12 @@ async def _compared(
     MM2 reads uncommitted records unless it is configured otherwise: both readings of the source are tried.
     """
     try:
-        tail = await _tail(flow, about, downstream, traces.target.log_end)
+        end = traces.target.log_end
+        if end - downstream > _LONGEST_TAIL:
+            return []
+        place = about.target_topic, about.target_topic_id, about.partition
+        reading = read_range(flow.target, *place, downstream, end, read_committed=True)
+        tail = [view async for view in reading]
         count = sum(record.offset >= downstream for view in tail for record in raw_records(view))
         if count == 0:
             return []
@@ -106,17 +111,6 @@ async def _compared(
     except ConnectionLostError as lost:
         raise UnreachableError(f"{about.upstream}: {lost}", remedy=remedy_after(lost, BOTH_AWAY)) from lost
     return comparisons
-
-
-async def _tail(
-    flow: FlowContext, about: MirroredPartition, start: DownstreamOffset, end: DownstreamOffset
-) -> list[BatchView]:
-    """The target's batches from ``start`` to ``end``; empty if there are too many offsets to hold in memory."""
-    if end - start > _LONGEST_TAIL:
-        return []
-    topic, topic_id = about.target_topic, about.target_topic_id
-    reading = read_range(flow.target, topic, topic_id, about.partition, start, end, read_committed=True)
-    return [view async for view in reading]
 
 
 _COMPARES_AT_ONCE = 8

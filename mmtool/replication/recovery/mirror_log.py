@@ -133,7 +133,10 @@ class MirrorLog:
             header = view.header
             is_new = header.next_offset > target_verified_end
             if is_new and header.producer_id not in self.ours:
-                _add(behind.others, max(header.base_offset, target_verified_end), header.next_offset)
+                start = max(header.base_offset, target_verified_end)
+                if behind.others and behind.others[-1].stop == start:
+                    start = behind.others.pop().start
+                behind.others.append(range(start, header.next_offset))
             if self._is_ours(view):
                 if is_new:
                     behind.ours.append(view)
@@ -153,13 +156,6 @@ class MirrorLog:
                 break
             end = DownstreamOffset(view.header.base_offset)
         return end
-
-
-def _add(ranges: list[range], start: int, stop: int) -> None:
-    """Add a range to the list, merged with the last one if they are adjacent."""
-    if ranges and ranges[-1].stop == start:
-        start = ranges.pop().start
-    ranges.append(range(start, stop))
 
 
 class SourceRemains(NamedTuple):

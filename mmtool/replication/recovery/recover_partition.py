@@ -218,7 +218,10 @@ async def _walk(source: Upstream, mirror: MirrorLog, block: Block, tail: Sequenc
     try:
         stop = await _end(source, about)
         begin, views = await _still_there(source, about, frontier, count, stop)
-        firsts = _firsts(frontier, begin, views)
+        # if the log now begins in the middle of a batch, that batch still contains the records below, which may have
+        # been deleted before they were read: the first record of the tail may be at the frontier, or at the log start
+        is_cut = frontier < begin and len(views) > 0 and views[0].header.base_offset < begin
+        firsts = [frontier, begin] if is_cut else [frontier]
         compared = [same_records(views, first, tail, count, target_position=booked_to) for first in firsts]
         found = [
             FoundTail(RunMap.from_runs(comparison.matched), comparison.upstream_end)
@@ -256,18 +259,6 @@ async def _walk(source: Upstream, mirror: MirrorLog, block: Block, tail: Sequenc
     raise DivergedError(_difference(mirror.flow_options, block, compared[0]))
 
 
-def _firsts(
-    frontier: UpstreamOffset, begin: UpstreamOffset, views: Sequence[BatchView]
-) -> list[UpstreamOffset]:
-    """The source offsets at which the first record of the tail may be: the frontier, perhaps also the log start.
-
-    If the log now begins in the middle of a batch, that batch still contains the records below; they may have been
-    deleted before they were read.
-    """
-    is_cut = frontier < begin and len(views) > 0 and views[0].header.base_offset < begin
-    return [frontier, begin] if is_cut else [frontier]
-
-
 def _telling(
     compared: Sequence[Comparison],
     frontier: UpstreamOffset,
@@ -275,7 +266,7 @@ def _telling(
     views: Sequence[BatchView],
     tail: Sequence[BatchView],
 ) -> Sequence[Comparison]:
-    """The comparisons, of those from each of `_firsts`, that show which records were mirrored.
+    """The comparisons, of those from each offset at which the tail may begin, that show which records were mirrored.
 
     A comparison that includes deleted records can match by chance, because later records may equal them. It counts if
     the other one differs, or if the first batch was mirrored whole, which shows that its records were there.

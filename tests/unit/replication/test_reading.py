@@ -40,7 +40,10 @@ class Source(OneBroker):
 
 
 class Deleting(OneBroker):
-    """A broker that gives two batches, and has deleted everything below offset 9 by the next fetch."""
+    """A broker that gives two batches, and has deleted everything below offset 9 by the next fetch, or fails so."""
+
+    def __init__(self, code=Code.OFFSET_OUT_OF_RANGE):
+        self.code = code
 
     async def send(self, node, request, *, purpose):
         await asyncio.sleep(0.001)
@@ -55,7 +58,7 @@ class Deleting(OneBroker):
     def told(self, at):
         if at.get(0) == 0:
             return [fetched(data(0, 2), data(2, 2), end=20)]
-        return [fetched(end=20, log_start=9)._replace(error_code=Code.OFFSET_OUT_OF_RANGE)]
+        return [fetched(end=20, log_start=9)._replace(error_code=self.code)]
 
 
 class DeletingAll(Deleting):
@@ -64,28 +67,6 @@ class DeletingAll(Deleting):
     def told(self, at):
         (first,) = super().told(at)
         return [first] if at.get(0) == 0 else [first, first._replace(partition=1)]
-
-
-class Corrupt(OneBroker):
-    """A broker that gives two batches and cannot read its log behind them."""
-
-    async def send(self, node, request, *, purpose):
-        await asyncio.sleep(0.001)
-        if all(place.offset == 0 for place in request.partitions):
-            return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), data(2, 2), end=20)])
-        return FetchAnswer(0, Code.NONE, [fetched(end=20)._replace(error_code=Code.CORRUPT_MESSAGE)])
-
-
-class Denying(OneBroker):
-    """A broker that gives two batches, and from then on denies READ."""
-
-    async def send(self, node, request, *, purpose):
-        await asyncio.sleep(0.001)
-        if all(place.offset == 0 for place in request.partitions):
-            return FetchAnswer(0, Code.NONE, [fetched(data(0, 2), data(2, 2), end=20)])
-        return FetchAnswer(
-            0, Code.NONE, [fetched(end=20)._replace(error_code=Code.TOPIC_AUTHORIZATION_FAILED)]
-        )
 
 
 class BoundsAway(Deleting):
@@ -251,11 +232,8 @@ def test_a_round_that_ends_in_the_moment_in_which_there_is_room_again_does_end(t
     ("source", "reason"),
     [
         (Deleting(), "the source deleted offsets 4 to 8 before they were mirrored"),
-        (Corrupt(), "the source's log is corrupt at offset 4"),
-        (
-            Denying(),
-            missing_right("READ on source topic orders"),
-        ),
+        (Deleting(Code.CORRUPT_MESSAGE), "the source's log is corrupt at offset 4"),
+        (Deleting(Code.TOPIC_AUTHORIZATION_FAILED), missing_right("READ on source topic orders")),
     ],
     ids=["deleted", "corrupt", "denied"],
 )
