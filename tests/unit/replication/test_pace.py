@@ -9,11 +9,10 @@ from types import SimpleNamespace
 import pytest
 
 from kit.batches import data
-from kit.mirror import SOURCE_ID, assigned, fetched, mirror_of
+from kit.mirror import SOURCE_ID, OneBroker, assigned, fetched, mirror_of
 from kit.tasks import cut_off_after
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.records.documents import SharesRecord
 from mmtool.replication.pump.budget import BURST_SECONDS, Budget, Pace
 from mmtool.replication.pump.reader import SourceReader
@@ -30,21 +29,13 @@ def shares(**of):
     return SharesRecord("me", 7, of)
 
 
-class Source:
-    """A broker with more of every partition than anybody can fetch; each answer holds one batch of each."""
-
-    alias = "source"
+class Source(OneBroker):
+    """It has more of every partition than anybody can fetch; each answer holds one batch of each."""
 
     def __init__(self):
         self.asked = []
         self.under_way = 0
         self.at_a_time = []
-
-    def leader(self, topic, partition):
-        return 1
-
-    async def refresh(self, topics):
-        return {name: TopicMetadata(name, SOURCE_ID, Code.NONE, []) for name in set(topics)}
 
     async def send(self, node, request, *, purpose):
         self.under_way += 1
