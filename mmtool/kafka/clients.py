@@ -7,13 +7,12 @@ import re
 import ssl
 import sys
 import tempfile
-import time
 from collections import deque
 from contextlib import ExitStack, contextmanager, suppress
 from threading import Lock
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import KafkaError
 from confluent_kafka.admin import AdminClient
 
 from mmtool import __version__
@@ -320,9 +319,6 @@ def _login(alias: str, security: Security, keys: _LoginKeys) -> dict[str, Any]:
 
 T = TypeVar("T")
 
-_IDLE_SECONDS = 30.0
-"""How long a reader is kept without use, in seconds: its connections may have broken unnoticed since."""
-
 
 class HearingClient(NamedTuple):
     """A client of confluent-kafka, and the newest errors that it reported when it was polled."""
@@ -332,23 +328,12 @@ class HearingClient(NamedTuple):
 
 
 class _Shelf:
-    """What is kept for one purpose with one cluster's settings; each reader with the time when it was handed back."""
+    """What is kept for one purpose with one cluster's settings."""
 
     def __init__(self, cluster: ClusterSettings) -> None:
         self.cluster = cluster
         self.lock = Lock()
         self.shared: Any = None
-        self.readers: list[tuple[float, HearingClient]] = []
-
-    def take_reader(self) -> HearingClient | None:
-        """An idle reader that no other caller gets; None where there is none that is surely sound."""
-        with self.lock:
-            oldest = time.monotonic() - _IDLE_SECONDS
-            self.readers = [one for one in self.readers if one[0] > oldest]
-            reader = self.readers.pop()[1] if self.readers else None
-        if reader is not None:
-            reader.client.consume(1_000, 0)  # what it still held, and the errors since
-        return None if reader is None or reader.heard else reader
 
 
 _shelves: dict[tuple[str, str], _Shelf] = {}
@@ -366,14 +351,6 @@ def _begin_child() -> None:
 os.register_at_fork(after_in_child=_begin_child)
 
 
-def _shelf(cluster: ClusterSettings, purpose: str) -> _Shelf:
-    with _lock:
-        shelf = _shelves.get((cluster.alias, purpose))
-        if shelf is None or shelf.cluster != cluster:
-            shelf = _shelves[cluster.alias, purpose] = _Shelf(cluster)
-        return shelf
-
-
 def shared(
     cluster: ClusterSettings,
     purpose: str,
@@ -381,7 +358,10 @@ def shared(
     is_sound: Callable[[T], bool] = lambda _: True,
 ) -> T:
     """The client of a cluster for this purpose, which threads use at the same time; created anew if it is not sound."""
-    shelf = _shelf(cluster, purpose)
+    with _lock:
+        shelf = _shelves.get((cluster.alias, purpose))
+        if shelf is None or shelf.cluster != cluster:
+            shelf = _shelves[cluster.alias, purpose] = _Shelf(cluster)
     with shelf.lock:
         if shelf.shared is None or not is_sound(shelf.shared):
             shelf.shared = create()
@@ -397,7 +377,8 @@ def admin_client(cluster: ClusterSettings) -> HearingClient:
 
     def create() -> HearingClient:
         config = librdkafka_config(cluster, role="admin", client_id_suffix="admin")
-        return _hearing(AdminClient, config, cluster)
+        heard: deque[Any] = deque(maxlen=100)
+        return HearingClient(new_client(AdminClient, config | {"error_cb": heard.append}, cluster), heard)
 
     return shared(cluster, "admin", create, _has_brokers)
 
@@ -406,44 +387,3 @@ def _has_brokers(kept: HearingClient) -> bool:
     """Whether the client has not lost all brokers that it knows; those of a rebuilt cluster have other addresses."""
     kept.client.poll(0)
     return KafkaError._ALL_BROKERS_DOWN not in [error.code() for error in kept.heard]  # noqa: SLF001  a public name
-
-
-@contextmanager
-def lent_reader(cluster: ClusterSettings, *, committed: bool = False) -> Iterator[Any]:
-    """A Consumer without a group for this caller alone, handed back at the end; after an error it is closed.
-
-    Raises:
-        ConfigError, UnreachableError: As `new_client`.
-    """
-    shelf = _shelf(cluster, f"reader, committed: {committed}")
-    reader = shelf.take_reader() or _hearing(Consumer, reader_config(cluster, committed=committed), cluster)
-    try:
-        yield reader.client
-        reader.client.unassign()
-    except BaseException:
-        reader.client.close()
-        raise
-    reader.heard.clear()  # it has answered since
-    with shelf.lock:
-        shelf.readers.append((time.monotonic(), reader))
-
-
-def reader_config(cluster: ClusterSettings, *, committed: bool = False) -> dict[str, Any]:
-    """librdkafka's configuration of a consumer without a group that reports the end of each partition."""
-    return {
-        **librdkafka_config(cluster, role="consumer", client_id_suffix="-reader"),
-        "group.id": "mmtool.reader",  # librdkafka wants a name; nothing is ever committed or joined
-        "enable.auto.commit": False,
-        "enable.auto.offset.store": False,
-        "enable.partition.eof": True,
-        "isolation.level": "read_committed" if committed else "read_uncommitted",
-        "fetch.wait.max.ms": 10,
-        "auto.offset.reset": "earliest",
-    }
-
-
-def _hearing(
-    factory: Callable[[dict[str, Any]], Any], config: dict[str, Any], cluster: ClusterSettings
-) -> HearingClient:
-    heard: deque[Any] = deque(maxlen=100)
-    return HearingClient(new_client(factory, config | {"error_cb": heard.append}, cluster), heard)

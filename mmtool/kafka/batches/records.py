@@ -365,7 +365,11 @@ def fields_of(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[byte
 
 
 def _nullable(body: bytes, at: int) -> tuple[bytes | None, int]:
-    length, at = _signed(body, at)
+    if (bits := body[at]) < 128:  # a call would cost more than the rest of the field
+        at += 1
+    else:
+        bits, at = read_unsigned(body, at)
+    length = (bits >> 1) ^ -(bits & 1)
     if length < 0:
         return None, at
     if at + length > len(body):

@@ -99,7 +99,7 @@ class KafkaCanary:
             CanaryRecord(
                 record.key,
                 record.value or b"",
-                tuple((name, value or b"") for name, value in record.headers),
+                tuple((name.decode(), value or b"") for name, value in record.headers),
                 record.timestamp_ms,
                 record.offset,
             )

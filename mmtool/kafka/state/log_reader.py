@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, TopicPartition
-
-from mmtool.errors import RefusedError, UnreachableError
-from mmtool.kafka.clients import blocking_wire, lent_reader, shared
-from mmtool.kafka.errors import Kind, failure_of, kind_of
+from mmtool.errors import MmtoolError, RefusedError, is_away
+from mmtool.kafka.batches.records import fields_of, read_columns
+from mmtool.kafka.clients import blocking_wire, shared
+from mmtool.kafka.errors import check_code
 from mmtool.kafka.state.own_log import MARK
-from mmtool.kafka.wire.codes import DENIED, Code
-from mmtool.runtime.threads import Unawaited
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.metadata import EARLIEST, LATEST
+from mmtool.kafka.wire.scan import Patience, offsets_each, read_range
+from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mmtool.config import ClusterSettings
-    from mmtool.errors import MmtoolError
+    from mmtool.kafka.batches import BatchView
+    from mmtool.kafka.state.own_log import Headers
+    from mmtool.kafka.wire.blocking_client import BlockingWireClient
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.translation.types import TopicId
 
 FOREIGN_RECORD = (
     "run the mmtool release that wrote the record; if another program wrote it, stop that program and write a"
@@ -28,13 +34,11 @@ FOREIGN_RECORD = (
 )
 """The remedy where a record of another internal topic cannot be read: it cannot be derived from the logs."""
 
-_POLL_SECONDS = 0.5
-_BATCH = 5_000
 _PATIENCE_SECONDS = 10.0
 _STALL_SECONDS = 30.0
-_END_SECONDS = 2.0
-_seen: set[tuple[str, str]] = set()
-"""Bootstrap servers and topics that were found once; they are not checked again."""
+_PAUSE_SECONDS = 0.2
+_FETCH_BYTES = 1 << 20
+"""Bytes of one fetch of a partition; as many are in memory of each partition of a topic."""
 _FROM_THE_START: Mapping[int, int] = MappingProxyType({})
 
 
@@ -46,12 +50,12 @@ class LogRecord(NamedTuple):
     key: bytes
     value: bytes | None
     timestamp_ms: int
-    headers: Sequence[tuple[str, bytes | None]] = ()
+    headers: Headers = ()
 
     @property
     def is_ours(self) -> bool:
         """Whether it has mmtool's mark."""
-        return any(name.encode() == MARK[0][0] for name, _ in self.headers)
+        return any(name == MARK[0][0] for name, _ in self.headers)
 
 
 def read_log(
@@ -70,151 +74,119 @@ def read_log(
         cluster: The topic's cluster.
         topic: The topic's name.
         partitions: The partitions to read; None for all.
-        start: Offsets to begin at, by partition; one that the log no longer holds means the log start.
+        start: Offsets to begin at, by partition; one that the log does not hold means the log start.
         committed: Leave out records of aborted and open transactions; internal topics hold none, only markers.
-        patience_seconds: How long to wait for the answer whether the topic exists.
-        stall_seconds: How long to wait for the next record, or for the end, of any partition.
+        patience_seconds: How long to wait for the cluster, and for the leader of each partition.
+        stall_seconds: How long to wait for the next records.
 
     A topic that does not exist has no records.
 
     Raises:
         UnreachableError: the cluster does not answer, or stops answering.
         NotAuthorisedError: without READ on the topic.
+        BatchError: records cannot be read.
     """
-    if not _is_there(cluster, topic, patience_seconds):
-        return
-    try:
-        with lent_reader(cluster, committed=committed) as consumer:
-            # asked in any case: it also tells the client the leaders
-            there = _partitions(consumer, cluster, topic, patience_seconds)
-            places = [p for p in there if partitions is None or p in partitions]
-            if places:
-                consumer.assign([TopicPartition(topic, p, start.get(p, OFFSET_BEGINNING)) for p in places])
-                yield from _until_the_end(consumer, cluster, topic, set(places), stall_seconds)
-    except KafkaException as error:
-        raise _unread(cluster, error.args[0], topic) from error
+    # all readers of a cluster share their connections: a login takes several round trips
+    connect = partial(blocking_wire, cluster, "reader", "consumer", stall_seconds, patience_seconds)
+    wire = shared(cluster, f"log reader, {patience_seconds} s, {stall_seconds} s", connect)
+    log = _Log(cluster, topic, committed)
+    left = log.open(wire, partitions, start, patience_seconds)
+    while left:
+        pieces = wire.ask(partial(log.pieces, left=left), f"reading {topic}")
+        for (partition, offsets), (views, position) in zip(list(left.items()), pieces, strict=True):
+            yield from _records(partition, offsets, views)
+            left[partition] = range(position, offsets.stop)
+        left = {partition: offsets for partition, offsets in left.items() if offsets}
 
 
-def _unread(cluster: ClusterSettings, error: Any, topic: str) -> MmtoolError:
-    return failure_of(cluster, error, f"reading {topic}", right=f"READ on topic {topic}")
+def _records(partition: int, offsets: range, views: list[BatchView]) -> Iterator[LogRecord]:
+    for columns in map(read_columns, views):
+        for offset, timestamp_ms, body in zip(
+            columns.offsets, columns.timestamps, columns.bodies, strict=True
+        ):
+            key, value, headers = fields_of(body)
+            if key is not None and offset in offsets:
+                yield LogRecord(partition, offset, key, value, timestamp_ms, headers)
 
 
-def _is_there(cluster: ClusterSettings, topic: str, patience_seconds: float) -> bool:
-    """Whether the topic exists; True where the cluster does not answer yet, since a consumer retries.
+class _Log:
+    """A topic that is read once."""
 
-    Asked over the wire client: a consumer would make its broker look for a coordinator, which creates
-    ``__consumer_offsets``.
-
-    Raises:
-        NotAuthorisedError: without DESCRIBE on the topic.
-    """
-    key = (cluster.bootstrap_servers_for("consumer"), topic)
-    if key not in _seen:
-        # all such questions share a connection: a login takes several round trips
-        connect = partial(blocking_wire, cluster, "reader", "consumer", patience_seconds)
-        wire = shared(cluster, f"questions, {patience_seconds} s", connect)
-        try:
-            found = wire.ask(lambda asked: asked.refresh([topic]), f"reading {topic}")
-        except UnreachableError:
-            return True
-        code = found[topic].error_code
-        if code == Code.UNKNOWN_TOPIC_OR_PARTITION:
-            return False
-        if code in DENIED:
-            raise _unread(cluster, KafkaError(code), topic)
-        _seen.add(key)
-    return True
-
-
-def _partitions(consumer: Any, cluster: ClusterSettings, topic: str, patience_seconds: float) -> list[int]:
-    metadata = consumer.list_topics(topic, timeout=patience_seconds).topics[topic]
-    if metadata.error is not None:
-        if metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            return []
-        raise _unread(cluster, metadata.error, topic)
-    return sorted(metadata.partitions)
-
-
-def _until_the_end(
-    consumer: Any, cluster: ClusterSettings, topic: str, open_ones: set[int], stall_seconds: float
-) -> Iterator[LogRecord]:
-    ends = _Ends(consumer, topic)
-    heard = time.monotonic()
-    # librdkafka looks up the coordinator of every consumer, and a reader never uses its group
-    passing = (KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError._TRANSPORT)  # noqa: SLF001  a public name
-    while open_ones:
-        messages = consumer.consume(1, _POLL_SECONDS)
-        if messages:
-            messages += consumer.consume(_BATCH, 0)  # asked for many at once it waits until there are many
-        if any(message.partition() in open_ones for message in messages):
-            heard = time.monotonic()  # later records of a partition that is read say nothing of the others
-        elif time.monotonic() - heard > stall_seconds:
-            raise UnreachableError(
-                f"cluster {cluster.alias} stopped answering while {topic} was read",
-                remedy=f"check that every partition of {topic} has a leader on {cluster.alias}",
-            )
-        for message in messages:
-            error = message.error()
-            if error is None:
-                ends.read_to[message.partition()] = message.offset() + 1
-                if message.key() is not None:
-                    yield LogRecord(
-                        message.partition(),
-                        message.offset(),
-                        message.key(),
-                        message.value(),
-                        message.timestamp()[1],
-                        message.headers() or (),
-                    )
-            elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001  librdkafka's public name for it
-                ends.shown[message.partition()] = message.offset()
-            elif not error.retriable() and error.code() not in passing:
-                raise _unread(cluster, error, topic)
-        open_ones -= ends.reached(open_ones)
-
-
-class _Ends:
-    """Where partitions end, by their leaders' own word.
-
-    One that was elected a moment ago has all of its log, and shows of it what followers had asked for, as if it ended
-    there (KIP-207): what is acknowledged may lie behind. Asked where it ends, it says so only once it knows.
-
-    Attributes:
-        shown: Where partitions seemed to end.
-        read_to: Behind the last record of each.
-    """
-
-    def __init__(self, consumer: Any, topic: str) -> None:
-        self._consumer = consumer
+    def __init__(self, cluster: ClusterSettings, topic: str, committed: bool) -> None:
+        self._cluster = cluster
         self._topic = topic
-        self._told: dict[int, int] = {}
-        self.shown: dict[int, int] = {}
-        self.read_to: dict[int, int] = {}
+        self._committed = committed
+        self._topic_id: TopicId | None = None
 
-    def reached(self, partitions: Collection[int]) -> set[int]:
-        """The partitions that are read to their leader's end offset, of those that seemed to end.
+    def open(
+        self,
+        wire: BlockingWireClient,
+        partitions: list[int] | None,
+        start: Mapping[int, int],
+        seconds: float,
+    ) -> dict[int, range]:
+        """The offsets to read of each partition; a cluster that is away is asked again for ``seconds``."""
 
-        The leaders are asked in parallel: each answer may take seconds.
-        """
-        untold = [p for p in partitions if p in self.shown and p not in self._told]
-        if untold:
-            with Unawaited() as pool:
-                list(pool.map(self._ask, untold))
-        return {p for p in self._told if max(self.shown[p], self.read_to.get(p, 0)) >= self._told[p]}
+        async def look(there: WireCluster) -> dict[int, range]:
+            metadata = (await there.refresh([self._topic]))[self._topic]
+            if metadata.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
+                return {}
+            what, right = f"reading {self._topic}", f"READ on topic {self._topic}"
+            check_code(self._cluster, metadata.error_code, what, right)
+            self._topic_id = metadata.topic_id
+            numbers = sorted(p.partition for p in metadata.partitions)
+            places = [
+                TopicPartition(self._topic, p) for p in numbers if partitions is None or p in partitions
+            ]
+            bounds = (
+                offsets_each(
+                    there,
+                    dict.fromkeys(places, when),
+                    Patience(seconds, seconds, unknown=None),
+                    read_committed=self._committed,
+                )
+                for when in (EARLIEST, LATEST)
+            )
+            starts, ends = (found.complete() for found in await asyncio.gather(*bounds))
+            whole = {place: range(starts[place], ends[place] + 1) for place in places if place in ends}
+            begins = {place: start.get(place.partition, log.start) for place, log in whole.items()}
+            return {
+                place.partition: range(begins[place] if begins[place] in log else log.start, log.stop - 1)
+                for place, log in whole.items()
+            }
 
-    def _ask(self, partition: int) -> None:
-        """Ask a partition's leader for its end offset; a retriable error leaves it to be asked again.
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                found = wire.ask(look, f"reading {self._topic}")
+            except MmtoolError as error:
+                if not is_away(error) or time.monotonic() > deadline:
+                    raise
+            else:
+                return {partition: offsets for partition, offsets in found.items() if offsets}
+            time.sleep(_PAUSE_SECONDS)
 
-        librdkafka knows no leader once connections were cut.
-        """
-        try:
-            place = TopicPartition(self._topic, partition)
-            _, end = self._consumer.get_watermark_offsets(place, timeout=_END_SECONDS, cached=False)
-            self._told[partition] = end
-        except KafkaException as error:
-            code = error.args[0].code()
-            if kind_of(code) is not Kind.AWAY and code != KafkaError._UNKNOWN_PARTITION:  # noqa: SLF001  as above
-                raise
+    async def pieces(
+        self, there: WireCluster, left: Mapping[int, range]
+    ) -> list[tuple[list[BatchView], int]]:
+        """Some batches of each partition, and the offset behind them."""
+        return await asyncio.gather(*(self._piece(there, *of) for of in left.items()))
+
+    async def _piece(self, there: WireCluster, partition: int, offsets: range) -> tuple[list[BatchView], int]:
+        assert self._topic_id is not None
+        views: list[BatchView] = []
+        held = 0
+        reading = read_range(
+            there, self._topic, self._topic_id, partition, offsets.start, offsets.stop,
+            read_committed=self._committed, fetch_bytes=_FETCH_BYTES,
+        )  # fmt: skip
+        async for view in reading:
+            held += view.header.size
+            if not view.header.is_control:
+                views.append(view)
+            if held >= _FETCH_BYTES // 2:
+                return views, view.header.next_offset
+        return views, offsets.stop
 
 
 def newest_records(records: Iterable[LogRecord]) -> list[LogRecord]:

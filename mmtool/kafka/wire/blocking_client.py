@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -32,6 +33,15 @@ def _loop() -> asyncio.AbstractEventLoop:
             _begun.set_default_executor(LookUps())
             threading.Thread(target=_begun.run_forever, name="wire", daemon=True).start()
         return _begun
+
+
+def _begin_child() -> None:
+    """Begin a loop of its own in a forked process: the parent's thread is not there."""
+    global _beginning, _begun
+    _beginning, _begun = threading.Lock(), None
+
+
+os.register_at_fork(after_in_child=_begin_child)
 
 
 def run_beside(work: Coroutine[Any, Any, T]) -> T:

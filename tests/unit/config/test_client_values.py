@@ -5,7 +5,7 @@ from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
 from mmtool.config.clientkeys import CLIENT_KEYS, client_keys, librdkafka_value
-from mmtool.kafka.clients import admin_client, librdkafka_config, new_client, reader_config
+from mmtool.kafka.clients import admin_client, librdkafka_config, new_client
 
 INT, LONG = 2**31 - 1, 2**63 - 1
 
@@ -32,7 +32,7 @@ def configs(flow):
     """What mmtool's librdkafka clients of both clusters are given, by what they are."""
     for cluster in (flow.source, flow.target):
         yield AdminClient, cluster, librdkafka_config(cluster, role="admin")
-        yield Consumer, cluster, reader_config(cluster)
+        yield Consumer, cluster, librdkafka_config(cluster, role="consumer") | {"group.id": "g"}
 
 
 HEAD = """\

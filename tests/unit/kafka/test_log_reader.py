@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
 
+from kit.batches import PlainRecord, batch_of
 from kit.maps import blocks_of
+from kit.mirror import SOURCE_ID, fetched
 from kit.runs import ORDERS
 from mmtool.config import ClusterSettings
-from mmtool.errors import RefusedError, UnreachableError
+from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
+from mmtool.kafka.batches import view_of
 from mmtool.kafka.state import log_reader, state_log
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.flow_state import FollowedFlowState
 from mmtool.kafka.state.journal import KafkaJournal
-from mmtool.kafka.state.log_reader import LogRecord, StoredTopic, _until_the_end
+from mmtool.kafka.state.log_reader import LogRecord, StoredTopic
 from mmtool.kafka.state.state_log import maps_of, read_control
+from mmtool.kafka.wire.blocking_client import BlockingWireClient
+from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.fetch import FetchAnswer
+from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset, PartitionLeader, TopicMetadata
 from mmtool.plan.flow.position_trails import PositionTrails
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import FailedOverRecord
@@ -28,109 +33,128 @@ from mmtool.translation.partition_map import join_blocks
 from mmtool.translation.types import ClusterId
 
 WEST = ClusterSettings(alias="west", bootstrap_servers="nowhere:1")
-MOST = 100_000
-"""Polls after which a test ends that would not."""
+TOPIC = "mmtool-runs"
 
 
-@dataclass
-class Message:
-    """As much of the library's as is looked at."""
+class Log:
+    """A cluster with one topic on one broker, which has these batches in its partitions.
 
-    partition_: int
-    offset_: int = 0
-    error_: KafkaError | None = None
+    Attributes:
+        ends: What the leader says of a partition's end, in turn, the last one for ever; else the end of its batches.
+        led: The partitions that have a leader.
+        code: Of the topic.
+    """
 
-    def partition(self):
-        return self.partition_
+    alias = "west"
 
-    def offset(self):
-        return self.offset_
+    def __init__(self, *partitions, log_start=0):
+        self.partitions, self.log_start = dict(enumerate(partitions)), log_start
+        self.ends, self.led, self.code = {}, set(self.partitions), Code.NONE
 
-    def error(self):
-        return self.error_
+    async def start(self):
+        """Nothing to connect to."""
 
-    def key(self):
-        return b"key"
+    async def close(self):
+        """Nothing to close."""
 
-    def value(self):
-        return b"value"
+    async def refresh(self, topics):
+        partitions = [PartitionLeader(p, 0, 1 if p in self.led else -1, 0) for p in self.partitions]
+        return {name: TopicMetadata(name, SOURCE_ID, self.code, partitions) for name in topics}
 
-    def timestamp(self):
-        return 1, 7
+    def leader(self, _topic, partition):
+        return 1 if partition in self.led else None
 
-    def headers(self):
-        return None
+    def check_denied(self, code, what):
+        del code, what
 
+    async def send(self, _node, request, **_purpose):
+        return {place: self._listed(place.partition, when) for place, when in request.timestamps.items()}
 
-def end_of(partition, offset=0):
-    return Message(partition, offset, KafkaError(KafkaError._PARTITION_EOF))
+    def _listed(self, partition, when):
+        told = self.ends.get(partition, [self._end(partition)])
+        if when == EARLIEST:
+            return ListedOffset(Code.NONE, self.log_start)
+        end = told.pop(0) if len(told) > 1 else told[0]
+        return ListedOffset(end, -1) if isinstance(end, Code) else ListedOffset(Code.NONE, end)
 
+    def _end(self, partition):
+        return max((view_of(batch).header.next_offset for batch in self.partitions[partition]), default=0)
 
-class Consumer:
-    """Hands out these messages, one at a time; leaders are asked for their ends and give these answers in turn."""
-
-    def __init__(self, messages, ends=()):
-        self.messages, self.polls = iter(messages), 0
-        self.ends = iter(ends)
-
-    def consume(self, count, _):
-        self.polls += 1
-        assert self.polls < MOST, "it would be read for ever"
-        return [] if count > 1 else list(itertools.islice(self.messages, 1))
-
-    def get_watermark_offsets(self, *_place, **_options):
-        end = next(self.ends, 0)
-        if isinstance(end, int):
-            return 0, end
-        raise KafkaException(end)
+    async def send_to_leader(self, _topic, partition, request, **_purpose):
+        (wanted,) = request.partitions
+        some = [b for b in self.partitions[partition] if view_of(b).header.next_offset > wanted.offset][:1]
+        answer = fetched(*some, end=self._end(partition))._replace(partition=partition)
+        return FetchAnswer(0, Code.NONE, [answer])
 
 
-def read(messages, *partitions, ends=(), stall_seconds=30.0):
-    return [
-        (record.partition, record.offset)
-        for record in _until_the_end(
-            Consumer(messages, ends), WEST, "mmtool-runs", set(partitions), stall_seconds
-        )
-    ]
+@pytest.fixture
+def read(monkeypatch):
+    """The partitions and offsets of the records that are read from a log."""
+
+    def reading(log, *partitions, **how):
+        wire = BlockingWireClient(log, 5.0)
+        monkeypatch.setattr(log_reader, "shared", lambda *_: wire)
+        found = log_reader.read_log(WEST, TOPIC, list(partitions) or None, patience_seconds=0.3, **how)
+        return [(record.partition, record.offset) for record in found]
+
+    return reading
 
 
-def test_every_partition_is_read_to_its_end():
-    assert read([Message(0, 5), end_of(0), Message(1, 6), end_of(1)], 0, 1) == [(0, 5), (1, 6)]
+def keyed(*offsets, key=b"key", value=b"value"):
+    return batch_of([PlainRecord(offset, 7, key, value) for offset in offsets]).write()
 
 
-def test_a_partition_without_a_leader_is_told_of_while_others_are_written_to():
-    """A flow that runs writes its books each second: that must not count as an answer of the partition that is away."""
-    busy = itertools.chain([end_of(0)], (Message(0, offset) for offset in itertools.count()))
-    with pytest.raises(UnreachableError, match="west stopped answering while mmtool-runs was read"):
-        read(busy, 0, 1, stall_seconds=0.05)
+def test_every_partition_is_read_to_its_end_and_only_those_that_are_wanted(read):
+    log = Log([keyed(0), keyed(1, 2)], [keyed(0)], [])
+    assert sorted(read(log)) == [(0, 0), (0, 1), (0, 2), (1, 0)]
+    assert read(log, 1) == [(1, 0)]
 
 
-CANNOT_TELL = KafkaError(KafkaError.OFFSET_NOT_AVAILABLE)
-# librdkafka's word while no broker has told it the leader
-CUT_OFF = KafkaError(KafkaError._UNKNOWN_PARTITION)
+def test_a_record_without_a_key_is_left_out_and_a_tombstone_is_not(read):
+    assert read(Log([keyed(0, key=None), keyed(1, value=None)])) == [(0, 1)]
 
 
-@pytest.mark.parametrize("told", [(8,), (CANNOT_TELL, CANNOT_TELL, 8), (CUT_OFF, CUT_OFF, 8)])
-def test_what_a_leader_that_was_elected_a_moment_ago_does_not_show_yet_is_read_all_the_same(told):
+@pytest.mark.parametrize(("start", "first"), [(None, 3), (4, 4), (1, 3), (9, 3), (6, None)])
+def test_a_start_that_the_log_does_not_hold_means_its_own_start(start, first, read):
+    log = Log([keyed(0, 1, 2, 3, 4, 5)], log_start=3)
+    found = read(log, start={} if start is None else {0: start})
+    assert found == ([] if first is None else [(0, offset) for offset in range(first, 6)])
+
+
+def test_a_partition_without_a_leader_is_told_of(read):
+    log = Log([keyed(0)], [keyed(0)])
+    log.led = {0}
+    with pytest.raises(UnreachableError, match="mmtool-runs-1 failed: the partition has no leader"):
+        read(log)
+
+
+def test_what_a_leader_that_was_elected_a_moment_ago_does_not_show_yet_is_read_all_the_same(read):
     """Else an operation that is past its return would seem to be before it (KIP-207)."""
-    seems_to_end = [Message(0, 5), end_of(0, 6)]
-    log = [*seems_to_end, Message(0, 6), Message(0, 7), end_of(0, 8), Message(0, 8)]
-    assert read(log, 0, ends=told) == [(0, 5), (0, 6), (0, 7)]
+    log = Log([keyed(0), keyed(1)])
+    log.ends[0] = [Code.OFFSET_NOT_AVAILABLE, Code.OFFSET_NOT_AVAILABLE, 2]
+    assert read(log) == [(0, 0), (0, 1)]
 
 
-def test_what_comes_while_a_busy_log_is_read_to_its_end_is_not_waited_for():
-    busy = itertools.chain([end_of(0, 3)], (Message(0, offset) for offset in itertools.count(3)))
-    assert read(busy, 0, ends=[6]) == [(0, 3), (0, 4), (0, 5)]
+def test_what_comes_while_a_busy_log_is_read_to_its_end_is_not_waited_for(read):
+    log = Log([keyed(0), keyed(1, 2, 3)])
+    log.ends[0] = [2]
+    assert read(log) == [(0, 0), (0, 1)]
 
 
-def test_a_leader_that_never_tells_where_its_log_ends_is_told_of():
-    with pytest.raises(UnreachableError, match="west stopped answering while mmtool-runs was read"):
-        read([Message(0, 5), end_of(0, 6)], 0, ends=itertools.repeat(CANNOT_TELL), stall_seconds=0.05)
+def test_a_leader_that_never_tells_where_its_log_ends_is_told_of(read):
+    log = Log([keyed(0)])
+    log.ends[0] = [Code.OFFSET_NOT_AVAILABLE]
+    with pytest.raises(UnreachableError, match="reading offsets of mmtool-runs-0"):
+        read(log)
 
 
-def test_who_may_not_ask_where_a_log_ends_is_told_so():
-    with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
-        read([end_of(0, 6)], 0, ends=[KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)])
+def test_who_may_not_read_a_topic_is_told_so_and_one_that_is_not_there_is_empty(read):
+    log = Log([keyed(0)])
+    log.code = Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert read(log) == []
+    log.code = Code.TOPIC_AUTHORIZATION_FAILED
+    with pytest.raises(NotAuthorisedError, match="READ on topic mmtool-runs"):
+        read(log)
 
 
 def test_a_journal_is_waited_for_as_long_as_the_command_line_says():

@@ -11,7 +11,6 @@ from mmtool.config import ClusterSettings
 from mmtool.config.aliases import workers_groups
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka import mirror_maker
-from mmtool.kafka.clients import reader_config
 from mmtool.kafka.mirror_maker import read_positions
 from mmtool.kafka.state.log_reader import LogRecord
 from mmtool.translation.names import TopicAliases
@@ -91,8 +90,3 @@ def test_a_position_of_a_transaction_that_was_aborted_is_none(monkeypatch):
 
     monkeypatch.setattr(mirror_maker, "read_log", read_log)
     assert read_positions(UNNAMED)["mm2-offsets.east.internal"] == {PLACE: 40}
-
-
-def test_a_log_is_read_with_or_without_what_was_aborted():
-    levels = [reader_config(WEST, committed=committed)["isolation.level"] for committed in (True, False)]
-    assert levels == ["read_committed", "read_uncommitted"]
