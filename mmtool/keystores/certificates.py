@@ -120,16 +120,6 @@ def _element(ber: memoryview, at: int, depth: int) -> _Element | None:
     return _Element(tag, ber[start : start + length], start + length)
 
 
-def _of_unknown_length(ber: memoryview, tag: int, start: int, depth: int) -> _Element | None:
-    """An element that ends with two zero bytes, as Java before version 8 and Bouncy Castle write stores."""
-    at = start
-    while (inner := _element(ber, at, depth + 1)) is not None:
-        at = inner.end
-        if inner.tag == 0:
-            return _Element(tag, ber[start : at - 2], at)
-    return None
-
-
 _BODY = r"[^-]*+(?:-(?!----)[^-]*+)*+"  # what is between two lines of hyphens
 _KEY = re.compile(rf"-----BEGIN ([A-Z ]*PRIVATE KEY)-----{_BODY}-----END \1-----")
 _CERTIFICATE = re.compile(r"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----")
