@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails, TopicDetails
-    from mmtool.kafka.wire.metadata import LogDir
+    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
+    from mmtool.kafka.wire.metadata import LogDir, TopicMetadata
 
 
 _LONE = 1
@@ -59,7 +59,7 @@ class ReplicaFacts:
     brokers: int
     factors: tuple[Factor, ...]
     in_sync: int | None
-    topics: Mapping[str, TopicDetails]
+    topics: Mapping[str, TopicMetadata]
     needed: Mapping[str, int]
     is_written: bool
     refuses_short: bool = False

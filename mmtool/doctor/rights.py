@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
     from mmtool.doctor.examination import ExaminedFlow
     from mmtool.doctor.finding import Finding
-    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails, TopicDetails
+    from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
     from mmtool.kafka.wire.acls import Rights
+    from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.rights.needs import Need, Side
 
 
@@ -63,7 +64,7 @@ class Lack(NamedTuple):
 
 
 def lacking_on_topics(
-    topics: Mapping[str, TopicDetails], names: Iterable[str], needs: Iterable[Need]
+    topics: Mapping[str, TopicMetadata], names: Iterable[str], needs: Iterable[Need]
 ) -> Iterator[Lack]:
     """The missing rights on those of the named topics that exist; none where the broker does not report rights."""
     listed = list(needs)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -63,32 +62,6 @@ _NO_TOPIC = "mmtool-topic-without-acls"
 _READ_DIRS = "DESCRIBE on the cluster (to read its log directories)"
 
 
-class Replicas(NamedTuple):
-    """The leader and replicas of a partition.
-
-    Attributes:
-        leader: None while the partition has no leader.
-    """
-
-    leader: int | None
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TopicDetails:
-    """A topic as its metadata describes it.
-
-    Attributes:
-        partitions: In the order of their numbers.
-        rights: The operations that mmtool may do on it; UNKNOWN from brokers before 2.8.
-    """
-
-    name: str
-    partitions: tuple[Replicas, ...]
-    rights: Rights | Unknown = UNKNOWN
-
-
 class KafkaClusterDetails:
     """Reads the details of one cluster; connects at the first request. It writes, creates and joins nothing.
 
@@ -143,17 +116,10 @@ class KafkaClusterDetails:
 
         return self._wire.ask(known, "listing brokers")
 
-    def topics(self) -> dict[str, TopicDetails]:
+    def topics(self) -> dict[str, TopicMetadata]:
         """Every topic that mmtool may DESCRIBE, by name."""
         return {
-            topic.name: TopicDetails(
-                topic.name,
-                tuple(
-                    Replicas(one.leader if one.leader >= 0 else None, one.replicas, one.in_sync)
-                    for one in sorted(topic.partitions)
-                ),
-                topic.rights,
-            )
+            topic.name: topic._replace(partitions=sorted(topic.partitions))
             for topic in self._topics()
             if topic.error_code == Code.NONE
         }

@@ -21,6 +21,7 @@ from mmtool.kafka.wire.acls import (
     DeleteAclsRequest,
     DescribeAclsRequest,
     DescribeClusterRequest,
+    Operation,
 )
 from mmtool.kafka.wire.answers import answers_of
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
@@ -113,7 +114,7 @@ class KafkaFences:
             except UnsupportedByBrokerError:  # before Kafka 2.8
                 return UNKNOWN
             check_code(self._cluster, answer.error_code, "reading mmtool's rights")
-            return UNKNOWN if answer.rights is UNKNOWN else answer.rights.may_alter
+            return UNKNOWN if answer.rights is UNKNOWN else answer.rights.may(Operation.ALTER)
 
         own, own_complete = own_principals(self._cluster)
         config = self._wire.ask(self._config, "reading super.users of the brokers")
@@ -143,7 +144,9 @@ class KafkaFences:
     def own_writes(self, topics: Collection[str]) -> frozenset[str]:
         found = self._wire.ask(lambda wire: wire.refresh(topics, with_rights=True), "reading mmtool's rights")
         return frozenset(
-            name for name, topic in found.items() if topic.rights is not UNKNOWN and topic.rights.may_write
+            name
+            for name, topic in found.items()
+            if topic.rights is not UNKNOWN and topic.rights.may(Operation.WRITE)
         )
 
     def _listed(self, resource: str | None = TOPIC) -> frozenset[Binding] | Unknown:

@@ -1,4 +1,4 @@
-"""Ask coordinators about groups: each lists those that it has loaded, and one without an answer blocks no other."""
+"""List groups by their coordinators, each of which knows those that it has loaded; and read when groups committed."""
 
 from __future__ import annotations
 
@@ -7,87 +7,22 @@ import itertools
 import struct
 from collections import defaultdict
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from mmtool.kafka.errors import check_code
-from mmtool.kafka.patience import seconds_of_a_try
 from mmtool.kafka.state.log_reader import read_log
-from mmtool.kafka.wire.answers import Question
 from mmtool.kafka.wire.cluster import COMMITS
 from mmtool.kafka.wire.codec import BROKEN, Cursor
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.groups import Coordinated, DescribeGroupsRequest, ListGroupsRequest
+from mmtool.kafka.wire.groups import DescribeGroupsRequest, ListGroupsRequest
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.groups import ListedGroup
     from mmtool.kafka.wire.metadata import PartitionLeader
-
-
-A = TypeVar("A")
-B = TypeVar("B")
-
-DESCRIBE, READ, DELETE = "DESCRIBE", "READ", "DELETE"
-"""Rights on a group."""
-
-
-class Coordinators:
-    """The known coordinators of groups."""
-
-    def __init__(self, cluster: ClusterSettings) -> None:
-        """Take the settings of the groups' cluster."""
-        self._cluster = cluster
-        self._nodes: dict[str, int] = {}
-
-    def question(
-        self,
-        wire: WireCluster,
-        what: str,
-        send: Callable[[int, list[str]], Awaitable[Mapping[str, A]]],
-        take: Callable[[str, A], B],
-        seconds: float,
-        at_once: int,
-        operation: str = DESCRIBE,
-    ) -> Question[str, A, B]:
-        """A question about groups, each of which its coordinator answers.
-
-        Args:
-            wire: The groups' cluster.
-            what: The request, as ``describing group``.
-            send: Sends the request about some groups to one broker, and returns the answer about each.
-            take: As of `Question`.
-            seconds: How long a group is asked about again. A broker that is asked about one group is waited for as
-                long, of several one that does not answer is given up before.
-            at_once: How many groups share a request.
-            operation: The right on the group that the request needs.
-        """
-        codes: dict[str, int] = {}
-
-        async def prepare(groups: list[str]) -> None:
-            unknown = [group for group in groups if group not in self._nodes]
-            if unknown:
-                answers = await wire.find_coordinators(unknown, Coordinated.GROUP)
-                codes.update({group: answer.error_code for group, answer in answers.items()})
-                self._nodes |= {
-                    group: one.node for group, one in answers.items() if one.error_code == Code.NONE
-                }
-
-        def node_of(group: str) -> int:
-            if group not in self._nodes:
-                right = f"{operation} on group {group}"
-                check_code(self._cluster, codes[group], f"{what} {group}", right)
-            return self._nodes[group]
-
-        return Question(
-            *(self._cluster.alias, what, prepare, node_of, send, take, seconds),
-            try_seconds=seconds if at_once == 1 else seconds_of_a_try(seconds),
-            at_once=at_once,
-            lost=lambda group: self._nodes.pop(group, None),
-        )
 
 
 _NO_ABSOLUTE = -(1 << 31)
@@ -174,7 +109,7 @@ async def all_groups(wire: WireCluster, check: Callable[[int], None]) -> list[Li
             if described.error_code not in _ANSWERS:
                 check(described.error_code)
 
-    await asyncio.gather(*(knows(node) for node in {p.leader for p in before}))
+    await asyncio.gather(*(knows(node) for node in {p.leader for p in before if p.leader is not None}))
     found = await asyncio.gather(*(wire.send(node, ListGroupsRequest()) for node in wire.nodes))
     for answer in found:
         check(answer.error_code)

@@ -17,13 +17,16 @@ from confluent_kafka import KafkaError
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import check_code, is_passing, problem_of
-from mmtool.kafka.groups.coordinators import DELETE, DESCRIBE, READ, Coordinators, all_groups
-from mmtool.kafka.patience import RetriableError, handfuls, seconds_for_each
+from mmtool.kafka.groups.coordinators import all_groups
+from mmtool.kafka.patience import RetriableError, handfuls, seconds_for_each, seconds_of_a_try
 from mmtool.kafka.ports import Answers, GroupListing, Problem
+from mmtool.kafka.wire.acls import Operation
+from mmtool.kafka.wire.answers import Question
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.groups import (
     OTHER_KINDS,
     ConsumerGroupDescribeRequest,
+    Coordinated,
     DeleteGroupsRequest,
     DescribeGroupsRequest,
     OffsetCommitRequest,
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
 A = TypeVar("A")
 B = TypeVar("B")
 
+DESCRIBE, READ, DELETE = "DESCRIBE", "READ", "DELETE"
+"""Rights on a group."""
 _SPARE_SECONDS = 5.0
 _PER_REQUEST = 100
 """Groups whose commits are in one response: about 4 MB at 1,000 partitions each."""
@@ -76,7 +81,7 @@ class KafkaGroups:
         self._seconds = timeout_seconds
         seconds = timeout_seconds + _SPARE_SECONDS
         self._wire = blocking_wire(cluster, "groups", "admin", seconds, timeout_seconds)
-        self._coordinators = Coordinators(cluster)
+        self._nodes: dict[str, int] = {}
         self._used: set[str] = set()
 
     def fresh(self) -> KafkaGroups:
@@ -332,11 +337,36 @@ class KafkaGroups:
     ) -> Answers[str, B]:
         found: Answers[str, B] = Answers()
         patience = self._seconds if seconds is None else seconds
+        codes: dict[str, int] = {}
+
+        async def locate(wire: WireCluster, left: list[str]) -> None:
+            unknown = [group for group in left if group not in self._nodes]
+            answers = await wire.find_coordinators(unknown, Coordinated.GROUP) if unknown else {}
+            codes.update({group: one.error_code for group, one in answers.items()})
+            known = {group: one.node for group, one in answers.items() if one.error_code == Code.NONE}
+            self._nodes |= known
+
+        def node_of(group: str) -> int:
+            if group not in self._nodes:
+                self._check(codes[group], what, group, operation)
+            return self._nodes[group]
+
         for some in handfuls(list(dict.fromkeys(groups)), _PER_QUESTION):
 
             async def asked(wire: WireCluster, some: list[str] = some) -> Answers[str, B]:
-                question = self._coordinators.question(
-                    wire, what, partial(send, wire), take, patience, at_once, operation
+                question = Question(
+                    *(
+                        self._cluster.alias,
+                        what,
+                        partial(locate, wire),
+                        node_of,
+                        partial(send, wire),
+                        take,
+                        patience,
+                    ),
+                    try_seconds=patience if at_once == 1 else seconds_of_a_try(patience),
+                    at_once=at_once,
+                    lost=self._forget,
                 )
                 return await question.ask(some)
 
@@ -353,6 +383,10 @@ class KafkaGroups:
             found.failed |= answers.failed
         return found
 
+    def _forget(self, group: str) -> None:
+        """Forget the coordinator of a group, which may have moved."""
+        self._nodes.pop(group, None)
+
     def _check(self, code: int, what: str, group: str, operation: str = DESCRIBE) -> None:
         """Raise mmtool's error for a broker's error code; `RetriableError` for a retriable one."""
         check_code(self._cluster, code, f"{what} {group}", f"{operation} on group {group}")
@@ -367,4 +401,4 @@ class _RefusedError(MmtoolError):
 
 
 def _may_not_read(rights: Rights | Unknown) -> bool:
-    return rights is not UNKNOWN and not rights.may_read
+    return rights is not UNKNOWN and not rights.may(Operation.READ)

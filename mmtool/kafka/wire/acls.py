@@ -46,21 +46,6 @@ class Rights(NamedTuple):
         """Whether the client has the right to an operation on the resource."""
         return bool(self.operations >> operation & 1)
 
-    @property
-    def may_read(self) -> bool:
-        """Whether the client has READ: on a topic and on a group it is needed to commit."""
-        return self.may(Operation.READ)
-
-    @property
-    def may_write(self) -> bool:
-        """Whether the client has WRITE on the topic."""
-        return self.may(Operation.WRITE)
-
-    @property
-    def may_alter(self) -> bool:
-        """Whether the client has ALTER: on the cluster it is needed to create and delete ACLs."""
-        return self.may(Operation.ALTER)
-
 
 def _rights(operations: int) -> Rights | Unknown:
     return UNKNOWN if operations == _NOT_ASKED else Rights(operations)

@@ -137,7 +137,7 @@ class WireCluster:
         self._locks: dict[tuple[int, str], asyncio.Lock] = {}
         self._brokers: dict[int, BrokerAddress] = {}
         self._topics: dict[str, TopicMetadata] = {}
-        self._leaders: dict[tuple[str, int], int] = {}
+        self._leaders: dict[tuple[str, int], int | None] = {}
         self._epochs: dict[tuple[TopicId, int], int] = {}
         self._slow: set[int] = set()
         self.alias = alias

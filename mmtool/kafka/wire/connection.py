@@ -71,28 +71,17 @@ async def open_connection(host: str, port: int, options: Mapping[str, Any], seco
         KafkaError: the broker refuses the login; aiokafka's, as all of these.
         OSError, TimeoutError: no address answers; notes of this error, or of its cause, name those that were tried.
     """
-    from aiokafka import conn, errors
+    from aiokafka import errors
 
     resolved = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
     addresses = list(dict.fromkeys(str(one[4][0]) for one in resolved))
     addresses.sort(key=lambda address: _tried_at.get((address, port), 0.0))
-    plain = {name: value for name, value in options.items() if not name.startswith("sasl_")}
-    plain["security_protocol"] = options.get("security_protocol", "PLAINTEXT").removeprefix("SASL_")
     tried: list[str] = []
 
     async def connect(address: str) -> Connection:
         tried.append(address)
         _tried_at[address, port] = time.monotonic()
-        opened = conn.AIOKafkaConnection(host, port, **plain)
-        opened._loop = _LoopTo(address)  # noqa: SLF001  aiokafka has no public way
-        await opened.connect()
-        connection = Connection(opened, options["client_id"], seconds, Login.of(options))
-        try:
-            await connection.log_in()
-        except BaseException as error:
-            connection.close(error)
-            raise
-        return connection
+        return await _open_at(address, host, port, options, seconds)
 
     try:
         asks = [partial(connect, address) for address in addresses]
@@ -102,6 +91,25 @@ async def open_connection(host: str, port: int, options: Mapping[str, Any], seco
             error.add_note(f"addresses tried: {', '.join(tried)}")
         raise
     _tried_at.pop((addresses[which], port), None)
+    return connection
+
+
+async def _open_at(
+    address: str, host: str, port: int, options: Mapping[str, Any], seconds: float
+) -> Connection:
+    from aiokafka import conn
+
+    plain = {name: value for name, value in options.items() if not name.startswith("sasl_")}
+    plain["security_protocol"] = options.get("security_protocol", "PLAINTEXT").removeprefix("SASL_")
+    opened = conn.AIOKafkaConnection(host, port, **plain)
+    opened._loop = _LoopTo(address)  # noqa: SLF001  aiokafka has no public way
+    await opened.connect()
+    connection = Connection(opened, options["client_id"], seconds, Login.of(options))
+    try:
+        await connection.log_in()
+    except BaseException as error:
+        connection.close(error)
+        raise
     return connection
 
 

@@ -33,11 +33,11 @@ class BrokerAddress(NamedTuple):
 
 
 class PartitionLeader(NamedTuple):
-    """The leader and replicas of a partition; ``error_code`` 5 and ``leader`` -1 while there is none."""
+    """The leader and replicas of a partition; ``error_code`` 5 and ``leader`` None while there is none."""
 
     partition: int
     error_code: int
-    leader: int
+    leader: int | None
     leader_epoch: int
     replicas: tuple[int, ...] = ()
     in_sync: tuple[int, ...] = ()
@@ -84,9 +84,10 @@ class MetadataRequest(WireRequest[MetadataAnswer], api=3, versions=(7, 11, 12), 
         ),
     )
     _PARTITION = row(
-        "error_code:int16 partition:int32 leader:int32 leader_epoch:int32"
+        "error_code:int16 partition:int32 leader:leader leader_epoch:int32"
         " replicas:[int32] in_sync:[int32] _offline:[int32]",
         PartitionLeader,
+        leader=KINDS["int32"].converted(lambda node: None if node < 0 else node),
     )
     _TOPIC = row(
         "error_code:int16 name:string topic_id:uuid@10 _internal:bool partitions:[partition] rights:rights@8",

@@ -13,16 +13,21 @@ from mmtool.doctor.brokers import (
     largest_sizes,
 )
 from mmtool.doctor.spark import SparkFacts, judge_spark, master_addresses
-from mmtool.kafka.admin.cluster_details import Replicas, TopicDetails
-from mmtool.kafka.wire.metadata import LogDir
-from mmtool.translation.types import UNKNOWN, TopicPartition
+from mmtool.kafka.wire.metadata import LogDir, PartitionLeader, TopicMetadata
+from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition
 
 GIB = 1 << 30
-WHOLE = Replicas(1, (1, 2, 3), (1, 2, 3))
+
+
+def replicas(leader, *of):
+    return PartitionLeader(0, 0, leader, 0, *of)
+
+
+WHOLE = replicas(1, (1, 2, 3), (1, 2, 3))
 
 
 def side(*partitions, factor=3, needed=1, in_sync=1, brokers=3, is_written=True, refuses=False):
-    topics = {"t": TopicDetails("t", partitions)} if partitions else {}
+    topics = {"t": TopicMetadata("t", TopicId("t"), 0, partitions)} if partitions else {}
     factors = (Factor("replication.factor", factor, "mirrored topics"),)
     return ReplicaFacts(
         "B", brokers, factors, in_sync, topics, {"t": needed}, is_written, refuses_short=refuses
@@ -59,7 +64,7 @@ def test_the_brokers_own_default_factor_is_never_too_large():
 
 
 def test_a_partition_without_a_leader_is_a_problem_on_either_side():
-    lost = Replicas(None, (1,), ())
+    lost = replicas(None, (1,), ())
     for is_written, word in ((True, "written"), (False, "read")):
         found = list(judge_replicas(side(lost, brokers=1, factor=1, is_written=is_written)))
         assert rows(found) == [("problem", "t")]
@@ -67,19 +72,19 @@ def test_a_partition_without_a_leader_is_a_problem_on_either_side():
 
 
 def test_too_few_replicas_in_sync_are_a_problem_and_enough_of_them_a_warning():
-    two = Replicas(1, (1, 2, 3), (1, 2))
+    two = replicas(1, (1, 2, 3), (1, 2))
     assert rows(judge_replicas(side(two, needed=3))) == [("problem", "t")]
     assert rows(judge_replicas(side(two, needed=2))) == [("warning", "t")]
     assert rows(judge_replicas(side(two, needed=3, is_written=False))) == [("warning", "t")]
 
 
 def test_a_topic_that_was_made_with_fewer_replicas_than_must_be_in_sync_is_a_problem():
-    (finding,) = judge_replicas(side(Replicas(1, (1,), (1,)), needed=2, brokers=1, factor=1))
+    (finding,) = judge_replicas(side(replicas(1, (1,), (1,)), needed=2, brokers=1, factor=1))
     assert (finding.severity, "min.insync.replicas = 2" in finding.message) == ("problem", True)
 
 
 def test_one_replica_is_a_warning_only_where_there_could_be_more():
-    lone = Replicas(1, (1,), (1,))
+    lone = replicas(1, (1,), (1,))
     assert rows(judge_replicas(side(lone))) == [("warning", "")]
     assert rows(judge_replicas(side(lone, brokers=1, factor=1))) == []
 

@@ -8,10 +8,10 @@ from mmtool.doctor.rights import (
     lacking_on_cluster,
     lacking_on_topics,
 )
-from mmtool.kafka.admin.cluster_details import TopicDetails
 from mmtool.kafka.wire.acls import Operation, Rights
+from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.rights.needs import Kind, Need, Purpose, ResourceType
-from mmtool.translation.types import UNKNOWN
+from mmtool.translation.types import UNKNOWN, TopicId
 
 MM = SimpleNamespace(alias="B", principal="User:mm", bootstrap="b:9092")
 EVERY = frozenset(Purpose)
@@ -22,7 +22,7 @@ NEEDS = (
 
 
 def topic(name, *operations):
-    return TopicDetails(name, (), Rights(sum(1 << operation for operation in operations)))
+    return TopicMetadata(name, TopicId(name), 0, [], Rights(sum(1 << operation for operation in operations)))
 
 
 def test_a_needed_right_is_a_problem_with_the_command_that_grants_it():
@@ -58,7 +58,7 @@ def test_only_what_the_broker_tells_is_missing():
     topics = {
         "all": topic("all", Operation.READ, Operation.ALTER),
         "some": topic("some", Operation.ALTER),
-        "untold": TopicDetails("untold", (), UNKNOWN),
+        "untold": TopicMetadata("untold", TopicId("untold"), 0, [], UNKNOWN),
     }
     found = list(lacking_on_topics(topics, ["all", "some", "untold", "absent"], NEEDS))
     assert found == [Lack(ResourceType.TOPIC, "READ", "some", "is read")]

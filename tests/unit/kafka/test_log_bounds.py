@@ -57,7 +57,7 @@ class Brokers:
     def _metadata(self, name):
         code = self.topics.get(name, Code.NONE)
         there = [place for place in self.leaders if place.topic == name and not code]
-        partitions = [PartitionLeader(place.partition, 0, self.leaders[place] or -1, 0) for place in there]
+        partitions = [PartitionLeader(place.partition, 0, self.leaders[place], 0) for place in there]
         return TopicMetadata(name, TopicId(f"id-{name}"), code, partitions)
 
     def leader(self, topic, partition):

@@ -58,7 +58,7 @@ class Log:
         """Nothing to close."""
 
     async def refresh(self, topics):
-        partitions = [PartitionLeader(p, 0, 1 if p in self.led else -1, 0) for p in self.partitions]
+        partitions = [PartitionLeader(p, 0, 1 if p in self.led else None, 0) for p in self.partitions]
         return {name: TopicMetadata(name, SOURCE_ID, self.code, partitions) for name in topics}
 
     def leader(self, _topic, partition):

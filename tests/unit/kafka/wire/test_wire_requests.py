@@ -13,6 +13,7 @@ from mmtool.kafka.wire.acls import (
     DescribeAclsRequest,
     DescribeClusterRequest,
     ListedBindings,
+    Operation,
     Rights,
 )
 from mmtool.kafka.wire.api_versions import (
@@ -291,7 +292,7 @@ def test_describe_cluster_tells_our_rights():
     answer = "00000000 0000 00 02 69 00000001 02" + broker + "00000180 00"
     seen, left = read(DescribeClusterRequest(), 0, answer)
     assert (seen, left) == (ClusterRights(0, Rights(0x180)), 0)
-    assert (seen.rights.may_alter, seen.rights.may_write) == (True, False)
+    assert (seen.rights.may(Operation.ALTER), seen.rights.may(Operation.WRITE)) == (True, False)
 
 
 def test_describe_configs_leaves_out_what_is_not_set_and_keeps_what_is_hidden():
