@@ -37,20 +37,12 @@ _FIRST_WAIT, _LONGEST_WAIT = "reconnect.backoff.ms", "reconnect.backoff.max.ms"
 _QUOTED = re.compile(r"[\"`]([a-z][a-z.]+)[\"`]")
 
 
-class _LoginKeys(NamedTuple):
-    """A client library's names for the options of a login."""
-
-    mechanism: str
-    user: str
-    password: str
-    token: str
-
-
 _TOKEN_CALLBACK = "oauth_cb"  # noqa: S105 - the name of a setting
-_OF_LIBRDKAFKA = _LoginKeys("sasl.mechanism", "sasl.username", "sasl.password", _TOKEN_CALLBACK)
-_OF_AIOKAFKA = _LoginKeys(
+_OF_LIBRDKAFKA = ("sasl.mechanism", "sasl.username", "sasl.password", _TOKEN_CALLBACK)
+_OF_AIOKAFKA = (
     "sasl_mechanism", "sasl_plain_username", "sasl_plain_password", "sasl_oauth_token_provider"
-)
+)  # fmt: skip
+"""The client libraries' names for a login's mechanism, user, password and source of tokens."""
 
 CLIENT_ID = f"mmtool/{__version__}"
 """The start of every client.id, by which brokers' request logs and quotas identify mmtool."""
@@ -297,24 +289,25 @@ def _nameless_file() -> IO[bytes]:
     return tempfile.TemporaryFile()
 
 
-def _login(alias: str, security: Security, keys: _LoginKeys) -> dict[str, Any]:
+def _login(alias: str, security: Security, keys: tuple[str, str, str, str]) -> dict[str, Any]:
     """The login's options for a client library, with a token source in that library's form."""
     login = security.sasl
     if login is None:
         return {}
-    options: dict[str, Any] = {keys.mechanism: login.wire_mechanism}
+    mechanism, user, password, token = keys
+    options: dict[str, Any] = {mechanism: login.wire_mechanism}
     if isinstance(login, PasswordLogin):
-        return options | {keys.user: login.username, keys.password: login.password.get_secret_value()}
+        return options | {user: login.username, password: login.password.get_secret_value()}
     from mmtool.kafka.tokens.source import OauthCallback, TokenProvider, token_source
 
     tokens = token_source(alias, login, security.ca)
     if keys is _OF_LIBRDKAFKA:
-        return options | {keys.token: OauthCallback(tokens, login)}
+        return options | {token: OauthCallback(tokens, login)}
     from aiokafka import abc
 
     # not a base class: the command's lock is asked for before aiokafka is loaded
     abc.AbstractTokenProvider.register(TokenProvider)
-    return options | {keys.token: TokenProvider(tokens, login)}
+    return options | {token: TokenProvider(tokens, login)}
 
 
 T = TypeVar("T")

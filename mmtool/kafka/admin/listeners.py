@@ -290,8 +290,10 @@ async def _open(
         plain.close()
     except TimeoutError as error:
         raise _FailedError(Stage.CONNECT, _silence("the attempt to connect")) from error
-    except OSError as error:
-        raise _FailedError(Stage.CONNECT, _os_reason(error)) from error
+    except OSError as error:  # whose text is asyncio's where there are several addresses
+        number = error.errno or next(map(int, re.findall(r"\[Errno (\d+)\]", str(error))), 0)
+        why = os.strerror(number).lower() if number else str(error)
+        raise _FailedError(Stage.CONNECT, why) from error
     try:
         async with asyncio.timeout(LISTENER_SECONDS):
             return await asyncio.open_connection(host, port, ssl=context)
@@ -368,12 +370,6 @@ def _tls_failure(error: OSError) -> _FailedError:
     if any(name in word for name in _CLOSED) or not isinstance(error, ssl.SSLError):
         return _FailedError(Stage.TLS, "the connection is closed during the TLS handshake")
     return _FailedError(Stage.TLS, word)
-
-
-def _os_reason(error: OSError) -> str:
-    """The operating system's reason, as ``connection refused``, in place of asyncio's text for several addresses."""
-    number = error.errno or next(map(int, re.findall(r"\[Errno (\d+)\]", str(error))), 0)
-    return os.strerror(number).lower() if number else str(error)
 
 
 def _said(error: Exception) -> str:

@@ -11,7 +11,6 @@ from mmtool.kafka.wire.scan import AtMost, read_range
 from mmtool.translation.types import UpstreamOffset
 
 if TYPE_CHECKING:
-    from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.translation.types import TopicId, TopicPartition
 
@@ -83,22 +82,14 @@ async def _read(
     )  # fmt: skip
     async for view in views:
         looked, read_to = looked + len(view.memory), view.header.next_offset
-        found = _oversize(view, start, question.limit)
-        if found is not None:
-            return SizeSample(looked, read_to, False, found.upstream_offset, found.size)
+        if len(view.memory) > question.limit and not view.header.is_control:
+            try:
+                rebuild([view], position=UpstreamOffset(start), max_batch_bytes=question.limit)
+            except OversizeRecordError as large:
+                return SizeSample(looked, read_to, False, large.upstream_offset, large.size)
         if looked >= _SIZES_BYTES:
             break
     return SizeSample(looked, read_to, read_to >= question.end)
-
-
-def _oversize(view: BatchView, start: int, limit: int) -> OversizeRecordError | None:
-    if len(view.memory) <= limit or view.header.is_control:
-        return None
-    try:
-        rebuild([view], position=UpstreamOffset(start), max_batch_bytes=limit)
-    except OversizeRecordError as error:
-        return error
-    return None
 
 
 _HOLES_BYTES = 1 << 20

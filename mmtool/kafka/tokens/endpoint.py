@@ -85,13 +85,26 @@ class TokenEndpoint:
         return f"add the CA of the token endpoint to {trusted.origin}"
 
     def _post(self) -> tuple[int, bytes]:
-        url = urlsplit(self.login.endpoint)
+        login, url = self.login, urlsplit(self.login.endpoint)
         target = f"{url.path or '/'}{'?' + url.query if url.query else ''}"
+        safe = "" if login.encodes_header else _NOT_ENCODED
+        fields = {"scope": quote(login.scope, safe=safe), "audience": quote(login.audience, safe="")}
+        form = ["grant_type=client_credentials", *(f"{name}={text}" for name, text in fields.items() if text)]
+        client, secret = login.client_id, login.client_secret.get_secret_value()
+        if login.encodes_header:
+            client, secret = quote_plus(client), quote_plus(secret)
+        headers = {
+            "Accept": "application/json",
+            "Authorization": "Basic " + base64.b64encode(f"{client}:{secret}".encode()).decode(),
+            "Cache-Control": "no-cache",
+            "Content-Type": "application/x-www-form-urlencoded",
+            "User-Agent": f"mmtool/{__version__}",
+        }
         with closing(self._connection()) as connection:
             connection.connect()
             if connection.sock is not None:
-                connection.sock.settimeout(self.login.pace.read_seconds)
-            connection.request("POST", target, body=self._form(), headers=self._headers())
+                connection.sock.settimeout(login.pace.read_seconds)
+            connection.request("POST", target, body="&".join(form).encode(), headers=headers)
             answer = connection.getresponse()
             return answer.status, answer.read(_LARGEST_BYTES)
 
@@ -122,28 +135,6 @@ class TokenEndpoint:
                     f"replace what is damaged in {trusted.origin} by intact CA certificates in PEM",
                 ) from None
         return context
-
-    def _form(self) -> bytes:
-        login = self.login
-        safe = "" if login.encodes_header else _NOT_ENCODED
-        fields = {"scope": quote(login.scope, safe=safe), "audience": quote(login.audience, safe="")}
-        parts = [
-            "grant_type=client_credentials",
-            *(f"{name}={text}" for name, text in fields.items() if text),
-        ]
-        return "&".join(parts).encode()
-
-    def _headers(self) -> Mapping[str, str]:
-        client, secret = self.login.client_id, self.login.client_secret.get_secret_value()
-        if self.login.encodes_header:
-            client, secret = quote_plus(client), quote_plus(secret)
-        return {
-            "Accept": "application/json",
-            "Authorization": "Basic " + base64.b64encode(f"{client}:{secret}".encode()).decode(),
-            "Cache-Control": "no-cache",
-            "Content-Type": "application/x-www-form-urlencoded",
-            "User-Agent": f"mmtool/{__version__}",
-        }
 
     def _token(self, status: int, body: bytes, now: float) -> Token:
         answer = _document(body)

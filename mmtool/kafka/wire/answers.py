@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mmtool.errors import MmtoolError
@@ -57,12 +57,12 @@ class NoSuchItemError(MmtoolError):
     """An item that does not exist: it has no answer, and that is no failure."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Question(Generic[K, A, V]):
     """One question about items that have different nodes: partitions and their leaders, groups and their coordinators.
 
     For reading, and for what may be sent again. `node_of` and `take` raise `RetriableError` where a later answer may
-    replace the error, and the error of the item otherwise.
+    replace the error, and the error of the item otherwise. It is asked once.
 
     Attributes:
         alias: The cluster's.
@@ -89,6 +89,8 @@ class Question(Generic[K, A, V]):
     at_once: int
     lost: Callable[[K], object] = lambda _: None
     longest_pause: float = PAUSE_SECONDS
+    _found: Answers[K, V] = field(default_factory=Answers)
+    _waits: dict[K, RetriableError] = field(default_factory=dict)
 
     async def ask(self, items: Iterable[K]) -> Answers[K, V]:
         """Ask each item's node, repeatedly while its answer may change; return answers, and errors in ``failed``.
@@ -98,62 +100,48 @@ class Question(Generic[K, A, V]):
         """
         now = asyncio.get_running_loop().time
         began, pause = now(), FIRST_PAUSE_SECONDS
-        found: Answers[K, V] = Answers()
         left = list(items)
         while left:
-            turn = _Turn(self, found)
-            await turn.ask(left)
-            left = turn.go_on(now() - began)
+            self._waits = {}
+            await self._try(left)
+            left = []
+            for item, passing in self._waits.items():
+                if now() - began < (self.seconds if passing.seconds is None else passing.seconds):
+                    left.append(item)
+                else:
+                    with self._judged(item):
+                        raise passing.final
             if left:
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, self.longest_pause)
-        return found
+        return self._found
 
-
-class _Turn(Generic[K, A, V]):
-    """One try of a question.
-
-    Attributes:
-        found: Final answers and failures.
-        waits: Items that have no final answer yet, and why.
-    """
-
-    def __init__(self, question: Question[K, A, V], found: Answers[K, V]) -> None:
-        self._question = question
-        self.found = found
-        self.waits: dict[K, RetriableError] = {}
-
-    async def ask(self, items: list[K]) -> None:
+    async def _try(self, items: list[K]) -> None:
         led: dict[int, list[K]] = defaultdict(list)
-        few, question = asyncio.Semaphore(AT_ONCE), self._question
+        few = asyncio.Semaphore(AT_ONCE)
         try:
-            await within(question.try_seconds, question.prepare(items))
+            await within(self.try_seconds, self.prepare(items))
         except (ConnectionLostError, TimeoutError) as error:
             self._lose(items, error)
             return
         for item in items:
             with self._judged(item):
-                led[question.node_of(item)].append(item)
+                led[self.node_of(item)].append(item)
         await asyncio.gather(
-            *(
-                self._ask(node, some, few)
-                for node, of in led.items()
-                for some in handfuls(of, question.at_once)
-            )
+            *(self._ask(node, some, few) for node, of in led.items() for some in handfuls(of, self.at_once))
         )
 
     async def _ask(self, node: int, items: list[K], few: asyncio.Semaphore) -> None:
-        question = self._question
         try:
             async with few:
-                answers = await within(question.try_seconds, question.send(node, items))
+                answers = await within(self.try_seconds, self.send(node, items))
         except (ConnectionLostError, TimeoutError) as error:
             self._lose(items, error if str(error) else f"broker {node} did not answer in time")
             return
         for item in items:
             if item in answers:  # else of a request that is answered for some of them alone
                 with self._judged(item):
-                    self.found[item] = question.take(item, answers[item])
+                    self._found[item] = self.take(item, answers[item])
 
     @contextmanager
     def _judged(self, item: K) -> Iterator[None]:
@@ -161,26 +149,14 @@ class _Turn(Generic[K, A, V]):
         try:
             yield
         except RetriableError as passing:
-            self._question.lost(item)
-            self.waits[item] = passing
+            self.lost(item)
+            self._waits[item] = passing
         except NoSuchItemError:
             pass
         except MmtoolError as error:
-            self.found.failed[item] = error
+            self._found.failed[item] = error
 
     def _lose(self, items: list[K], why: object) -> None:
         for item in items:
-            what = f"{self._question.what} {item}"
-            self._question.lost(item)
-            self.waits[item] = RetriableError(unreachable(self._question.alias, what, why))
-
-    def go_on(self, waited: float) -> list[K]:
-        """The items to ask about again after ``waited`` seconds; the others that wait have failed."""
-        left = []
-        for item, passing in self.waits.items():
-            if waited < (self._question.seconds if passing.seconds is None else passing.seconds):
-                left.append(item)
-            else:
-                with self._judged(item):
-                    raise passing.final
-        return left
+            self.lost(item)
+            self._waits[item] = RetriableError(unreachable(self.alias, f"{self.what} {item}", why))
