@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import ConfigResource
 
 from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import admin_client, blocking_wire
@@ -18,6 +17,7 @@ from mmtool.kafka.patience import seconds_for_each
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.wire.cluster import COMMITS
 from mmtool.kafka.wire.codes import Code
+from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest
 from mmtool.kafka.wire.scan import Patience, read_bounds
 from mmtool.plan.topics.facts import TopicFacts, name_problem
 from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown
@@ -26,15 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.clients import HearingClient
     from mmtool.kafka.ports import Bounds, LogPart
+    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import TopicMetadata
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.lockstep import Seen
 
 T = TypeVar("T")
 
-_SPARE_SECONDS = 5.0
 _LEADER_SECONDS = 3.0
 """Longest wait for a partition's leader, in seconds: a broker that just restarted leads nothing for a moment."""
 _LARGE = 1_000_000
@@ -60,10 +59,6 @@ class KafkaCluster:
         self._wire = blocking_wire(settings, "facts", "admin", 3 * timeout_seconds, timeout_seconds)
 
     @property
-    def _admin(self) -> HearingClient:
-        return admin_client(self._settings)
-
-    @property
     def alias(self) -> str:
         return self._settings.alias
 
@@ -72,7 +67,17 @@ class KafkaCluster:
         return KafkaGroups(self._settings, self._seconds)
 
     def probe(self) -> ClusterId:
-        metadata = self._metadata("reading the cluster id", self._probe_seconds)
+        client, heard = admin_client(self._settings)
+        try:
+            metadata = client.list_topics(timeout=self._probe_seconds)
+        except KafkaException as error:
+            # a refused login or certificate reaches this call as a time-out; the client itself has heard why
+            client.poll(0)
+            denied = [one for one in list(heard) if kind_of(one.code()) is Kind.DENIED]
+            cause = denied[0] if denied else error.args[0]
+            raise failure_of(self._settings, cause, "reading the cluster id") from error
+        client.poll(0)
+        heard.clear()  # it lets us in: what it said before explains no later silence
         if metadata.cluster_id is None:
             raise UnreachableError(
                 f"cluster {self.alias} does not report its cluster id",
@@ -140,10 +145,10 @@ class KafkaCluster:
 
     def commit_times(self, groups: Collection[str]) -> dict[str, dict[TopicPartition, int]]:
         """See `ClusterPort.commit_times`."""
-        known = self._metadata("listing topics").topics.get(COMMITS)
-        if known is None or known.error or not groups:
+        known = self._described([COMMITS])[COMMITS].partitions if groups else []
+        if not known:
             return {}
-        partitions = {partition_of(group, len(known.partitions)) for group in groups}
+        partitions = {partition_of(group, len(known)) for group in groups}
         bounds = self.bounds_each([TopicPartition(COMMITS, number) for number in partitions])
         if sum(log.log_end - log.log_start for log in bounds.values()) > _LARGE:
             return {}
@@ -161,26 +166,13 @@ class KafkaCluster:
         return self._broker_number(_TRANSACTION, _DEFAULT_TRANSACTION_MS) / 1000
 
     def _broker_number(self, name: str, unknown: T) -> float | T:
-        metadata = self._metadata("listing brokers")
-        broker = ConfigResource(ConfigResource.Type.BROKER, str(min(metadata.brokers)))
-        try:
-            (future,) = self._admin.client.describe_configs([broker], request_timeout=self._seconds).values()
-            return float(future.result(self._seconds + _SPARE_SECONDS)[name].value)
-        except (KafkaException, KeyError, TimeoutError):
-            return unknown
+        async def asked(wire: WireCluster) -> str | None:
+            await wire.refresh(())
+            node = min(wire.nodes)
+            return (await wire.send(node, DescribeBrokerConfigRequest(node, [name]))).values.get(name)
 
-    def _metadata(self, what: str, seconds: float | None = None) -> Any:
-        client, heard = self._admin
-        try:
-            found = client.list_topics(timeout=self._seconds if seconds is None else seconds)
-        except KafkaException as error:
-            # a refused login or certificate reaches this call as a time-out; the client itself has heard why
-            client.poll(0)
-            denied = [one for one in list(heard) if kind_of(one.code()) is Kind.DENIED]
-            raise failure_of(self._settings, denied[0] if denied else error.args[0], what) from error
-        client.poll(0)
-        heard.clear()  # it lets us in: what it said before explains no later silence
-        return found
+        value = self._wire.ask(asked, "reading a property of a broker")
+        return unknown if value is None else float(value)
 
 
 def check_cluster_id(settings: ClusterSettings, answered: str) -> None:

@@ -167,15 +167,14 @@ class KafkaFences:
         """The authorizer configs that matter to a fence, read from every broker; UNKNOWN where brokers differ."""
         names = (_SUPER_USERS, _ALLOWS_UNRULED)
         await wire.refresh(())
-        answers = await asyncio.gather(
-            *(wire.send(node, DescribeBrokerConfigRequest(node, names)) for node in wire.nodes)
-        )
+        requests = {node: DescribeBrokerConfigRequest(node, names) for node in wire.nodes}
+        answers = (await answers_of(wire, requests, lost=())).values()
         if any(answer.error_code != Code.NONE for answer in answers):  # without DESCRIBE_CONFIGS
             return dict.fromkeys(names, UNKNOWN)
-        told = {name: {answer.values.get(name, "") for answer in answers} for name in names}
+        shown = {name: {answer.values.get(name, "") for answer in answers} for name in names}
         return {
             name: UNKNOWN if len(values) > 1 or None in values else str(*values)
-            for name, values in told.items()
+            for name, values in shown.items()
         }
 
     def _writers_or_why(
@@ -187,9 +186,7 @@ class KafkaFences:
             return self.writers(places)
         except NotAuthorisedError as error:
             return CannotTell(error.message, error.remedy)
-        except (
-            RefusedError
-        ) as error:  # an upgrade is nothing for the day of a failover: the plan has its own remedy
+        except RefusedError as error:  # an upgrade is nothing for such a day: the plan has its own remedy
             return CannotTell(error.message)
 
     # --- changing -----------------------------------------------------------------------------------------
@@ -213,21 +210,27 @@ class KafkaFences:
     ) -> dict[Binding, Problem]:
         problems = self._sent(bindings, request)
         done = frozenset(bindings) - problems.keys()
-        return problems | (
-            self._wire.ask(lambda wire: self._settled(wire, done, there), "reading ACLs") if done else {}
-        )
+        if done:
+            problems |= self._wire.ask(lambda wire: self._settled(wire, done, there), "reading ACLs")
+        return problems
 
     def _sent(
         self, bindings: Collection[Binding], request: Callable[[list[Binding]], WireRequest[list[int]]]
     ) -> dict[Binding, Problem]:
+        """The refused changes; a retriable error raises instead, since the same change can be sent again."""
         problems: dict[Binding, Problem] = {}
         for some in handfuls(sorted(set(bindings)), _PER_REQUEST):
 
-            async def change(wire: WireCluster, some: list[Binding] = some) -> dict[Binding, Problem]:
+            async def change(wire: WireCluster, some: list[Binding] = some) -> None:
                 answer = await self._any(wire, request(some))
-                return self._refused(dict(zip(some, answer, strict=True)))
+                for binding, code in zip(some, answer, strict=True):
+                    if is_passing(KafkaError(code)):
+                        failure = failure_of(self._cluster, KafkaError(code), "changing ACLs")
+                        raise RetriableError(failure)
+                    if code != Code.NONE:
+                        problems[binding] = problem_of(code)
 
-            problems |= self._wire.ask(change, "changing ACLs")
+            self._wire.ask(change, "changing ACLs")
         return problems
 
     def add(self, bindings: Collection[Binding]) -> dict[Binding, Problem]:
@@ -238,14 +241,6 @@ class KafkaFences:
         unknown = [one for one in bindings if {one.operation, one.permission} - KNOWN_WORDS]
         problem = Problem("UNKNOWN", "mmtool does not know the operation or permission of this ACL")
         return dict.fromkeys(unknown, problem) | self._sent(set(bindings) - set(unknown), CreateAclsRequest)
-
-    def _refused(self, answer: Mapping[Binding, int]) -> dict[Binding, Problem]:
-        """The refused changes; a retriable error raises instead, since the same change can be sent again."""
-        problems = {binding: problem_of(code) for binding, code in answer.items() if code != Code.NONE}
-        passing = [code for code in answer.values() if is_passing(KafkaError(code))]
-        if passing:
-            raise RetriableError(failure_of(self._cluster, KafkaError(passing[0]), "changing ACLs"))
-        return problems
 
     async def _settled(
         self,

@@ -120,14 +120,10 @@ class GroupLease:
 
     def _be_member(self) -> None:
         """Poll as one member of the group, until `leave` or until another member is needed."""
-        from confluent_kafka import Consumer, KafkaError
+        from confluent_kafka import Consumer
 
         from mmtool.kafka.clients import librdkafka_config, new_client, renew_login
 
-        denied = {
-            KafkaError.GROUP_AUTHORIZATION_FAILED: f"group {self._group}",
-            KafkaError.TOPIC_AUTHORIZATION_FAILED: f"topic {self._topic}",
-        }
         self._renewed.clear()
         joined_with, self._held = self._cluster, False
         config = {
@@ -152,11 +148,17 @@ class GroupLease:
                 self._renewed.clear()
                 renew_login(consumer, config, self._cluster.security_for(_ROLE), self._cluster.alias)
             message = consumer.poll(_POLL_SECONDS)
-            error = None if message is None else message.error()
-            if error is not None and error.code() in denied:
-                of = denied[error.code()]
-                self.failure = failure_of(self._cluster, error, f"READ on {of}")
+            if message is not None and message.error() is not None:
+                self._check(message.error())
         consumer.close()
+
+    def _check(self, error: Any) -> None:
+        from confluent_kafka import KafkaError
+
+        if error.code() in {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}:
+            of_topic = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+            denied = f"topic {self._topic}" if of_topic else f"group {self._group}"
+            self.failure = failure_of(self._cluster, error, f"READ on {denied}")
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         if partitions:
