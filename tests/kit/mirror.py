@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mmtool.kafka.batches import SEQUENCES, Record, decode, view_of
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.fetch import FetchedPartition
-from mmtool.kafka.wire.metadata import TopicMetadata
+from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
+from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset, PartitionLeader, TopicMetadata
 from mmtool.kafka.wire.produce import ProducedPartition
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.batches import BatchHeader
     from mmtool.replication.pump.gaps import Foreign
+    from mmtool.translation.types import TopicPartition
 
 _REMEMBERED = 5
 _NOTHING_YET = -1
@@ -160,6 +161,66 @@ class OneBroker:
     async def refresh(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
         """Every topic is there."""
         return {name: TopicMetadata(name, SOURCE_ID, Code.NONE, []) for name in set(topics)}
+
+
+class LogBroker:
+    """A cluster whose topics are on one broker, each with these batches in its partitions.
+
+    Attributes:
+        ends: What the leader says of a partition's end, in turn, the last one for ever; else the end of its batches.
+        led: The partitions that have a leader.
+        code: Of the topic.
+    """
+
+    alias = "west"
+
+    def __init__(self, *partitions: list[bytes], log_start: int = 0) -> None:
+        self.partitions, self.log_start = dict(enumerate(partitions)), log_start
+        self.ends: dict[int, list[int]] = {}
+        self.led, self.code = set(self.partitions), Code.NONE
+
+    async def start(self) -> None:
+        """Nothing to connect to."""
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+    def topic_id(self, _topic: str) -> TopicId:
+        """Of every topic."""
+        return SOURCE_ID
+
+    async def refresh(self, topics: Iterable[str]) -> dict[str, TopicMetadata]:
+        """The topics, with the same partitions each."""
+        partitions = [PartitionLeader(p, 0, 1 if p in self.led else None, 0) for p in self.partitions]
+        return {name: TopicMetadata(name, SOURCE_ID, self.code, partitions) for name in topics}
+
+    def leader(self, _topic: str, partition: int) -> int | None:
+        """The broker, where the partition has a leader."""
+        return 1 if partition in self.led else None
+
+    def check_denied(self, code: int, what: str) -> None:
+        """Nothing is denied but whole topics."""
+
+    async def send(self, _node: int, request: Any, **_purpose: str) -> dict[TopicPartition, ListedOffset]:
+        """The answer to ListOffsets."""
+        return {place: self._listed(place.partition, when) for place, when in request.timestamps.items()}
+
+    def _listed(self, partition: int, when: int) -> ListedOffset:
+        told = self.ends.get(partition, [self._end(partition)])
+        if when == EARLIEST:
+            return ListedOffset(Code.NONE, self.log_start)
+        end = told.pop(0) if len(told) > 1 else told[0]
+        return ListedOffset(end, -1) if isinstance(end, Code) else ListedOffset(Code.NONE, end)
+
+    def _end(self, partition: int) -> int:
+        return max((view_of(batch).header.next_offset for batch in self.partitions[partition]), default=0)
+
+    async def send_to_leader(self, _topic: str, partition: int, request: Any, **_purpose: str) -> FetchAnswer:
+        """The answer to a fetch: one batch."""
+        (wanted,) = request.partitions
+        some = [b for b in self.partitions[partition] if view_of(b).header.next_offset > wanted.offset][:1]
+        answer = fetched(*some, end=self._end(partition))._replace(partition=partition)
+        return FetchAnswer(0, Code.NONE, [answer])
 
 
 def assigned(

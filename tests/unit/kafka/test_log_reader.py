@@ -9,11 +9,10 @@ import pytest
 
 from kit.batches import PlainRecord, batch_of
 from kit.maps import blocks_of
-from kit.mirror import SOURCE_ID, fetched
+from kit.mirror import LogBroker
 from kit.runs import ORDERS
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.kafka.batches import view_of
 from mmtool.kafka.state import log_reader, state_log
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.flow_state import FollowedFlowState
@@ -22,8 +21,6 @@ from mmtool.kafka.state.log_reader import LogRecord, StoredTopic
 from mmtool.kafka.state.state_log import maps_of, read_control
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset, PartitionLeader, TopicMetadata
 from mmtool.plan.flow.position_trails import PositionTrails
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import FailedOverRecord
@@ -34,57 +31,6 @@ from mmtool.translation.types import ClusterId
 
 WEST = ClusterSettings(alias="west", bootstrap_servers="nowhere:1")
 TOPIC = "mmtool-runs"
-
-
-class Log:
-    """A cluster with one topic on one broker, which has these batches in its partitions.
-
-    Attributes:
-        ends: What the leader says of a partition's end, in turn, the last one for ever; else the end of its batches.
-        led: The partitions that have a leader.
-        code: Of the topic.
-    """
-
-    alias = "west"
-
-    def __init__(self, *partitions, log_start=0):
-        self.partitions, self.log_start = dict(enumerate(partitions)), log_start
-        self.ends, self.led, self.code = {}, set(self.partitions), Code.NONE
-
-    async def start(self):
-        """Nothing to connect to."""
-
-    async def close(self):
-        """Nothing to close."""
-
-    async def refresh(self, topics):
-        partitions = [PartitionLeader(p, 0, 1 if p in self.led else None, 0) for p in self.partitions]
-        return {name: TopicMetadata(name, SOURCE_ID, self.code, partitions) for name in topics}
-
-    def leader(self, _topic, partition):
-        return 1 if partition in self.led else None
-
-    def check_denied(self, code, what):
-        del code, what
-
-    async def send(self, _node, request, **_purpose):
-        return {place: self._listed(place.partition, when) for place, when in request.timestamps.items()}
-
-    def _listed(self, partition, when):
-        told = self.ends.get(partition, [self._end(partition)])
-        if when == EARLIEST:
-            return ListedOffset(Code.NONE, self.log_start)
-        end = told.pop(0) if len(told) > 1 else told[0]
-        return ListedOffset(end, -1) if isinstance(end, Code) else ListedOffset(Code.NONE, end)
-
-    def _end(self, partition):
-        return max((view_of(batch).header.next_offset for batch in self.partitions[partition]), default=0)
-
-    async def send_to_leader(self, _topic, partition, request, **_purpose):
-        (wanted,) = request.partitions
-        some = [b for b in self.partitions[partition] if view_of(b).header.next_offset > wanted.offset][:1]
-        answer = fetched(*some, end=self._end(partition))._replace(partition=partition)
-        return FetchAnswer(0, Code.NONE, [answer])
 
 
 @pytest.fixture
@@ -105,24 +51,24 @@ def keyed(*offsets, key=b"key", value=b"value"):
 
 
 def test_every_partition_is_read_to_its_end_and_only_those_that_are_wanted(read):
-    log = Log([keyed(0), keyed(1, 2)], [keyed(0)], [])
+    log = LogBroker([keyed(0), keyed(1, 2)], [keyed(0)], [])
     assert sorted(read(log)) == [(0, 0), (0, 1), (0, 2), (1, 0)]
     assert read(log, 1) == [(1, 0)]
 
 
 def test_a_record_without_a_key_is_left_out_and_a_tombstone_is_not(read):
-    assert read(Log([keyed(0, key=None), keyed(1, value=None)])) == [(0, 1)]
+    assert read(LogBroker([keyed(0, key=None), keyed(1, value=None)])) == [(0, 1)]
 
 
 @pytest.mark.parametrize(("start", "first"), [(None, 3), (4, 4), (1, 3), (9, 3), (6, None)])
 def test_a_start_that_the_log_does_not_hold_means_its_own_start(start, first, read):
-    log = Log([keyed(0, 1, 2, 3, 4, 5)], log_start=3)
+    log = LogBroker([keyed(0, 1, 2, 3, 4, 5)], log_start=3)
     found = read(log, start={} if start is None else {0: start})
     assert found == ([] if first is None else [(0, offset) for offset in range(first, 6)])
 
 
 def test_a_partition_without_a_leader_is_told_of(read):
-    log = Log([keyed(0)], [keyed(0)])
+    log = LogBroker([keyed(0)], [keyed(0)])
     log.led = {0}
     with pytest.raises(UnreachableError, match="mmtool-runs-1 failed: the partition has no leader"):
         read(log)
@@ -130,26 +76,26 @@ def test_a_partition_without_a_leader_is_told_of(read):
 
 def test_what_a_leader_that_was_elected_a_moment_ago_does_not_show_yet_is_read_all_the_same(read):
     """Else an operation that is past its return would seem to be before it (KIP-207)."""
-    log = Log([keyed(0), keyed(1)])
+    log = LogBroker([keyed(0), keyed(1)])
     log.ends[0] = [Code.OFFSET_NOT_AVAILABLE, Code.OFFSET_NOT_AVAILABLE, 2]
     assert read(log) == [(0, 0), (0, 1)]
 
 
 def test_what_comes_while_a_busy_log_is_read_to_its_end_is_not_waited_for(read):
-    log = Log([keyed(0), keyed(1, 2, 3)])
+    log = LogBroker([keyed(0), keyed(1, 2, 3)])
     log.ends[0] = [2]
     assert read(log) == [(0, 0), (0, 1)]
 
 
 def test_a_leader_that_never_tells_where_its_log_ends_is_told_of(read):
-    log = Log([keyed(0)])
+    log = LogBroker([keyed(0)])
     log.ends[0] = [Code.OFFSET_NOT_AVAILABLE]
     with pytest.raises(UnreachableError, match="reading offsets of mmtool-runs-0"):
         read(log)
 
 
 def test_who_may_not_read_a_topic_is_told_so_and_one_that_is_not_there_is_empty(read):
-    log = Log([keyed(0)])
+    log = LogBroker([keyed(0)])
     log.code = Code.UNKNOWN_TOPIC_OR_PARTITION
     assert read(log) == []
     log.code = Code.TOPIC_AUTHORIZATION_FAILED

@@ -6,46 +6,14 @@ import asyncio
 from dataclasses import replace
 
 from kit.batches import ABORT, PlainRecord, batch_of, marker
-from kit.mirror import TARGET_ID, fetched
+from kit.mirror import LogBroker
 from mmtool.config import ClusterSettings
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.claims import Claim
-from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.kafka.wire.metadata import EARLIEST, ListedOffset, TopicMetadata
 from mmtool.translation.types import TopicPartition
 
 PLACE = TopicPartition("orders", 0)
 OURS, THEIRS = 4711, 9
-
-
-class Log:
-    """A cluster of one log, which is read at once."""
-
-    alias = "target"
-
-    def __init__(self, end, *batches):
-        self.end = end
-        self.batches = batches
-
-    async def refresh(self, topics):
-        return {topic: TopicMetadata(topic, TARGET_ID, Code.NONE, []) for topic in topics}
-
-    def topic_id(self, _topic):
-        return TARGET_ID
-
-    def leader(self, *_place):
-        return 1
-
-    def check_denied(self, code, what):
-        pass
-
-    async def send(self, _node, request, **_purpose):
-        ends = {place: 0 if when == EARLIEST else self.end for place, when in request.timestamps.items()}
-        return {place: ListedOffset(Code.NONE, offset) for place, offset in ends.items()}
-
-    async def send_to_leader(self, *_request, **_purpose):
-        return FetchAnswer(0, Code.NONE, [fetched(*self.batches, end=self.end)])
 
 
 def appended(monkeypatch, log):
@@ -63,11 +31,11 @@ def numbered(offset, count, sequence, *, epoch=0, producer=OURS):
 def test_what_was_appended_under_each_claim_counts_and_nothing_of_others(monkeypatch):
     mine = [numbered(0, 3, 0).write(), numbered(8, 2, 3).write(), numbered(11, 4, 0, epoch=1).write()]
     theirs = numbered(3, 5, 0, producer=THEIRS).write()
-    log = Log(15, mine[0], theirs, mine[1], marker(10, OURS, ABORT), mine[2])
+    log = LogBroker([mine[0], theirs, mine[1], marker(10, OURS, ABORT), mine[2]])
     assert appended(monkeypatch, log) == 9
 
 
 def test_batches_that_compaction_took_whole_were_appended_all_the_same(monkeypatch):
     """It leaves the last one of a producer, if only its header."""
     last = replace(numbered(6, 2, 6), records=())
-    assert appended(monkeypatch, Log(8, last.write())) == 8
+    assert appended(monkeypatch, LogBroker([last.write()])) == 8

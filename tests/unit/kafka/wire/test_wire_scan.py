@@ -9,8 +9,10 @@ import pytest
 
 from kit.batches import data
 from kit.mirror import SOURCE_ID, fetched
+from mmtool.config import ClusterSettings
 from mmtool.errors import UnreachableError
 from mmtool.kafka import patience
+from mmtool.kafka.logs.log_parts import KafkaBatches
 from mmtool.kafka.wire import scan
 from mmtool.kafka.wire.cluster import (
     PATIENCE_SECONDS,
@@ -149,6 +151,26 @@ def test_where_nobody_told_an_end_a_hole_at_the_log_s_own_end_is_read_to_as_well
 )
 def test_what_no_asking_brings_back_is_told_at_once(code, error):
     assert read(refused(code), LOG) == (error, f"orders-0 of west: {code.name}")
+
+
+def stored(monkeypatch, *answers):
+    """Base offsets of the batches of a log that was seen to end at 6, as an operation reads them."""
+    batches = KafkaBatches(ClusterSettings(alias="west", bootstrap_servers="nowhere:1"), 1.0)
+    monkeypatch.setattr(batches._wire, "_cluster", Leader(*answers))
+    monkeypatch.setattr(batches._wire, "_started", True)
+    return [view.header.base_offset for view in batches.batches(PLACE, SOURCE_ID, range(6), committed=False)]
+
+
+def test_a_leader_that_was_elected_a_moment_ago_is_asked_again_for_what_was_there(monkeypatch):
+    """Else a failback would find no diverged records, and lose them."""
+    shown, rest = fetched(data(0, 3), end=3), fetched(data(3, 3), end=6)
+    assert stored(monkeypatch, shown, fetched(end=3), rest) == [0, 3]
+
+
+def test_a_log_that_lost_what_was_there_is_not_read_to_its_end(monkeypatch):
+    with pytest.raises(UnreachableError, match="at offset 3: the log now ends there") as caught:
+        stored(monkeypatch, fetched(data(0, 3), end=3), fetched(end=3))
+    assert caught.value.remedy == "run the same command again"
 
 
 def listed(*codes, seconds=PATIENCE_SECONDS):
