@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
@@ -15,7 +15,6 @@ from mmtool.kafka.errors import (
     CUT_SHORT,
     NO_LEADER,
     THROTTLED,
-    check_code,
     failure_of,
     is_passing,
     unreachable,
@@ -39,16 +38,13 @@ from mmtool.plan.topics.facts import name_problem
 from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.metadata import ListedOffset
     from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.translation.types import TopicId, TopicPartition
-
-A = TypeVar("A")
-B = TypeVar("B")
 
 _FETCH_BYTES = 8 << 20
 _ROUNDS = 50
@@ -85,69 +81,6 @@ class Patience:
     unknown: float | None = 2.0
 
 
-async def ask_leaders(
-    cluster: WireCluster,
-    places: Iterable[TopicPartition],
-    what: str,
-    right: str,
-    patience: Patience,
-    send: Callable[[int, list[TopicPartition]], Awaitable[Mapping[TopicPartition, A]]],
-    take: Callable[[TopicPartition, A], B],
-) -> Answers[TopicPartition, B]:
-    """Ask each partition's leader; partitions that do not exist are left out, errors are in ``failed``.
-
-    ``what`` is the request, as ``reading offsets of``, and ``right`` the operation on the topic that it needs; the
-    other arguments are those of `Question`.
-
-    Raises:
-        UnreachableError: no broker answers.
-    """
-    known: dict[str, tuple[int, set[int]]] = {}
-    lost: Exception | None = None
-
-    async def prepare(left: list[TopicPartition]) -> None:
-        nonlocal lost
-        lost = TimeoutError()  # unless one comes
-        try:
-            found = await cluster.refresh({place.topic for place in left if not name_problem(place.topic)})
-        except ConnectionLostError as error:
-            lost = error
-            raise
-        lost = None
-        for name, topic in found.items():
-            known[name] = (topic.error_code, {p.partition for p in topic.partitions})
-
-    def node_of(place: TopicPartition) -> int:
-        if problem := name_problem(place.topic):
-            raise impossible(cluster.alias, problem)
-        code, there = known[place.topic]
-        if patience.unknown is None and code != Code.NONE:
-            raise NoSuchItemError(str(place))
-        is_listed = code != Code.UNKNOWN_TOPIC_OR_PARTITION and (
-            code != Code.NONE or place.partition in there
-        )
-        if patience.unknown is not None and not is_listed:
-            raise RetriableError(NoSuchItemError(str(place)), min(patience.leader, patience.unknown))
-        check_code(cluster, code, f"{what} {place}", f"{right} on topic {place.topic}")
-        leader = cluster.leader(*place)
-        if leader is None:
-            why = "the partition has no leader"
-            alone = unreachable(cluster.alias, f"{what} {place}", why, NO_LEADER)
-            raise RetriableError(alone, patience.leader)
-        return leader
-
-    a_try = seconds_of_a_try(patience.answer) or None
-    question = Question(
-        *(cluster.alias, what, prepare, node_of, send, take, patience.answer, a_try),
-        at_once=_ALL,
-        longest_pause=_LONGEST_PAUSE_SECONDS,
-    )
-    found = await question.ask(places)
-    if lost is not None:
-        raise unreachable(cluster.alias, what.removesuffix(" of"), lost)
-    return found
-
-
 def impossible(alias: str, problem: str) -> RefusedError:
     """The refusal for a topic name that no cluster accepts, with the reason that `name_problem` gives."""
     return RefusedError(
@@ -156,6 +89,82 @@ def impossible(alias: str, problem: str) -> RefusedError:
         " a flow that has mirrored no topic yet",
         code="partition_missing",
     )
+
+
+class _Offsets:
+    """One question about offsets to the leaders of partitions: the four steps of a `Question`.
+
+    Attributes:
+        lost: Why no broker gave metadata at the last try; None where one did.
+    """
+
+    def __init__(
+        self,
+        cluster: WireCluster,
+        timestamps: Mapping[TopicPartition, int],
+        patience: Patience,
+        *,
+        read_committed: bool,
+    ) -> None:
+        self._cluster = cluster
+        self._timestamps = timestamps
+        self._patience = patience
+        self._read_committed = read_committed
+        self._known: dict[str, tuple[int, set[int]]] = {}
+        self.lost: Exception | None = None
+
+    async def prepare(self, places: list[TopicPartition]) -> None:
+        self.lost = TimeoutError()  # unless one comes
+        topics = {place.topic for place in places}
+        try:
+            found = await self._cluster.refresh({topic for topic in topics if not name_problem(topic)})
+        except ConnectionLostError as error:
+            self.lost = error
+            raise
+        self.lost = None
+        for name, topic in found.items():
+            self._known[name] = (topic.error_code, {p.partition for p in topic.partitions})
+
+    def node_of(self, place: TopicPartition) -> int:
+        if problem := name_problem(place.topic):
+            raise impossible(self._cluster.alias, problem)
+        unknown, (code, there) = self._patience.unknown, self._known[place.topic]
+        if unknown is None and code != Code.NONE:
+            raise NoSuchItemError(str(place))
+        if unknown is not None and (
+            code == Code.UNKNOWN_TOPIC_OR_PARTITION or (code == Code.NONE and place.partition not in there)
+        ):
+            raise RetriableError(NoSuchItemError(str(place)), min(self._patience.leader, unknown))
+        if code != Code.NONE:
+            raise self._failure(place, code)
+        leader = self._cluster.leader(*place)
+        if leader is None:
+            what, why = f"{_READING} {place}", "the partition has no leader"
+            raise RetriableError(
+                unreachable(self._cluster.alias, what, why, NO_LEADER), self._patience.leader
+            )
+        return leader
+
+    async def send(self, node: int, places: list[TopicPartition]) -> dict[TopicPartition, ListedOffset]:
+        wanted = {place: self._timestamps[place] for place in places}
+        request = ListOffsetsRequest(wanted, self._read_committed)
+        return await self._cluster.send(node, request, purpose="metadata")
+
+    def take(self, place: TopicPartition, listed: ListedOffset) -> int:
+        if listed.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile, or its leader is late
+            seconds = 0.0 if self._patience.unknown is None else self._patience.leader
+            raise RetriableError(NoSuchItemError(str(place)), seconds)
+        if listed.error_code != Code.NONE:
+            raise self._failure(place, listed.error_code)
+        if listed.offset < 0:
+            raise NoSuchItemError(str(place))
+        return listed.offset
+
+    def _failure(self, place: TopicPartition, code: int) -> Exception:
+        error = KafkaError(code)
+        right = f"DESCRIBE on topic {place.topic}"
+        failure = failure_of(self._cluster, error, f"{_READING} {place}", right=right)
+        return RetriableError(failure) if code in _PASSES or is_passing(error) else failure
 
 
 async def offsets_each(
@@ -173,26 +182,17 @@ async def offsets_each(
     Raises:
         UnreachableError: no broker answers.
     """
-
-    async def send(node: int, places: list[TopicPartition]) -> dict[TopicPartition, ListedOffset]:
-        wanted = {place: timestamps[place] for place in places}
-        request = ListOffsetsRequest(wanted, read_committed)
-        return await cluster.send(node, request, purpose="metadata")
-
-    def take(place: TopicPartition, listed: ListedOffset) -> int:
-        code = listed.error_code
-        if code == Code.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile, or its leader is late
-            seconds = 0.0 if patience.unknown is None else patience.leader
-            raise RetriableError(NoSuchItemError(str(place)), seconds)
-        if code != Code.NONE:
-            error, what = KafkaError(code), f"{_READING} {place}"
-            failure = failure_of(cluster, error, what, right=f"DESCRIBE on topic {place.topic}")
-            raise RetriableError(failure) if code in _PASSES or is_passing(error) else failure
-        if listed.offset < 0:
-            raise NoSuchItemError(str(place))
-        return listed.offset
-
-    return await ask_leaders(cluster, timestamps, _READING, "DESCRIBE", patience, send, take)
+    asked = _Offsets(cluster, timestamps, patience, read_committed=read_committed)
+    question = Question(
+        *(cluster.alias, _READING, asked.prepare, asked.node_of, asked.send, asked.take, patience.answer),
+        try_seconds=seconds_of_a_try(patience.answer) or None,
+        at_once=_ALL,
+        longest_pause=_LONGEST_PAUSE_SECONDS,
+    )
+    found = await question.ask(timestamps)
+    if asked.lost is not None:
+        raise unreachable(cluster.alias, "reading offsets", asked.lost)
+    return found
 
 
 async def read_bounds(

@@ -44,9 +44,7 @@ if TYPE_CHECKING:
 
 _PLACE = TopicPartition("orders", 3)
 _BATCHES = "mmtool.kafka.batches"
-_READING = tuple(
-    f"{_BATCHES}.{name}" for name in ("sequence", "header", "records", "compression", "checksum")
-)
+_READING = tuple(f"{_BATCHES}.{name}" for name in ("header", "records", "compression", "checksum"))
 _MM2 = "mmtool.translation.mm2_records"
 
 
@@ -63,7 +61,7 @@ def rows() -> Iterator[Decoder]:
         sealed_batches,
     )
     yield Decoder("batches to compare", (f"{_BATCHES}.compare",), _batches, _compare, bad, sealed_batches)
-    yield Decoder("transaction markers", (f"{_BATCHES}.sequence",), _markers, _filter, bad, sealed_batches)
+    yield Decoder("transaction markers", (f"{_BATCHES}.records",), _markers, _filter, bad, sealed_batches)
     yield Decoder("producer ids", (f"{_BATCHES}.header",), _batches, producer_ids)
     yield Decoder("records of MM2's topics", ("mmtool.kafka.state.own_log",), _batches, _foreign, bad)
     yield Decoder("offset syncs", (_MM2,), _syncs, lambda data: decode_offset_sync(*_record(data)))
