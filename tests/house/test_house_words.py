@@ -106,8 +106,8 @@ METHODS = {
 }
 SEARCHES = {"search", "match", "fullmatch", "findall", "finditer", "sub"}
 READ = {
-    "commands/app.py:_plainly": "Click's errors have no codes",
-    "mmtool/kafka/admin/listeners.py:_os_reason": "asyncio puts the errors of several addresses into one text",
+    "commands/app.py:_usage_error": "Click's errors have no codes",
+    "mmtool/kafka/admin/listeners.py:_open": "asyncio puts the errors of several addresses into one text",
     "mmtool/kafka/batches/compression.py:filled": "cramjam has one error for everything",
     "mmtool/kafka/clients.py:new_client": "librdkafka has one code for every refused key",
     "mmtool/lab/artifacts.py:_run_ivy": "Ivy has no codes",

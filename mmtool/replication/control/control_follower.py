@@ -10,7 +10,6 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.events import Event, Notice
@@ -403,6 +402,8 @@ def tally_of_all(folded: Tally, position: PositionRecord | None, owner: str) -> 
     gaps = max((folded.gaps, folded.gaps_end), (position.gaps, position.gaps_end))
     latency = Latency(folded.latency, folded.latency_ms)
     if position.owner == owner:
-        latency = max(latency, Latency(position.latency, position.latency_ms), key=attrgetter("records"))
+        latency = max(
+            latency, Latency(position.latency, position.latency_ms), key=lambda one: sum(one.counts)
+        )
     letters = max(folded.dead_letters, position.dead_letters)
     return Tally(records, size, letters, *foreign, *gaps, *latency)

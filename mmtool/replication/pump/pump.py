@@ -27,8 +27,7 @@ from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.threads import came_within, to_its_end
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine
-    from typing import Any
+    from collections.abc import Awaitable, Collection
 
     from mmtool.replication.pump.budget import Account
     from mmtool.replication.pump.report import ReportRow
@@ -235,7 +234,7 @@ class FlowPump:
             self.letters.run(),
             self.fills.run(),
             until_gone(self.target, own),
-            asyncio.wait_for(self.failure, None),
+            self.failure,
         )
         tasks = [asyncio.ensure_future(c) for c in (end.wait(), self._listen(end), *map(_never, endless))]
         try:
@@ -281,7 +280,7 @@ class FlowPump:
             raise InDoubtError(f"{self.target.alias} did not answer for the last stored state") from error
 
 
-async def _never(work: Coroutine[Any, Any, None]) -> None:
+async def _never(work: Awaitable[None]) -> None:
     """Await work of a round that may end only by failing."""
     await work
     raise AssertionError("a task of the worker ended early")

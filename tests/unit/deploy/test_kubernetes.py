@@ -15,7 +15,7 @@ from kit.scrape import fetch
 from mmtool import __version__
 from mmtool.config import load_settings
 from mmtool.lab.security.certificates import Authority
-from mmtool.metrics.server import Answers, MetricsServer
+from mmtool.metrics.server import MetricsServer
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 OVERLAYS = DEPLOY / "kubernetes" / "overlays"
@@ -102,7 +102,7 @@ def test_each_probe_asks_a_path_that_mmtool_serves(pods):
     probes = [c[p] for spec in pods.values() for c in spec["containers"] for p in c if p.endswith("Probe")]
     assert len(probes) == 6
     with MetricsServer("127.0.0.1", 0, "--port") as server:
-        server.serve(Answers(exposition=lambda _: (b"", ""), unready=tuple))
+        server.serve(lambda _: (b"", ""), unready=tuple)
         assert {fetch(server.url, probe["httpGet"]["path"]).status for probe in probes} == {200}
     assert {probe["httpGet"]["port"] for probe in probes} == {"metrics"}
 
