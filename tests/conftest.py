@@ -123,7 +123,8 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed and _CLUSTERS in item.config.stash:
-        logs = [str(log) for cluster in item.config.stash[_CLUSTERS] for log in cluster.logs]
+        clusters = item.config.stash[_CLUSTERS]
+        logs = [str(log) for one in clusters for log in sorted(one.directory.glob("broker-*/broker.log"))]
         report.sections.append(("broker logs", "\n".join(logs)))
         report.sections += [(str(path), last_lines(path)) for path in LAST_STARTED if path.exists()]
     return report
