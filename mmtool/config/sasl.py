@@ -10,7 +10,13 @@ from pydantic import SecretStr
 
 from mmtool.config.credentials import Mechanism, PasswordLogin
 from mmtool.config.scopes import filled, sibling
-from mmtool.config.token_logins import HANDLER, KAFKA_HANDLERS, MSK_CLIENT_HANDLER, TokenLoginReader
+from mmtool.config.token_logins import (
+    HANDLER,
+    KAFKA_HANDLERS,
+    MSK_CLIENT_HANDLER,
+    LoginRefusedError,
+    TokenLoginReader,
+)
 from mmtool.config.values import java_trim
 
 if TYPE_CHECKING:
@@ -43,14 +49,6 @@ class Login:
 
     module: str
     options: Mapping[str, str] = field(repr=False)
-
-    @property
-    def username(self) -> str | None:
-        return self.options.get("username")
-
-    @property
-    def password(self) -> str | None:
-        return self.options.get("password")
 
 
 def is_secret_option(name: str) -> bool:
@@ -146,17 +144,18 @@ class SaslReader:
         """The login; None where it is refused."""
         mechanism = self._mechanism()
         self._refuse_java_code(mechanism)
-        if mechanism is None:
+        try:
+            return None if mechanism is None else self._login(mechanism)
+        except LoginRefusedError as error:
+            self.report.refused(error.entry, str(error))
             return None
+
+    def _login(self, mechanism: str) -> Sasl:
         if mechanism in PASSWORD_MECHANISMS:
             return self._password_login(cast("Mechanism", mechanism))
         entry = self._filled("sasl.jaas.config")
-        login = self._jaas(mechanism, entry) if entry is not None else None
-        if entry is not None and login is None:
-            return None
-        reader = TokenLoginReader(
-            self.properties, self.report, self.read_ca, entry, login.options if login else {}
-        )
+        options = {} if entry is None else self._jaas(mechanism, entry).options
+        reader = TokenLoginReader(self.properties, self.report, self.read_ca, entry, options)
         return reader.msk() if mechanism == MSK else reader.oauth()
 
     def _filled(self, name: str) -> Entry | None:
@@ -164,21 +163,16 @@ class SaslReader:
 
     def _mechanism(self) -> str | None:
         entry = self._filled("sasl.mechanism")
+        word = "" if entry is None else entry.value.strip()
         if entry is None:
             at = self.properties["security.protocol"]
-            self.report.refused(
-                at,
-                f"{sibling(at, 'sasl.mechanism')} is not set, and Kafka's default is GSSAPI: set it. {_KERBEROS}",
-            )
-            return None
-        word = entry.value.strip()
-        if word == "GSSAPI":
+            missing = f"{sibling(at, 'sasl.mechanism')} is not set, and Kafka's default is GSSAPI: set it"
+            self.report.refused(at, f"{missing}. {_KERBEROS}")
+        elif word == "GSSAPI":
             self.report.refused(entry, _KERBEROS)
-            return None
-        if word not in MECHANISMS:
+        elif word not in MECHANISMS:
             self.report.expected(entry, f"{' or '.join(MECHANISMS)}: mmtool supports no other mechanism")
-            return None
-        return word
+        return word if word in MECHANISMS else None
 
     def _refuse_java_code(self, mechanism: str | None) -> None:
         for name in _JAVA_ONLY:
@@ -194,40 +188,31 @@ class SaslReader:
                 f"{' or '.join(MECHANISMS)}",
             )
 
-    def _password_login(self, mechanism: Mechanism) -> PasswordLogin | None:
+    def _password_login(self, mechanism: Mechanism) -> PasswordLogin:
         username, password = self._filled("sasl.username"), self._filled("sasl.password")
         if username is not None and password is not None:
-            return PasswordLogin(
-                mechanism=mechanism,
-                username=java_trim(username.value),
-                password=SecretStr(java_trim(password.value)),
-            )
+            user, secret = java_trim(username.value), java_trim(password.value)
+            return PasswordLogin(mechanism=mechanism, username=user, password=SecretStr(secret))
         entry = self._filled("sasl.jaas.config")
         if entry is None:
             at = username or password or self.properties["security.protocol"]
-            self.report.refused(
+            raise LoginRefusedError(
                 at,
                 f"{mechanism} needs a login: set {sibling(at, 'sasl.jaas.config')}, or "
                 f"{sibling(at, 'sasl.username')} and {sibling(at, 'sasl.password')}; a login file of the JVM "
                 "(java.security.auth.login.config) is not read",
             )
-            return None
-        login = self._jaas(mechanism, entry)
-        return None if login is None else self._of_jaas(mechanism, entry, login)
+        options = self._jaas(mechanism, entry).options
+        if options.get("tokenauth", "").strip().lower() == "true":
+            raise LoginRefusedError(entry, _DELEGATION)
+        if "username" not in options or "password" not in options:
+            raise LoginRefusedError(entry, f"has no username or no password; {_way_out(entry, mechanism)}")
+        return PasswordLogin(
+            mechanism=mechanism, username=options["username"], password=SecretStr(options["password"])
+        )
 
-    def _of_jaas(self, mechanism: Mechanism, entry: Entry, login: Login) -> PasswordLogin | None:
-        if login.options.get("tokenauth", "").strip().lower() == "true":
-            self.report.refused(entry, _DELEGATION)
-        elif login.username is None or login.password is None:
-            self.report.refused(entry, f"has no username or no password; {_way_out(entry, mechanism)}")
-        else:
-            return PasswordLogin(
-                mechanism=mechanism, username=login.username, password=SecretStr(login.password)
-            )
-        return None
-
-    def _jaas(self, mechanism: str, entry: Entry) -> Login | None:
-        """The login module of a JAAS configuration, if it is the one of the mechanism."""
+    def _jaas(self, mechanism: str, entry: Entry) -> Login:
+        """The login module of a JAAS configuration, which has to be the one of the mechanism."""
         # the login handlers of Strimzi and MSK read only JAAS
         handler = self._filled(HANDLER)
         leaves_jaas = mechanism != OAUTH or handler is None or handler.value.strip() in KAFKA_HANDLERS
@@ -236,19 +221,16 @@ class SaslReader:
             login = parse_jaas(entry.value)
         except ValueError as error:
             example = login_text(mechanism, *(("...", "...") if leaves_jaas else ()))
-            self.report.refused(entry, f"expected {error}, as `{example}`{way_out}")
-            return None
+            raise LoginRefusedError(entry, f"expected {error}, as `{example}`{way_out}") from None
         if login.module == KERBEROS_MODULE:
-            self.report.refused(entry, _KERBEROS)
-        elif login.module != _MODULE_OF[mechanism]:
-            self.report.refused(
+            raise LoginRefusedError(entry, _KERBEROS)
+        if login.module != _MODULE_OF[mechanism]:
+            raise LoginRefusedError(
                 entry,
                 f"expected {_MODULE_OF[mechanism]} for {mechanism}, not {login.module}: correct the module or"
                 f" {sibling(entry, 'sasl.mechanism')}{way_out}",
             )
-        else:
-            return login
-        return None
+        return login
 
 
 def _way_out(entry: Entry, mechanism: str) -> str:

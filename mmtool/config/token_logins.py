@@ -10,7 +10,7 @@ import os
 import re
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
@@ -46,10 +46,6 @@ CLIENT_SECRET = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S10
 _RETRIEVER = "sasl.oauthbearer.jwt.retriever.class"
 _RETRIEVERS = tuple(f"{_PACKAGE}.{name}JwtRetriever" for name in ("Default", "ClientCredentials", "File"))
 _ASSERTIONS = ("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.claim.iss")
-_ASSERTION = (
-    "mmtool logs in with a client id and a secret, not with a signed assertion (JwtBearerJwtRetriever): remove the "
-    "key, and set {id} and {secret}"
-)
 
 _USE_CLIENT = "use a client id and its secret (oauth.client.id, oauth.client.secret)"
 _STRIMZI_REFUSED = {
@@ -72,13 +68,25 @@ _EXTENSION_NAME, _EXTENSION_VALUE = re.compile(r"[A-Za-z]+"), re.compile(r"[\x21
 _DAY_MS = 24 * 3600 * 1000
 
 
+class LoginRefusedError(Exception):
+    """A login that mmtool cannot use; the text says why, and quotes no value.
+
+    Attributes:
+        entry: The key to report it at.
+    """
+
+    def __init__(self, entry: Entry, sentence: str) -> None:
+        super().__init__(sentence)
+        self.entry = entry
+
+
 @dataclass(frozen=True, slots=True)
 class TokenLoginReader:
     """Reads one token login.
 
     Attributes:
         properties: The client's.
-        report: For what is wrong.
+        report: For single values that are wrong.
         read_ca: Reads the trusted certificates among properties.
         jaas: ``sasl.jaas.config``, where the file has one.
         options: Its options; they may be secrets, and are never quoted.
@@ -90,95 +98,78 @@ class TokenLoginReader:
     jaas: Entry | None
     options: Mapping[str, str]
 
-    def oauth(self) -> TokenLogin | None:
-        """The login of ``OAUTHBEARER``, by the class that Java's clients would get the token from."""
+    def oauth(self) -> TokenLogin:
+        """The login of ``OAUTHBEARER``, by the class that Java's clients would get the token from.
+
+        Raises:
+            LoginRefusedError: The login is incomplete, or mmtool has no equal of it.
+        """
         handler = self._filled(HANDLER)
-        name = handler.value.strip() if handler else KAFKA_HANDLERS[0]
-        if name in KAFKA_HANDLERS:
+        if handler is None or handler.value.strip() in KAFKA_HANDLERS:
             return self._kafka()
-        if name == STRIMZI_HANDLER:
+        if handler.value.strip() == STRIMZI_HANDLER:
             return self._strimzi()
-        if name == MSK_OAUTH_HANDLER:
+        if handler.value.strip() == MSK_OAUTH_HANDLER:
             return self.msk()
-        assert handler is not None
-        self.report.refused(
+        raise LoginRefusedError(
             handler,
             f"names a Java class, which mmtool does not run: use {KAFKA_HANDLERS[0]} with {sibling(handler, ENDPOINT)},"
             " a client id and a secret",
         )
-        return None
 
     # --- Kafka --------------------------------------------------------------------------------------------
 
-    def _kafka(self) -> TokenLogin | None:
-        if self._refuses_assertions():
-            return None
+    def _kafka(self) -> TokenLogin:
+        self._refuse_assertions()
         entry = self._filled(ENDPOINT)
         if entry is None:
-            at = self.jaas or self.properties["security.protocol"]
-            self.report.refused(
-                at,
-                f"OAUTHBEARER needs a token endpoint: set {sibling(at, ENDPOINT)}; mmtool makes no unsecured tokens",
+            raise LoginRefusedError(
+                self._at,
+                f"OAUTHBEARER needs a token endpoint: set {sibling(self._at, ENDPOINT)}; mmtool makes no unsecured"
+                " tokens",
             )
-            return None
         url = self._url(entry, java_trim(entry.value))
-        if url is None:
-            return None
-        extensions = self._extensions("extension_")
-        subject_claim = self._text("sasl.oauthbearer.sub.claim.name") or "sub"
+        common = self._common("extension_", self._text("sasl.oauthbearer.sub.claim.name"), self._pace())
         if url.startswith("file:"):
-            return TokenFileLogin(
-                path=unquote(urlsplit(url).path),
-                key=entry.key,
-                extensions=extensions,
-                subject_claim=subject_claim,
-                pace=self._pace(),
-            )
-        client, secret = (
-            self._credential(CLIENT_ID, "clientId"),
-            self._credential(CLIENT_SECRET, "clientSecret"),
-        )
-        if client is None or secret is None:
+            return TokenFileLogin(path=unquote(urlsplit(url).path), key=entry.key, **common)
+        # a key of its own wins over the option, as in Kafka
+        client = self._text(CLIENT_ID) or self._option("clientId")
+        secret = self._text(CLIENT_SECRET) or self._option("clientSecret")
+        if not client or not secret:
             at = self.jaas or entry
             keys = f"{sibling(at, CLIENT_ID)} and {sibling(at, CLIENT_SECRET)}, or "
-            self._report_no_client(at, f"{keys}clientId and clientSecret")
-            return None
+            raise _no_client(at, f"{keys}clientId and clientSecret")
         return OAuthLogin(
             endpoint=url,
             endpoint_key=entry.key,
-            client_id=client[1],
-            client_secret=SecretStr(secret[1]),
-            key=secret[0].key,
+            client_id=client,
+            client_secret=SecretStr(secret),
+            key=(self._filled(CLIENT_SECRET) or self._at).key,
             scope=self._text("sasl.oauthbearer.scope") or self._option("scope"),
-            extensions=extensions,
-            subject_claim=subject_claim,
             encodes_header=self._parsed("sasl.oauthbearer.header.urlencode", parse_boolean, default=False),
-            ca=self._ca_of_options("ssl."),
-            verify_hostname=self._verifies("ssl."),
-            pace=self._pace(),
+            **self._tls_of_options("ssl."),
+            **common,
         )
 
-    def _refuses_assertions(self) -> bool:
-        """Whether the token would come from Java code that mmtool has no equal of; reported."""
+    def _refuse_assertions(self) -> None:
+        """Refuse a token that would come from Java code that mmtool has no equal of."""
         retriever = self._filled(_RETRIEVER)
-        if retriever is not None and retriever.value.strip() not in _RETRIEVERS:
-            named = retriever.value.strip().rpartition(".")[2] == "JwtBearerJwtRetriever"
-            self.report.refused(
-                retriever,
-                _assertion(retriever)
-                if named
-                else "names a Java class, which mmtool does not run: remove the key and use "
-                f"{sibling(retriever, ENDPOINT)}",
-            )
-            return True
-        for name in _ASSERTIONS:
-            if (entry := self._filled(name)) is not None:
-                self.report.refused(entry, _assertion(entry))
-                return True
-        return False
+        known = retriever is None or retriever.value.strip() in _RETRIEVERS
+        asserts = [None if known else retriever, *map(self._filled, _ASSERTIONS)]
+        entry = next(filter(None, asserts), None)
+        if entry is None:
+            return
+        if entry is retriever and entry.value.strip().rpartition(".")[2] != "JwtBearerJwtRetriever":
+            way_out = f"remove the key and use {sibling(entry, ENDPOINT)}"
+            raise LoginRefusedError(entry, f"names a Java class, which mmtool does not run: {way_out}")
+        raise LoginRefusedError(
+            entry,
+            "mmtool logs in with a client id and a secret, not with a signed assertion (JwtBearerJwtRetriever): remove"
+            f" the key, and set {sibling(entry, CLIENT_ID)} and {sibling(entry, CLIENT_SECRET)}",
+        )
 
-    def _url(self, entry: Entry, text: str, option: str = "") -> str | None:
-        """The URL of the token endpoint; None where it is refused. ``option``: the JAAS option that holds it."""
+    def _url(self, entry: Entry, text: str, option: str = "") -> str:
+        """The URL of the token endpoint; ``option``: the JAAS option that holds it."""
         named = f" (option {option})" if option else ""
         try:
             url = urlsplit(text)
@@ -188,64 +179,42 @@ class TokenLoginReader:
         except ValueError:  # a port that is none
             usable = False
         if not usable:
-            self.report.refused(
-                entry,
-                f"expected the token endpoint's URL, which begins with https://, http:// or file:{named}",
-            )
-            return None
+            expected = "expected the token endpoint's URL, which begins with https://, http:// or file:"
+            raise LoginRefusedError(entry, f"{expected}{named}")
         if "@" in url.netloc:
-            self.report.refused(
+            raise LoginRefusedError(
                 entry,
                 f"the URL holds a user name{named}: remove it, and set the client id and its secret"
                 f" as {sibling(entry, CLIENT_ID)} and {sibling(entry, CLIENT_SECRET)}",
             )
-            return None
         return text
-
-    def _report_no_client(self, at: Entry, names: str) -> None:
-        self.report.refused(
-            at,
-            f"OAUTHBEARER needs a client id and its secret; set {names} in {sibling(at, 'sasl.jaas.config')}",
-        )
-
-    def _credential(self, name: str, option: str) -> tuple[Entry, str] | None:
-        """A part of the client's login and the entry that holds it; a key of its own wins, as in Kafka."""
-        if (entry := self._filled(name)) is not None:
-            return entry, java_trim(entry.value)
-        text = self._option(option)
-        return (self.jaas, text) if self.jaas is not None and text else None
 
     # --- Strimzi ------------------------------------------------------------------------------------------
 
-    def _strimzi(self) -> TokenLogin | None:
-        at = self.jaas
-        if at is None:
-            start = self.properties["security.protocol"]
-            self.report.refused(
-                start,
-                f"Strimzi's login handler takes its settings from {sibling(start, 'sasl.jaas.config')}: set it; the "
+    def _strimzi(self) -> TokenLogin:
+        at = self._at
+        if self.jaas is None:
+            raise LoginRefusedError(
+                at,
+                f"Strimzi's login handler takes its settings from {sibling(at, 'sasl.jaas.config')}: set it; the "
                 "environment variables OAUTH_* are not read",
             )
-            return None
-        if self._refuses_options(_STRIMZI_REFUSED):
-            return None
-        extensions = self._extensions("oauth.sasl.extension.")
-        subject_claim = self._option("oauth.username.claim") or "sub"
+        self._refuse_options(_STRIMZI_REFUSED)
+        pace = self._pace()
+        connect = self._number("oauth.connect.timeout.seconds", 1, pace.connect_seconds)
+        read = self._number("oauth.read.timeout.seconds", 1, pace.read_seconds)
+        pace = pace.model_copy(update={"connect_seconds": connect, "read_seconds": read})
+        common = self._common("oauth.sasl.extension.", self._option("oauth.username.claim"), pace)
         if path := self._option("oauth.access.token.location"):
-            return TokenFileLogin(
-                path=path,
-                key=at.key,
-                extensions=extensions,
-                subject_claim=subject_claim,
-                pace=self._strimzi_pace(),
-            )
-        url = self._strimzi_url(at)
+            return TokenFileLogin(path=path, key=at.key, **common)
+        url_option = "oauth.token.endpoint.uri"
+        url = self._url(at, self._option(url_option), url_option)
+        if url.startswith("file:"):
+            remedy = "to read the token from a file, set oauth.access.token.location"
+            raise LoginRefusedError(at, f"{url_option} cannot be a file: {remedy}")
         client, secret = self._option("oauth.client.id"), self._option("oauth.client.secret")
-        if url is None:
-            return None
         if not client or not secret:
-            self._report_no_client(at, "oauth.client.id and oauth.client.secret")
-            return None
+            raise _no_client(at, "oauth.client.id and oauth.client.secret")
         return OAuthLogin(
             endpoint=url,
             endpoint_key=at.key,
@@ -254,49 +223,32 @@ class TokenLoginReader:
             key=at.key,
             scope=self._option("oauth.scope"),
             audience=self._option("oauth.audience"),
-            extensions=extensions,
-            subject_claim=subject_claim,
-            ca=self._ca_of_options("oauth.ssl."),
-            verify_hostname=self._verifies("oauth.ssl."),
             longest_life_seconds=int(self._number("oauth.max.token.expiry.seconds", 60, 0)) or None,
-            pace=self._strimzi_pace(),
+            **self._tls_of_options("oauth.ssl."),
+            **common,
         )
-
-    def _strimzi_url(self, at: Entry) -> str | None:
-        name = "oauth.token.endpoint.uri"
-        url = self._url(at, self._option(name), name)
-        if url is None or not url.startswith("file:"):
-            return url
-        self.report.refused(
-            at, f"{name} cannot be a file: to read the token from a file, set oauth.access.token.location"
-        )
-        return None
-
-    def _strimzi_pace(self) -> TokenPace:
-        pace = self._pace()
-        connect = self._number("oauth.connect.timeout.seconds", 1, pace.connect_seconds)
-        read = self._number("oauth.read.timeout.seconds", 1, pace.read_seconds)
-        return pace.model_copy(update={"connect_seconds": connect, "read_seconds": read})
 
     # --- MSK ----------------------------------------------------------------------------------------------
 
-    def msk(self) -> MskLogin | None:
-        """The login of ``AWS_MSK_IAM``."""
-        at = self.jaas or self._filled("sasl.mechanism") or self.properties["security.protocol"]
-        if self._refuses_options(_MSK_REFUSED):
-            return None
+    def msk(self) -> MskLogin:
+        """The login of ``AWS_MSK_IAM``.
+
+        Raises:
+            LoginRefusedError: The region or the package that signs tokens is missing, or an option has no equal.
+        """
+        at = self.jaas or self._filled("sasl.mechanism") or self._at
+        self._refuse_options(_MSK_REFUSED)
         if find_spec(_SIGNER) is None:
-            self.report.refused(
-                at,
-                f"AWS_MSK_IAM needs the package aws-msk-iam-sasl-signer-python: {install_extra('msk')}",
-            )
-            return None
-        region = self._region()
-        if region is None:
-            self.report.refused(
+            package = "the package aws-msk-iam-sasl-signer-python"
+            raise LoginRefusedError(at, f"AWS_MSK_IAM needs {package}: {install_extra('msk')}")
+        # names of a private DNS have no region; the variable is read here, so that Spark's workers need none
+        found = _REGION.search(self._text("bootstrap.servers"))
+        environ = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        region = found[1].lower() if found else environ
+        if not region:
+            raise LoginRefusedError(
                 at, "the bootstrap servers do not name an AWS region: set the environment variable AWS_REGION"
             )
-            return None
         return MskLogin(
             mechanism="AWS_MSK_IAM",
             key=at.key,
@@ -309,16 +261,12 @@ class TokenLoginReader:
             pace=self._pace(),
         )
 
-    def _region(self) -> str | None:
-        """The region in the brokers' names; names of a private DNS have none, and the environment tells it."""
-        servers = self._filled("bootstrap.servers")
-        found = _REGION.search(servers.value) if servers is not None else None
-        if found:
-            return found.group(1).lower()
-        # resolved here, so that Spark's workers need no variable
-        return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or None
-
     # --- parts of all -------------------------------------------------------------------------------------
+
+    @property
+    def _at(self) -> Entry:
+        """The key to report a missing setting at, and what is wrong with an option."""
+        return self.jaas or self.properties["security.protocol"]
 
     def _filled(self, name: str) -> Entry | None:
         return filled(self.properties, name)
@@ -330,55 +278,38 @@ class TokenLoginReader:
     def _option(self, name: str) -> str:
         return self.options.get(name, "").strip()
 
-    def _refuses_options(self, refused: Mapping[str, str]) -> bool:
-        found = next((name for name in refused if self._option(name)), None)
-        if found is not None and self.jaas is not None:
-            self.report.refused(self.jaas, f"the option {found} is not supported: {refused[found]}")
-        return found is not None
+    def _refuse_options(self, refused: Mapping[str, str]) -> None:
+        for name, remedy in refused.items():
+            if self._option(name):
+                raise LoginRefusedError(self._at, f"the option {name} is not supported: {remedy}")
 
-    def _extensions(self, prefix: str) -> tuple[tuple[str, str], ...]:
-        """The SASL extensions among the options, by their names without the prefix."""
+    def _common(self, prefix: str, subject_claim: str, pace: TokenPace) -> dict[str, Any]:
+        """The fields of every login of Kafka or Strimzi; ``prefix``: of the options that are SASL extensions."""
         found = {
             name[len(prefix) :]: value for name, value in self.options.items() if name.startswith(prefix)
         }
         for name, value in found.items():
-            valid = _EXTENSION_NAME.fullmatch(name) and name != "auth" and _EXTENSION_VALUE.fullmatch(value)
-            if not valid and self.jaas is not None:
-                self.report.refused(
-                    self.jaas,
-                    "expected letters as the extension's name, and printable text as its value (option"
-                    f" {prefix}{name})",
-                )
-        return tuple(sorted(found.items()))
+            if not _EXTENSION_NAME.fullmatch(name) or name == "auth" or not _EXTENSION_VALUE.fullmatch(value):
+                expected = "expected letters as the extension's name, and printable text as its value"
+                self.report.refused(self._at, f"{expected} (option {prefix}{name})")
+        extensions = tuple(sorted(found.items()))
+        return {"extensions": extensions, "subject_claim": subject_claim or "sub", "pace": pace}
 
-    def _ca_of_options(self, prefix: str) -> Pem | None:
-        """The endpoint's CA, which Java's clients take from the JAAS options, not from the client's properties."""
-        if self.jaas is None:
-            return None
+    def _tls_of_options(self, prefix: str) -> dict[str, Any]:
+        """The endpoint's TLS, which Java's clients take from the JAAS options, not from the client's properties."""
         start = len(prefix) - len("ssl.")
         named = {name[start:]: value for name, value in self.options.items() if name.startswith(prefix)}
-        return self.read_ca(
-            {name: replace(self.jaas, raw=value, value=value) for name, value in named.items()}
-        )
-
-    def _verifies(self, prefix: str) -> bool:
-        word = self.options.get(f"{prefix}endpoint.identification.algorithm", "https")
-        return word.strip().lower() == "https"
+        ca = self.read_ca({name: replace(self._at, raw=text, value=text) for name, text in named.items()})
+        word = named.get("ssl.endpoint.identification.algorithm", "https")
+        return {"ca": ca, "verify_hostname": word.strip().lower() == "https"}
 
     def _pace(self) -> TokenPace:
         default = TokenPace()
-        return TokenPace(
-            connect_seconds=self._seconds("sasl.login.connect.timeout.ms", default.connect_seconds),
-            read_seconds=self._seconds("sasl.login.read.timeout.ms", default.read_seconds),
-            backoff_seconds=self._seconds("sasl.login.retry.backoff.ms", default.backoff_seconds),
-            longest_backoff_seconds=self._seconds(
-                "sasl.login.retry.backoff.max.ms", default.longest_backoff_seconds
-            ),
-            refresh_factor=self._parsed("sasl.login.refresh.window.factor", _factor, default.refresh_factor),
-        )
-
-    def _seconds(self, name: str, default: float) -> float:
-        return self._parsed(name, _milliseconds, default)
+        fields = {
+            name: self._parsed(f"sasl.login.{key}", parse, getattr(default, name))
+            for name, (key, parse) in _PACE.items()
+        }
+        return TokenPace(**fields)
 
     def _parsed(self, name: str, parse: Callable[[str], T], default: T) -> T:
         entry = self._filled(name)
@@ -397,13 +328,13 @@ class TokenLoginReader:
         try:
             return parse_integer(text, least, _DAY_MS)
         except ValueError as error:
-            if self.jaas is not None:
-                self.report.refused(self.jaas, f"expected {error} (option {option})")
+            self.report.refused(self._at, f"expected {error} (option {option})")
             return default
 
 
-def _assertion(entry: Entry) -> str:
-    return _ASSERTION.format(id=sibling(entry, CLIENT_ID), secret=sibling(entry, CLIENT_SECRET))
+def _no_client(at: Entry, names: str) -> LoginRefusedError:
+    where = sibling(at, "sasl.jaas.config")
+    return LoginRefusedError(at, f"OAUTHBEARER needs a client id and its secret; set {names} in {where}")
 
 
 def _milliseconds(text: str) -> float:
@@ -418,3 +349,13 @@ def _factor(text: str) -> float:
     if not 0.5 <= factor <= 1.0:
         raise ValueError("a number from 0.5 to 1.0")
     return factor
+
+
+_PACE = {
+    "connect_seconds": ("connect.timeout.ms", _milliseconds),
+    "read_seconds": ("read.timeout.ms", _milliseconds),
+    "backoff_seconds": ("retry.backoff.ms", _milliseconds),
+    "longest_backoff_seconds": ("retry.backoff.max.ms", _milliseconds),
+    "refresh_factor": ("refresh.window.factor", _factor),
+}
+"""The fields of `TokenPace`: each with its key below ``sasl.login.``, and what reads the key."""

@@ -30,7 +30,7 @@ SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 )
 def test_a_login_module_tells_user_and_password(text, expected):
     login = parse_jaas(text)
-    assert (login.module, login.username, login.password) == expected
+    assert (login.module, login.options.get("username"), login.options.get("password")) == expected
 
 
 @pytest.mark.parametrize(
