@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.failover.commits.exchange import Moved
     from mmtool.failover.report.report import NextStep
-    from mmtool.output import OutputFormat, Result
+    from mmtool.output import Result
 
 
 def consent(question: str, *, yes: bool = False, about: Callable[[], Result] | None = None) -> None:
@@ -57,7 +57,6 @@ def is_agreed(
     shown: Callable[[], Result],
     question: str,
     execution: Execution,
-    output: OutputFormat,
     *,
     refusal: MmtoolError | None = None,
     nothing: str = "",
@@ -68,14 +67,13 @@ def is_agreed(
         shown: Makes the result of a rehearsal.
         question: What is about to change, as it follows "to".
         execution: The options of the command.
-        output: Likewise.
         refusal: The error of a rehearsal; raised.
         nothing: Why nothing can be changed; empty where something can.
     """
     if execution.execute and not nothing:
         consent(question, yes=execution.yes, about=shown)
         return True
-    finish(shown(), output, refusal)
+    finish(shown(), execution.output, refusal)
     talk(f"nothing was changed{f': {nothing}' if nothing else f'; add --execute to {question}'}")
     return False
 

@@ -336,7 +336,7 @@ def was_executed(
     found = find(connections.journal(flow, timeout), saved.plan.operation_id)
     if found is None or not is_spent(saved, found):
         return False
-    finish(asked.result(recorded_row(found), ()), asked.output, None)
+    finish(asked.result(recorded_row(found), ()), asked.execution.output, None)
     talk(
         f"nothing was changed: operation {found.operation_id} has already executed this plan, and is completed"
     )

@@ -37,7 +37,6 @@ def release(
     where: options.ChosenFlow,
     topic: options.ReleasedTopic = None,
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Let `mmtool replicate` mirror failed-over topics again; without --topic, all of them.
@@ -51,12 +50,14 @@ def release(
             return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
 
         nothing = "" if found.marks else f"no topic of {found.identity.name} has failed over"
-        return is_agreed(shown, found.question, execution, output, nothing=nothing)
+        return is_agreed(shown, found.question, execution, nothing=nothing)
 
     done = release_topics(one_flow(where), tuple(topic or ()), timeout, agreed)
     if done is None:
         return
-    finish(Result("failover release", done.rows(released=True), RELEASED, applied=True), output, None)
+    finish(
+        Result("failover release", done.rows(released=True), RELEASED, applied=True), execution.output, None
+    )
     talk("a running `mmtool replicate` mirrors the released topics again within seconds")
 
 
@@ -165,7 +166,6 @@ def resume(
     partitions: options.Partitions = False,
     diverged_dir: DivergedFolder = None,
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Continue an interrupted operation, from any host. A drill cannot be resumed.
@@ -179,9 +179,9 @@ def resume(
 
     patience = timeout or options.DEFAULT_TIMEOUT
     known = _to_change(where, patience, operation_id)
-    asked = operations.Asked("failover resume", execution, output, where.words, partitions)
+    asked = operations.Asked("failover resume", execution, where.words, partitions)
     if known.found.state is OperationState.COMPLETED:
-        finish(asked.result(recorded_row(known.found), ()), output, None)
+        finish(asked.result(recorded_row(known.found), ()), execution.output, None)
         talk(f"operation {operation_id} is completed: there is nothing to resume")
         return
     seconds = None if timeout is None else timeout.total_seconds()
@@ -194,14 +194,13 @@ def cancel(
     where: options.ChosenFlows,
     partitions: options.Partitions = False,
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """End an interrupted operation that has not committed offsets yet; undo its preparations, such as --fence."""
     from mmtool.failover.operation.states import Event
 
     known = _to_change(where, timeout, operation_id)
-    asked = operations.Asked("failover cancel", execution, output, partitions=partitions)
+    asked = operations.Asked("failover cancel", execution, partitions=partitions)
     _undo(asked, known, Event.CANCEL, timeout)
 
 
@@ -211,7 +210,6 @@ def rollback(
     where: options.ChosenFlows,
     partitions: options.Partitions = False,
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Undo an operation that has committed offsets: restore its groups' previous offsets, and lift its fence.
@@ -226,7 +224,7 @@ def rollback(
     from mmtool.failover.operation.states import Event
 
     known = _to_change(where, timeout, operation_id)
-    asked = operations.Asked("failover rollback", execution, output, partitions=partitions)
+    asked = operations.Asked("failover rollback", execution, partitions=partitions)
     _undo(asked, known, Event.ROLL_BACK, timeout)
 
 
@@ -252,7 +250,7 @@ def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: 
     if undone is None:
         return
     found, plan = undone
-    finish(asked.result(recorded_row(found), _left_over(plan), applied=True), asked.output, None)
+    finish(asked.result(recorded_row(found), _left_over(plan), applied=True), asked.execution.output, None)
     talk(f"operation {found.operation_id} is {found.state}")
 
 
@@ -268,9 +266,7 @@ def _agreed(asked: operations.Asked, found: Recorded, plan: RollbackPlan) -> boo
         return replace(made, columns=(*columns, *RESTORED, written, reason))
 
     nothing = "" if plan.refusal is None else plan.refusal.message
-    return is_agreed(
-        shown, plan.question, asked.execution, asked.output, refusal=plan.refusal, nothing=nothing
-    )
+    return is_agreed(shown, plan.question, asked.execution, refusal=plan.refusal, nothing=nothing)
 
 
 def _left_over(taking: RollbackPlan) -> tuple[str, ...]:

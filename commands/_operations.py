@@ -9,7 +9,7 @@ import typer
 
 from mmtool.commands._dialogue import consent, say_next, say_ways_on
 from mmtool.errors import CheckFailedError, MmtoolError
-from mmtool.output import Column, OutputFormat, Result, finish, human, talk
+from mmtool.output import Column, Result, finish, human, talk
 from mmtool.output import layout as of
 from mmtool.plain_text import shell_line
 
@@ -90,7 +90,7 @@ class Asked:
     """The options of the command line that every kind of operation has.
 
     Attributes:
-        execution: ``--execute`` and ``--yes``.
+        execution: ``--execute``, ``--yes`` and ``-o``.
         given: ``-c``, ``-s`` and ``-t`` as the command has them.
         partitions: Whether the table has a row for each partition instead of one for each group.
         accepts_loss: Whether the command needs no further option to execute a plan that may lose records or state.
@@ -98,7 +98,6 @@ class Asked:
 
     command: str
     execution: Execution
-    output: OutputFormat
     given: tuple[str, ...] = ()
     partitions: bool = False
     accepts_loss: bool = True
@@ -123,7 +122,7 @@ class Asked:
             talk(f"{number}. {step.name}: {step.sentence}")
         if not self.execution.execute or not rehearsal.plan.executable:
             error = rehearsal.refusal or gate(rehearsed_row(rehearsal))
-            finish(replace(shown(), errors=rehearsal.further_refusals), self.output, error)
+            finish(replace(shown(), errors=rehearsal.further_refusals), self.execution.output, error)
             if rehearsal.moves:
                 talk(
                     "nothing was changed; add --execute to execute this plan"
@@ -166,7 +165,7 @@ def refuse_loss(asked: Asked, rehearsal: EmergencyRehearsal) -> None:
     error = rehearsal.loss_refused(
         f"records or Kafka Streams state on {rehearsal.names.source} may be lost, see the warnings; nothing was changed"
     )
-    finish(asked.result(rehearsed_row(rehearsal), rehearsal.warnings), asked.output, error)
+    finish(asked.result(rehearsed_row(rehearsal), rehearsal.warnings), asked.execution.output, error)
 
 
 def carry_out(asked: Asked, move: Move[Rehearsal, Ended]) -> None:
@@ -184,7 +183,7 @@ def show_end(asked: Asked, ended: Ended, row: Row | None = None, gate: MmtoolErr
     error = error_of(ended.operation)
     done = asked.result(row or ended_row(ended), ended.warnings, applied=True)
     try:
-        finish(replace(done, summary=summary(ended)), asked.output, error or gate)
+        finish(replace(done, summary=summary(ended)), asked.execution.output, error or gate)
     finally:  # groups that have moved are to be started, wherever the rows went
         if error is None:
             say_next(next_steps(ended, asked.given))
@@ -204,7 +203,7 @@ def show_moved(asked: Asked, moved: Mapping[str, Recorded]) -> None:
     found = {one.operation_id: one for one in moved.values()}
     shown = [asked.result(recorded_row(one), ()) for one in found.values()]
     rows, data = [row for one in shown for row in one.rows], [row for one in shown for row in one.data or ()]
-    finish(replace(shown[0], rows=rows, data=data), asked.output, None)
+    finish(replace(shown[0], rows=rows, data=data), asked.execution.output, None)
     for name in found:
         groups = [group for group, one in moved.items() if one.operation_id == name]
         talk(f"nothing was changed: operation {name} has already moved {few(groups)}")

@@ -257,6 +257,7 @@ ForgottenTopic = Annotated[
     _topic_option("all topics with stored state, also those that the flow no longer mirrors."),
 ]
 PausedTopic = Annotated[list[str] | None, _topic_option("everything that is paused.")]
+Output = Annotated[OutputFormat, _common_option("-o", "--output", help="Format of the result on stdout.")]
 Partitions = Annotated[
     bool,
     selection_option(
@@ -337,10 +338,11 @@ class ChosenGroupsOrUnit(ChosenGroups):
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """The options of a command that changes nothing without ``--execute``."""
+    """The options of a command that changes nothing without ``--execute``; it shows what would change, or has."""
 
     execute: Execute = False
     yes: Yes = False
+    output: Output = OutputFormat.TABLE
 
 
 def with_single_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -368,12 +370,6 @@ def with_single_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return run
-
-
-Output = Annotated[
-    OutputFormat,
-    _common_option("-o", "--output", help="Format of the result on stdout."),
-]
 
 
 def duration_option(name: str, help_: str, panel: str | None = None) -> Any:

@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -148,7 +148,7 @@ _COLUMNS = (
 )
 
 
-class SignatureRow(TypedDict):
+class SignatureRow(NamedTuple):
     """The page in `mmtool evidence verify`.
 
     Attributes:
@@ -163,11 +163,11 @@ class SignatureRow(TypedDict):
 
     file: str
     key_sha256: str
-    verdict: Literal["valid", "invalid"]
-    title: str | None
-    says: str | None
-    generated_at: str | None
-    reason: str
+    verdict: Literal["valid", "invalid"] = "invalid"
+    title: str | None = None
+    says: str | None = None
+    generated_at: str | None = None
+    reason: str = ""
 
 
 @app.callback()
@@ -182,26 +182,16 @@ def verify(file: File, *, key: Key, output: options.Output = OutputFormat.TABLE)
     from mmtool.runtime.files import file_errors
 
     public = load_public_key(key)
-    row: SignatureRow = {
-        "file": str(file),
-        "key_sha256": fingerprint(public),
-        "verdict": "invalid",
-        "title": None,
-        "says": None,
-        "generated_at": None,
-        "reason": "",
-    }
+    row = SignatureRow(str(file), fingerprint(public))
     with file_errors(str(file), "name a readable evidence page that --html wrote", near=file):
         page = file.read_bytes()
     failure = None
     try:
         document = check(page, public)
     except PageError as error:
-        row["reason"] = str(error)
+        row = row._replace(reason=str(error))
         failure = DifferencesError(f"{file}: {error}", remedy=error.remedy, code="not_authentic")
     else:
-        row["verdict"] = "valid"
-        row["title"] = document["title"]
-        row["says"] = document["verdict"]["word"]
-        row["generated_at"] = document["generated_at"]
-    finish(Result("evidence verify", [row], _COLUMNS), output, failure)
+        says, at = document["verdict"]["word"], document["generated_at"]
+        row = row._replace(verdict="valid", title=document["title"], says=says, generated_at=at)
+    finish(Result("evidence verify", [row._asdict()], _COLUMNS), output, failure)

@@ -14,14 +14,8 @@ from mmtool.commands import _failover_ways as ways
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands import evidence
-from mmtool.commands._connections import (
-    loaded,
-    one_flow,
-    require_selector,
-    selection,
-    unit_of,
-)
-from mmtool.output import OutputFormat, warn
+from mmtool.commands._connections import loaded, one_flow
+from mmtool.output import warn
 from mmtool.plan.failover.choices import TO_FILE, DivergedKind, FenceKind, Unknowns
 
 app = typer.Typer(no_args_is_help=True)
@@ -88,7 +82,6 @@ def planned(
     files: choices.PlanFiles,
     reason: operations.Why = "",
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Move groups to the target while both clusters answer: mirror the last records, commit translated offsets.
@@ -102,7 +95,7 @@ def planned(
     patience = timeout or options.DEFAULT_TIMEOUT
     settings = choices.flow_of(saved, where)
     chosen = choices.groups_of(saved, "failover planned", groups, settings)
-    asked = operations.Asked("failover planned", execution, output, where.words, partitions)
+    asked = operations.Asked("failover planned", execution, where.words, partitions)
     if choices.was_executed(asked, saved, settings, patience):
         return
     said = choices.options_of(
@@ -143,7 +136,6 @@ def emergency(
     files: choices.PlanFiles,
     reason: operations.Why = "",
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Move groups to the target when the source is lost: commit offsets from the last checkpoints on the target.
@@ -158,7 +150,7 @@ def emergency(
     settings = choices.flow_of(saved, where)
     chosen = choices.groups_of(saved, "failover emergency", groups, settings)
     words = where.words
-    asked = operations.Asked("failover emergency", execution, output, words, partitions, accept_data_loss)
+    asked = operations.Asked("failover emergency", execution, words, partitions, accept_data_loss)
     if choices.was_executed(asked, saved, settings, timeout):
         return
     given = {"unknown": unknown.value} | choices.common_options(without_state, promote_acls, principal_map)
@@ -192,7 +184,6 @@ def failback(
     files: choices.PlanFiles,
     reason: operations.Why = "",
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Move groups back to the source: save the source's records that were never mirrored, then commit offsets.
@@ -209,7 +200,7 @@ def failback(
     flow = choices.flow_of(saved, where)
     back = loaded(where.config).one(flow.target.alias, flow.source.alias)
     chosen = choices.groups_of(saved, "failover failback", groups, flow)
-    asked = operations.Asked("failover failback", execution, output, where.words, partitions)
+    asked = operations.Asked("failover failback", execution, where.words, partitions)
     if choices.was_executed(asked, saved, flow, patience):
         return
     written = None if meant_for == TO_FILE else meant_for.words
@@ -234,7 +225,6 @@ def drill(
     without_state: DrillState = False,
     reason: operations.Why = "",
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.DrainTimeout = None,
 ) -> None:
     """Fail over copies of the groups, measure the failover and delete the copies; the groups are not touched.
@@ -252,9 +242,8 @@ def drill(
     limits = Limits(None if max_rto is None else max_rto.total_seconds(), max_reread)
     gate = partial(service.gate, limits=limits)
     patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(where)
-    chosen = selection(groups, unit_of(settings, groups.unit))
-    require_selector(chosen, "failover drill")
-    asked = operations.Asked("failover drill", execution, output, where.words, partitions)
+    chosen = choices.groups_of(None, "failover drill", groups, settings)
+    asked = operations.Asked("failover drill", execution, where.words, partitions)
 
     seconds = None if timeout is None else timeout.total_seconds()
     move = drill_of(Request(settings, chosen, patience, reason, None, without_state, seconds))

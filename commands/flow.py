@@ -84,7 +84,6 @@ def seek(
     to: To = None,
     csv: Csv = None,
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Set the source offset where mirroring continues: forward to skip records, back to mirror records again.
@@ -98,7 +97,7 @@ def seek(
     position, topics = destination(to, csv, topic or [])
     flow = _seen(where, timeout, topics)
     found = rehearse_seek(flow, position)
-    _do("flow seek", found, lambda: run(found, talk), output, execution)
+    _do("flow seek", found, lambda: run(found, talk), execution)
 
 
 @app.command()
@@ -107,7 +106,6 @@ def forget(
     where: options.ChosenFlow,
     topic: options.ForgottenTopic = None,
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Delete the stored positions and offset maps of topics; the next start of `mmtool replicate` mirrors them again.
@@ -121,7 +119,7 @@ def forget(
 
     flow = _seen(where, timeout, past=True)
     found = rehearse_forget(flow, topic or ())
-    _do("flow forget", found, lambda: run(found, talk), output, execution)
+    _do("flow forget", found, lambda: run(found, talk), execution)
 
 
 @app.command()
@@ -130,7 +128,6 @@ def rebuild(
     where: options.ChosenFlow,
     topic: options.RebuiltTopic = None,
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Rebuild missing or unreadable offset runs (the map of source to target offsets) from the records on both sides.
@@ -141,7 +138,7 @@ def rebuild(
 
     flow = _seen(where, timeout, topic)
     found = rehearse_rebuild(flow, topic or ())
-    _do("flow rebuild", found, lambda: execute_rebuild(found, talk), output, execution)
+    _do("flow rebuild", found, lambda: execute_rebuild(found, talk), execution)
 
 
 @app.command()
@@ -203,7 +200,6 @@ def _do(
     command: str,
     found: Rehearsal | Rebuilt,
     run: Callable[[], list[FlowRow]],
-    output: OutputFormat,
     execution: options.Execution,
 ) -> None:
     """Rehearsed, and executed when that was asked for, is possible, and changes anything."""
@@ -219,7 +215,7 @@ def _do(
     for sentence in found.sentences:
         talk(sentence)
     if not execution.execute or found.refusal is not None or not found.is_needed:
-        finish(shown(), output, found.refusal)
+        finish(shown(), execution.output, found.refusal)
         talk(
             f"nothing was changed; to {question}, stop `mmtool replicate` and add --execute"
             if found.is_needed
@@ -227,7 +223,7 @@ def _do(
         )
         return
     consent(f"{command}: {question}", yes=execution.yes, about=shown)
-    finish(_result(command, run(), columns, applied=True), output, None)
+    finish(_result(command, run(), columns, applied=True), execution.output, None)
     talk("done; start `mmtool replicate` again")
 
 

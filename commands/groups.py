@@ -11,7 +11,7 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._completion import remember_rows
-from mmtool.commands._connections import loaded, one_flow, selected, selection
+from mmtool.commands._connections import connected_flows, loaded, one_flow, selection
 from mmtool.commands._dialogue import is_agreed, say_undo
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, human, stdout_is_tty, talk, warn, watch, write
@@ -153,10 +153,10 @@ def audit(
     from time import time
 
     from mmtool.insight.audit import audit as run
-    from mmtool.insight.flow_now import ask_each, connect, worst
+    from mmtool.insight.flow_now import ask_each, worst
 
     chosen, now_ms = selection(groups), int(time() * 1000)
-    flows = [connect(flow, timeout, beside_mm2=True) for flow in selected(where)]
+    flows = connected_flows(where, timeout)
     found, others = ask_each(flows, lambda flow: run(flow, chosen, topic or (), now_ms))
     rows = [row for one in found for row in one.documents()]
     remember_rows(where.config, rows)
@@ -295,7 +295,6 @@ def import_(
     group: OneGroup = None,
     allow_rewind: options.AllowRewind = False,
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Check the offsets of a kafka-consumer-groups reset file; commit them on the target with --execute.
@@ -321,7 +320,7 @@ def import_(
             raise UsageError(
                 "--allow-rewind has no effect with an undo file", remedy="leave out --allow-rewind"
             )
-        _undo(read_undo(str(file), content, group), connect(flow, timeout), output, execution)
+        _undo(read_undo(str(file), content, group), connect(flow, timeout), execution)
         return
     wanted = read_reset_file(str(file), content, group)
     cluster = connect(flow, timeout).target
@@ -332,34 +331,31 @@ def import_(
         return _imported(import_rows(found.plans), found.warnings)
 
     nothing = "" if found.writable else "there is nothing to commit"
-    if not is_agreed(shown, question, execution, output, refusal=found.refusal, nothing=nothing):
+    if not is_agreed(shown, question, execution, refusal=found.refusal, nothing=nothing):
         return
     again = found if execution.yes else check_import(cluster, wanted, allow_rewind=allow_rewind)
     ended = again.write(synced=flow.sync_group_offsets)
     say_undo(ended, flow, where.config)
-    finish(_imported(ended.rows, found.warnings, applied=True), output, ended.error)
+    finish(_imported(ended.rows, found.warnings, applied=True), execution.output, ended.error)
 
 
-def _undo(kept: Undo, clusters: FlowClusters, output: OutputFormat, execution: options.Execution) -> None:
+def _undo(kept: Undo, clusters: FlowClusters, execution: options.Execution) -> None:
     from mmtool.failover.commits.undo import check_undo
 
     places = (clusters.target, clusters.source)
     found = check_undo(places, kept)
     nothing = "" if found.writable else "there is nothing to restore"
-    if not is_agreed(
-        lambda: _imported(found.rows()),
-        found.question,
-        execution,
-        output,
-        refusal=found.refusal,
-        nothing=nothing,
-    ):
+
+    def shown() -> Result:
+        return _imported(found.rows())
+
+    if not is_agreed(shown, found.question, execution, refusal=found.refusal, nothing=nothing):
         return
     doing = found if execution.yes else check_undo(places, kept)
     ended = doing.write()
     if ended.error is None:
         talk(f"done: {doing.question}")
-    finish(_imported(ended.rows, applied=True), output, ended.error)
+    finish(_imported(ended.rows, applied=True), execution.output, ended.error)
 
 
 def _imported(rows: Sequence[Row], warnings: tuple[str, ...] = (), *, applied: bool = False) -> Result:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
@@ -417,7 +417,7 @@ def _asked(question: str, default: str, check: _Check, known: Known) -> str:
 _MOST_REPLICAS = 3
 
 
-class FirstContactRow(TypedDict):
+class FirstContactRow(NamedTuple):
     """One cluster in `mmtool init`.
 
     Attributes:
@@ -434,11 +434,11 @@ class FirstContactRow(TypedDict):
     cluster: str
     side: Literal["source", "target"]
     bootstrap_servers: str
-    state: str
-    cluster_id: str | None
-    brokers: int | None
-    message: str
-    file: str
+    state: str = "not_asked"
+    cluster_id: str | None = None
+    brokers: int | None = None
+    message: str = ""
+    file: str = ""
 
 
 _COLUMNS = (
@@ -505,7 +505,8 @@ def init(
         talk(f"{path} {checked.good_for}")
     warnings = [*away, *checked.warnings, *checked.exposed]
     rows = [
-        _row(path, side, cluster, answers.get(str(cluster["alias"]))) for side, cluster in draft.sides.items()
+        _row(path, side, cluster, answers.get(str(cluster["alias"])))._asdict()
+        for side, cluster in draft.sides.items()
     ]
     is_open = any(str(one.key).endswith("security.protocol") for one in checked.errors)
     do = (
@@ -585,14 +586,9 @@ def _replica_keys() -> list[str]:
 def _row(
     path: Path, side: Literal["source", "target"], cluster: Known, answer: FirstContact | MmtoolError | None
 ) -> FirstContactRow:
-    error = answer if isinstance(answer, MmtoolError) else None
-    return {
-        "cluster": str(cluster["alias"]),
-        "side": side,
-        "bootstrap_servers": str(cluster["servers"]),
-        "state": "not_asked" if answer is None else "answers" if error is None else error.code,
-        "cluster_id": cluster.get("id"),
-        "brokers": None if answer is None or isinstance(answer, MmtoolError) else answer.brokers,
-        "message": "" if error is None else error.message,
-        "file": str(path),
-    }
+    row = FirstContactRow(str(cluster["alias"]), side, str(cluster["servers"]), file=str(path))
+    if answer is None:
+        return row
+    if isinstance(answer, MmtoolError):
+        return row._replace(state=answer.code, message=answer.message)
+    return row._replace(state="answers", cluster_id=answer.cluster_id, brokers=answer.brokers)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -118,7 +118,7 @@ def up(
     if print_config:
         write(directory.properties.read_text(), applied=True)
     else:
-        finish(Result("lab up", rows, COLUMNS, applied=True), output, refusal)
+        finish(Result("lab up", [row._asdict() for row in rows], COLUMNS, applied=True), output, refusal)
         _tell_next_steps(directory, state_dir, state.secure)
 
 
@@ -156,7 +156,7 @@ def status(*, state_dir: StateDir = None, output: Output = OutputFormat.TABLE) -
     rows = _rows(state) if state else []
     if (refusal := _refusal(rows, state_dir)) is not None:
         warn(f"{refusal.message}; {refusal.remedy}")
-    emit(Result("lab status", rows, COLUMNS), output)
+    emit(Result("lab status", [row._asdict() for row in rows], COLUMNS), output)
 
 
 def _directory(state_dir: Path | None) -> StateDirectory:
@@ -165,7 +165,7 @@ def _directory(state_dir: Path | None) -> StateDirectory:
     return StateDirectory((state_dir or default_directory()).absolute())
 
 
-class BrokerRow(TypedDict):
+class BrokerRow(NamedTuple):
     """One broker in `mmtool lab up` and `mmtool lab status`.
 
     Attributes:
@@ -191,22 +191,14 @@ def _rows(state: LabState) -> list[BrokerRow]:
     from mmtool.lab.session import answer_of
 
     return [
-        {
-            "cluster": broker.cluster,
-            "broker": broker.broker,
-            "state": answer_of(broker),
-            "bootstrap": broker.bootstrap,
-            "pid": broker.pid,
-            "cluster_id": broker.cluster_id,
-            "log": broker.log,
-        }
-        for broker in state.brokers
+        BrokerRow(one.cluster, one.broker, answer_of(one), one.bootstrap, one.pid, one.cluster_id, one.log)
+        for one in state.brokers
     ]
 
 
 def _refusal(rows: list[BrokerRow], state_dir: Path | None) -> RefusedError | None:
     """A broker that has died is not started again by itself: the rest of the lab goes on as it is."""
-    stopped = [f"{row['broker']} of cluster {row['cluster']}" for row in rows if row["state"] == "stopped"]
+    stopped = [f"{row.broker} of cluster {row.cluster}" for row in rows if row.state == "stopped"]
     if not stopped:
         return None
     here = _here(state_dir)

@@ -13,7 +13,7 @@ from mmtool.commands._connections import loaded, require_selector, selection, un
 from mmtool.commands._dialogue import consent, say_undo
 from mmtool.commands._operations import by_cluster
 from mmtool.errors import UsageError
-from mmtool.output import Column, OutputFormat, Result, finish, talk, warn
+from mmtool.output import Column, Result, finish, talk, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +105,6 @@ def translate_offsets(
     allow_rewind: options.AllowRewind = False,
     allow_skip: AllowSkip = False,
     execution: options.Execution,
-    output: options.Output = OutputFormat.TABLE,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """Translate committed offsets to the target; commit them on the target with --execute.
@@ -145,9 +144,9 @@ def translate_offsets(
         again = found if execution.yes else translated()
         ended = moved(again, synced=_synced(flows, settings, reverse=reverse))
         say_undo(ended, flows[0] if reverse else flows[-1], where.config)
-        finish(_result(ended.rows, found, applied=True), output, ended.error)
+        finish(_result(ended.rows, found, applied=True), execution.output, ended.error)
     else:
-        finish(_result(translation_rows(found.plans), found), output, refusal(found))
+        finish(_result(translation_rows(found.plans), found), execution.output, refusal(found))
         if found.writable and flows[0].enabled:
             add = "--execute" if chosen.given else "--all-groups --execute"
             talk(f"nothing was changed; add {add} to {question}")
