@@ -121,10 +121,6 @@ def _differing(keys: Mapping[str, str], before: Any, after: Any) -> Iterator[str
 
 
 def _of_clusters(running: FlowSettings, new: FlowSettings) -> Iterator[str]:
-    sides: tuple[tuple[ClusterSettings, ClusterSettings], ...] = (
-        (running.source, new.source),
-        (running.target, new.target),
-    )
-    for before, after in sides:
+    for before, after in ((running.source, new.source), (running.target, new.target)):
         for key in dict.fromkeys(_differing(_CLUSTER, before, after)):
             yield f"{before.alias}.{key}"

@@ -20,6 +20,7 @@ from mmtool.config.placeholders import (
 from mmtool.config.properties import read_properties
 from mmtool.config.read_files import ReadFiles, is_read_once, stamps_of
 from mmtool.config.sasl import is_secret_option, parse_jaas
+from mmtool.config.token_logins import ENDPOINT
 from mmtool.plain_text import shell_word
 from mmtool.plan.words import counted
 
@@ -33,8 +34,7 @@ if TYPE_CHECKING:
 
 _KEY_FILES = ("ssl.keystore.location", "ssl.key.location")
 _JAAS = "sasl.jaas.config"
-_TOKEN_ENDPOINT = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105  a key's name
-_TOKEN_FILE = "oauth.access.token.location"  # noqa: S105  likewise
+_TOKEN_FILE = "oauth.access.token.location"  # noqa: S105  an option's name
 _MOUNTED = ("/run/secrets/", "/var/run/secrets/")
 """Where container runtimes mount secrets; the mode of such a file is the mount's, and only the container sees it."""
 
@@ -79,7 +79,7 @@ def _files_with_secrets(path: Path, environ: Mapping[str, str]) -> Iterator[Path
         with suppress(UnresolvedError):
             if key.endswith(_KEY_FILES):
                 yield Path(resolver.resolve(entry.raw).strip())
-            elif key.endswith((_TOKEN_ENDPOINT, _JAAS)):
+            elif key.endswith((ENDPOINT, _JAAS)):
                 yield from _token_files(key, resolver.resolve(entry.raw).strip())
 
 
@@ -96,7 +96,7 @@ def _holds_secret(key: str, raw: str) -> bool:
 
 def _token_files(key: str, value: str) -> Iterator[Path]:
     """Yield the files with bearer tokens that a value names."""
-    if key.endswith(_TOKEN_ENDPOINT) and value.startswith("file:"):
+    if key.endswith(ENDPOINT) and value.startswith("file:"):
         yield Path(unquote(urlsplit(value).path))
     with suppress(ValueError):
         if key.endswith(_JAAS) and (location := parse_jaas(value).options.get(_TOKEN_FILE)):

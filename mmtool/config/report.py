@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
@@ -160,13 +160,11 @@ class Report:
 
     def adjusted(self, entry: Entry, sentence: str) -> None:
         """Report a warning that another value than the file's is used."""
-        if not self.is_settled(entry):
-            said = printable(sentence)
-            self._put(Finding("warning", self.path, entry.line, entry.key, said, adjusts=True))
+        self._add("warning", entry, sentence, adjusts=True)
 
     def alarm(self, entry: Entry, sentence: str) -> None:
         """Report a warning that ``config check`` counts as an error."""
-        self._put(Finding("warning", self.path, entry.line, entry.key, printable(sentence), fails_check=True))
+        self._add("warning", entry, sentence, fails_check=True)
 
     def warn_only(self, entry: Entry, sentence: str) -> None:
         """Report a warning after which nothing else is reported about the key."""
@@ -213,18 +211,10 @@ class Report:
         if any(finding.severity == "error" for finding in self._store.found):
             raise InvalidConfigError(self.findings)
 
-    def _add(
-        self,
-        severity: Literal["error", "warning"],
-        entry: Entry,
-        message: str,
-        *,
-        joint: Literal[": ", " "] = ": ",
-        misplaced: bool = False,
-    ) -> None:
+    def _add(self, severity: Literal["error", "warning"], entry: Entry, message: str, **marks: Any) -> None:
+        """Report a finding about a key; ``marks``: further fields of `Finding`."""
         if not self.is_settled(entry):
-            about = (severity, self.path, entry.line, entry.key, printable(message))
-            self._put(Finding(*about, misplaced=misplaced, joint=joint))
+            self._put(Finding(severity, self.path, entry.line, entry.key, printable(message), **marks))
 
     def _put(self, finding: Finding) -> None:
         found = self._store.found

@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from pydantic import SecretStr
 
@@ -69,14 +69,8 @@ def _block(label: str, body: str) -> str:
 
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 _NAMED_AT_MOST = 3
-
-
-class _Identity(TypedDict):
-    """What `Security` knows of the client's own certificate."""
-
-    certificate: Pem | None
-    key: Pem | None
-    key_password: SecretStr | None
+_Identity = tuple[Pem | None, Pem | None, SecretStr | None]
+"""The client's certificate chain, its private key, and the password of an encrypted key."""
 
 
 def read_security(properties: Properties, report: Report) -> Security:
@@ -97,11 +91,15 @@ class _Reader:
             ca = self._ca() if isinstance(sasl, OAuthLogin) else None  # of the token endpoint
             return Security(protocol=protocol, sasl=sasl, ca=ca)
         self._refuse_java_code()
+        ca = self._ca()
+        certificate, key, key_password = self._client_identity()
         return Security(
             protocol=protocol,
             sasl=sasl,
-            ca=self._ca(),
-            **self._client_identity(),
+            ca=ca,
+            certificate=certificate,
+            key=key,
+            key_password=key_password,
             verify_hostname=self._verify_hostname(),
         )
 
@@ -148,23 +146,18 @@ class _Reader:
         return Pem(origin=location.raw.strip(), text=_secret_lines(text))
 
     def _client_identity(self) -> _Identity:
-        """The client's certificate chain, its private key, and the password of an encrypted key."""
         chain = self._filled("ssl.keystore.certificate.chain") or self._filled("ssl.certificate.location")
         location = self._filled("ssl.keystore.location")
-        key_password = self._secret("ssl.key.password")
+        password = self._secret("ssl.key.password")
         if chain is None and location is not None:
-            found = self._identity_store(location, key_password)
+            certificate, key, password = self._identity_store(location, password)
         else:
-            key = self._filled("ssl.keystore.key") or self._filled("ssl.key.location") or chain
-            found = {
-                "certificate": self._pem(chain),
-                "key": self._pem(key),
-                "key_password": key_password,
-            }
+            of_key = self._filled("ssl.keystore.key") or self._filled("ssl.key.location") or chain
+            certificate, key = self._pem(chain), self._pem(of_key)
         at = chain or location
-        if at is not None:
-            self._check_identity(at, found)
-        return found
+        if at is not None and certificate is not None and key is not None:  # else the report has the reason
+            self._check_identity(at, certificate, key, password)
+        return certificate, key, password
 
     def _pem(self, entry: Entry | None) -> Pem | None:
         if entry is None:
@@ -189,10 +182,7 @@ class _Reader:
                 f" {missing_issuer(certificates)}",
             )
 
-    def _check_identity(self, entry: Entry, found: _Identity) -> None:
-        certificate, key, password = found["certificate"], found["key"], found["key_password"]
-        if certificate is None or key is None:  # the reason is in the report already
-            return
+    def _check_identity(self, entry: Entry, certificate: Pem, key: Pem, password: SecretStr | None) -> None:
         chain, key_text = certificate.text.get_secret_value(), key.text.get_secret_value()
         if not has_certificate(chain):
             self.report.refused(
@@ -226,13 +216,10 @@ class _Reader:
             found = read_identity(self._store("keystore", location))
         except StoreError as error:
             self.report.refused(location, str(error))
-            return {"certificate": None, "key": None, "key_password": None}
+            return None, None, None
         origin = location.raw.strip()
-        return {
-            "certificate": Pem(origin=origin, text=_secret_lines(found.chain)),
-            "key": Pem(origin=origin, text=_secret_lines(found.key)),
-            "key_password": key_password if found.is_encrypted else None,
-        }
+        chain, key = (Pem(origin=origin, text=_secret_lines(text)) for text in (found.chain, found.key))
+        return chain, key, key_password if found.is_encrypted else None
 
     def _store(self, kind: Literal["truststore", "keystore"], location: Entry) -> StoreFile:
         store_type, password = self._filled(f"ssl.{kind}.type"), self._filled(f"ssl.{kind}.password")

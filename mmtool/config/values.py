@@ -22,6 +22,7 @@ _DURATION = re.compile(
 )
 
 Start = Literal["earliest", "latest"] | datetime
+_ENDS: dict[str, Literal["earliest", "latest"]] = {"earliest": "earliest", "latest": "latest"}
 RelativeStart = Start | timedelta
 """A start, or a duration before the moment at which a partition starts."""
 
@@ -107,10 +108,8 @@ def parse_choice(text: str, choices: Sequence[str]) -> str:
 def parse_start(text: str) -> Start:
     """Parse ``earliest``, ``latest``, or an instant with its zone."""
     word = text.strip()
-    if word.lower() == "earliest":
-        return "earliest"
-    if word.lower() == "latest":
-        return "latest"
+    if end := _ENDS.get(word.lower()):
+        return end
     try:
         return parse_instant(word)
     except ValueError as error:
@@ -152,10 +151,8 @@ def parse_reset(text: str) -> RelativeStart:
     negative.
     """
     word = text.strip()
-    if word.lower() == "earliest":
-        return "earliest"
-    if word.lower() == "latest":
-        return "latest"
+    if end := _ENDS.get(word.lower()):
+        return end
     name, colon, duration = word.partition(":")
     if not colon or name != "by_duration":
         raise ValueError("earliest, latest or by_duration:DURATION, as by_duration:P7D")
