@@ -10,17 +10,12 @@ _ROUNDS_UP = 0.9995
 
 _LEAST_MEGABYTES = 0.1
 _DECIMAL = ((1e9, "G"), (1e6, "M"), (1e3, "k"))
-_BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
+_BINARY = ((2.0**40, " TiB"), (2.0**30, " GiB"), (2.0**20, " MiB"), (2.0**10, " KiB"))
 
 
 def count(number: float | None) -> str:
     """A number in three digits with its unit: ``950``, ``12.3k``, ``4.5M``."""
-    if number is None:
-        return _UNKNOWN
-    for size, unit in _DECIMAL:
-        if abs(number) >= size * _ROUNDS_UP:
-            return f"{_three_digits(number / size)}{unit}"
-    return f"{number:.0f}"
+    return _scaled(number, _DECIMAL, "")
 
 
 def records(number: int) -> str:
@@ -30,12 +25,16 @@ def records(number: int) -> str:
 
 def size(number: float | None) -> str:
     """Bytes in binary units, as in brokers' settings: ``512 B``, ``1.5 MiB``."""
+    return _scaled(number, _BINARY, " B")
+
+
+def _scaled(number: float | None, units: tuple[tuple[float, str], ...], smallest: str) -> str:
     if number is None:
         return _UNKNOWN
-    for factor, unit in _BINARY:
+    for factor, unit in units:
         if abs(number) >= factor * _ROUNDS_UP:
-            return f"{_three_digits(number / factor)} {unit}"
-    return f"{number:.0f} B"
+            return f"{_three_digits(number / factor)}{unit}"
+    return f"{number:.0f}{smallest}"
 
 
 def record_rate(per_second: float | None) -> str:

@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, zip_longest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mmtool.output.values import UNKNOWN_CELL, cell
 from mmtool.plain_text import printable
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 _IDENTITY = ("source", "target", "group")
 _MOST_NAMED = 3
+_OF_SEVERAL: dict[str, dict[str, Any]] = {
+    "partition": {"title": "PARTITIONS"},
+    "topic": {"title": "TOPICS", "essential": False},
+}
+"""The columns that say it where their cells stand for several partitions; topics are the first that may be left out."""
 
 
 def by_group(result: Result) -> Result:
@@ -31,18 +36,8 @@ def by_group(result: Result) -> Result:
     for row in result.rows:
         groups.setdefault(tuple(row.get(key) for key in _IDENTITY), []).append(row)
     rows = [{column.key: of_group(of, column.key) for column, of_group in columns} for of in groups.values()]
-    return replace(result, rows=rows, columns=[_titled(column) for column, _ in columns])
-
-
-def _titled(column: Column) -> Column:
-    """The column with the heading that fits several partitions; a group's topics are the first that may be left out."""
-    match column.key:
-        case "partition":
-            return replace(column, title="PARTITIONS")
-        case "topic":
-            return replace(column, title="TOPICS", essential=False)
-        case _:
-            return column
+    titled = [replace(column, **_OF_SEVERAL.get(column.key, {})) for column, _ in columns]
+    return replace(result, rows=rows, columns=titled)
 
 
 def same(rows: Rows, key: str) -> object:

@@ -134,7 +134,6 @@ _CONDITIONS = {
 }
 
 _SEARCHED = "mmtool cannot look for an offset or for the newest record in the topic"
-_CANARY_RECORDS = "`mmtool smoke` cannot write canary records"
 _COMMITS = "translated offsets of the group cannot be committed"
 _GROUP_OFFSETS = "mmtool cannot translate the group's offsets"
 _UNDO = "a rollback cannot delete the offsets that the operation committed for a group that had none before"
@@ -147,9 +146,7 @@ _LISTED = (
 _OF_MM2 = "mmtool cannot read the state of a flow that MirrorMaker 2 runs"
 _REVERSE = "a failback cannot see what the reverse flow mirrored"
 _SYNCS = "MirrorMaker 2's offset syncs cannot be written"
-_CHECKPOINTS = "checkpoints cannot be written"
 _NO_BEATS = "heartbeats are not written"
-_LETTERS = "dead letters cannot be written"
 _STORE = "mmtool cannot store the flow's state or offsets in the topic"
 _ORIGINS = "records that other flows mirrored to the source cannot be recognised"
 
@@ -164,7 +161,7 @@ source CANARY
   READ               ?....  the canary topic is not mirrored
   READ               ....!  `mmtool smoke` cannot commit offsets in the canary topic
   DESCRIBE_CONFIGS   ?....  the canary topic is not mirrored
-  WRITE CREATE       ....!  {_CANARY_RECORDS}
+  WRITE CREATE       ....!  `mmtool smoke` cannot write canary records
 source OFFSET_SYNCS
   READ               !....  MirrorMaker 2's offset syncs cannot be read
   READ               .????  {_OF_MM2}
@@ -216,7 +213,7 @@ target MIRRORS
 target CANARY_MIRROR
   READ               ....!  mirrored canary records cannot be read
 target DEAD_LETTERS
-  READ WRITE CREATE  !....  {_LETTERS}  if writes_letters
+  READ WRITE CREATE  !....  dead letters cannot be written  if writes_letters
 target INTERNAL
   READ               !!!!!  mmtool cannot read the flow's state or offsets from the topic
   WRITE              !.!..  {_STORE}
@@ -235,7 +232,7 @@ target POSITIONS
 target CHECKPOINTS
   READ               !!!..  checkpoints cannot be read
   READ               ...?.  {_OF_MM2}
-  WRITE CREATE       !....  {_CHECKPOINTS}
+  WRITE CREATE       !....  checkpoints cannot be written
 target HEARTBEATS
   READ               ?....  mmtool cannot see whether MirrorMaker 2 runs the flow as well
   WRITE CREATE       ?....  {_NO_BEATS}  if beats

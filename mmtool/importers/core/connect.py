@@ -201,19 +201,8 @@ class Connector:
     config: Mapping[str, Setting]
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerName:
-    """The name of the group or of the offsets topic of Connect's workers.
-
-    Attributes:
-        alias: Of the cluster that has it.
-        key: In Connect's configuration.
-        setting: The name.
-    """
-
-    alias: str
-    key: str
-    setting: Setting
+WorkerName = tuple[str, str, Setting]
+"""The name of the group or of the offsets topic of Connect's workers: the cluster's alias, the key, and the name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def draft_of(deployment: Deployment) -> ImportDraft:
     for pair, connectors in pairs.items():
         _put_clusters(draft, pair, connectors)
     for worker in deployment.workers:
-        draft.put(worker.alias, worker.key, worker.setting)
+        draft.put(*worker)
     for pair, connectors in pairs.items():
         _put_flow(draft, pair, connectors)
     return draft

@@ -7,7 +7,7 @@ operator's ``KafkaMirrorMaker2Connectors``.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,6 @@ from mmtool.importers.core.connect import (
     Note,
     NoteKind,
     Setting,
-    WorkerName,
     overlaid,
     with_other,
 )
@@ -33,6 +32,7 @@ from mmtool.importers.core.yaml_documents import Fields
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from mmtool.importers.core.connect import WorkerName
     from mmtool.importers.core.secret_values import Mounts
 
 KIND = "KafkaMirrorMaker2"
@@ -112,27 +112,21 @@ def _title(document: dict[str, object]) -> str:
     return " ".join(str(word) for word in (document.get("kind") or "document", name) if word)
 
 
-@dataclass(slots=True)
 class _Resource:
     """One resource while it is read."""
 
-    document: dict[str, object]
-    mounts: Mounts
-    workers: list[WorkerName] = field(default_factory=list)
-    _found: list[Note] = field(default_factory=list)
-    _root: Fields = field(init=False)
-    _clusters: dict[str, dict[str, Setting]] = field(default_factory=dict)
-    _used: set[str] = field(default_factory=set)
-    _reader: ClusterReader = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._root = Fields(self.document, "")
+    def __init__(self, document: dict[str, object], mounts: Mounts) -> None:
+        self.workers: list[WorkerName] = []
+        self._found: list[Note] = []
+        self._clusters: dict[str, dict[str, Setting]] = {}
+        self._used: set[str] = set()
+        self._root = Fields(document, "")
         for name in ("apiVersion", "kind", "status"):
             self._root.skip(name)
         metadata = self._root.fields("metadata")
         name, namespace = ((metadata and metadata.text(one)) or "" for one in ("name", "namespace"))
         self._root.path = f"{name or KIND}: "
-        self._reader = ClusterReader(self.mounts, namespace, self._found)
+        self._reader = ClusterReader(mounts, namespace, self._found)
 
     def connectors(self) -> list[Connector]:
         spec = self._root.fields("spec")
@@ -185,7 +179,7 @@ class _Resource:
     def _name_workers(self, alias: str, settings: dict[str, Setting]) -> None:
         for key in _WORKERS.values():
             if key in settings:
-                self.workers.append(WorkerName(alias, key, settings.pop(key)))
+                self.workers.append((alias, key, settings.pop(key)))
 
     def _mirror(
         self, mirror: Fields, target: dict[str, Setting] | None, connect: str | None
