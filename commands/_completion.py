@@ -88,35 +88,41 @@ _MOST = 1_000
 _RENEW_SECONDS = 60.0
 
 
-def aliases(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The aliases of the properties file."""
-    return _offered(ctx, incomplete, lambda config: cache.known_names(config).get(cache.ALIASES, []))
+def _names(
+    kind: str, otherwise: str, *options: str, newest_first: bool = False
+) -> Callable[[typer.Context, str], list[str]]:
+    """What TAB offers of a kind.
+
+    Args:
+        kind: Which names.
+        otherwise: Whose names where no option says it: the clusters of this kind, or, if empty, the file's own.
+        options: Parameters that name a cluster.
+        newest_first: The order.
+    """
+
+    def offered(ctx: typer.Context, incomplete: str) -> list[str]:
+        config = _config(ctx)
+        if config is None:
+            return []
+        if _is_trusted(config) and cache.is_due(config, _RENEW_SECONDS):
+            _renew(config)
+        given = [one for option in options if isinstance(one := ctx.params.get(option), str) and one]
+        clusters = given or (cache.known_names(config).get(otherwise, []) if otherwise else [""])
+        names = {name for alias in clusters for name in cache.known_names(config, alias).get(kind, ())}
+        found = [name for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
+        return sorted(found, reverse=newest_first)[:_MOST]
+
+    return offered
 
 
-def groups(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The groups of the clusters that ``-s`` and ``-t`` name, or else of all clusters."""
-    return _offered(
-        ctx,
-        incomplete,
-        lambda config: _of(config, cache.GROUPS, _given(ctx, "source", "target"), cache.ALIASES),
-    )
-
-
-def topics(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The topics of the source: of the cluster that ``-s`` names, or else of each flow's."""
-    return _offered(
-        ctx, incomplete, lambda config: _of(config, cache.TOPICS, _given(ctx, "source"), cache.SOURCES)
-    )
-
-
-def operations(ctx: typer.Context, incomplete: str) -> list[str]:
-    """The ids of recorded operations, the newest first."""
-    return _offered(
-        ctx,
-        incomplete,
-        lambda config: _of(config, cache.OPERATIONS, [], cache.ALIASES),
-        newest_first=True,
-    )
+aliases = _names(cache.ALIASES, "")
+"""The aliases of the properties file."""
+groups = _names(cache.GROUPS, cache.ALIASES, "source", "target")
+"""The groups of the clusters that ``-s`` and ``-t`` name, or else of all clusters."""
+topics = _names(cache.TOPICS, cache.SOURCES, "source")
+"""The topics of the source: of the cluster that ``-s`` names, or else of each flow's."""
+operations = _names(cache.OPERATIONS, cache.ALIASES, newest_first=True)
+"""The ids of recorded operations, the newest first."""
 
 
 def quietly(run: Callable[[], int]) -> int:
@@ -126,31 +132,6 @@ def quietly(run: Callable[[], int]) -> int:
     with suppress(Exception), Path(os.devnull).open("w") as nowhere, redirect_stderr(nowhere):
         return run()
     return 0
-
-
-def _offered(
-    ctx: typer.Context,
-    incomplete: str,
-    find: Callable[[Path], Iterable[str]],
-    *,
-    newest_first: bool = False,
-) -> list[str]:
-    config = _config(ctx)
-    if config is None:
-        return []
-    if _is_trusted(config) and cache.is_due(config, _RENEW_SECONDS):
-        _renew(config)
-    found = [name for name in set(find(config)) if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
-    return sorted(found, reverse=newest_first)[:_MOST]
-
-
-def _of(config: Path, kind: str, given: list[str], otherwise: str) -> Iterable[str]:
-    named = given or cache.known_names(config).get(otherwise, [])
-    return (name for alias in named for name in cache.known_names(config, alias).get(kind, ()))
-
-
-def _given(ctx: typer.Context, *options: str) -> list[str]:
-    return [value for option in options if isinstance(value := ctx.params.get(option), str) and value]
 
 
 def _config(ctx: typer.Context) -> Path | None:

@@ -60,6 +60,7 @@ def is_agreed(
     *,
     refusal: MmtoolError | None = None,
     nothing: str = "",
+    before: str = "",
 ) -> bool:
     """Show what would change; whether it is to be executed, possible at least in part, and agreed to.
 
@@ -69,12 +70,13 @@ def is_agreed(
         execution: The options of the command.
         refusal: The error of a rehearsal; raised.
         nothing: Why nothing can be changed; empty where something can.
+        before: What the operator has to do before ``--execute``, followed by "and".
     """
     if execution.execute and not nothing:
         consent(question, yes=execution.yes, about=shown)
         return True
     finish(shown(), execution.output, refusal)
-    talk(f"nothing was changed{f': {nothing}' if nothing else f'; add --execute to {question}'}")
+    talk(f"nothing was changed{f': {nothing}' if nothing else f'; {before}add --execute to {question}'}")
     return False
 
 

@@ -80,11 +80,7 @@ DivergedOption = Annotated[
 ]
 DivergedTopic = Annotated[
     str | None,
-    typer.Argument(
-        metavar="NAME",
-        help="With `--diverged topic`: an existing topic on the source.",
-        show_default=False,
-    ),
+    typer.Argument(metavar="NAME", help="With `--diverged topic`: an existing topic on the source."),
 ]
 DivergedFolder = Annotated[
     Path | None,
@@ -93,7 +89,6 @@ DivergedFolder = Annotated[
         metavar="DIR",
         help="For a failback with `--diverged file`: folder for the file of diverged records. Default: the current"
         " folder.",
-        show_default=False,
     ),
 ]
 
@@ -150,7 +145,6 @@ Principals = Annotated[
         metavar="FILE",
         help="For --promote-acls, where principals have other names on the target: CSV file with lines such as"
         " User:east-app,User:west-app. A principal with an empty second column gets no ACLs.",
-        show_default=False,
     ),
 ]
 

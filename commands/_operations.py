@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from mmtool.commands._dialogue import consent, say_next, say_ways_on
+from mmtool.commands._options import reason_option
 from mmtool.errors import CheckFailedError, MmtoolError
 from mmtool.output import Column, Result, finish, human, talk
 from mmtool.output import layout as of
@@ -47,15 +46,7 @@ def by_cluster(columns: Iterable[Column], source: str, target: str) -> tuple[Col
     return tuple(replace(column, title=titles.get(column.key, column.title)) for column in columns)
 
 
-Why = Annotated[
-    str,
-    typer.Option(
-        "--reason",
-        metavar="TEXT",
-        help="Reason for the operation, shown by `mmtool failover list`.",
-        show_default=False,
-    ),
-]
+Why = Annotated[str, reason_option("the operation, shown by `mmtool failover list`")]
 
 
 def _moves(row: Mapping[str, object]) -> bool:

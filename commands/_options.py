@@ -372,6 +372,11 @@ def with_single_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def reason_option(what: str) -> Any:
+    """``--reason`` of a command whose result keeps it; ``what`` says of what, and what shows it."""
+    return typer.Option("--reason", metavar="TEXT", help=f"Reason for {what}.", show_default=False)
+
+
 def duration_option(name: str, help_: str, panel: str | None = None) -> Any:
     """An option with a duration; ``help_`` says its default as well."""
     return typer.Option(
@@ -410,6 +415,14 @@ MetricsLevel = Annotated[
     ),
 ]
 LOOPBACK = "127.0.0.1"
+
+
+def state_dir_option(what: str, name: str) -> Any:
+    """``--state-dir`` of a command that starts clusters; ``name`` is that of the default folder."""
+    default = f"$XDG_STATE_HOME/mmtool/{name}, else ~/.local/state/mmtool/{name}"
+    help_ = f"{what} for clusters, logs and mmtool.properties. Default: {default}."
+    return typer.Option("--state-dir", metavar="DIR", help=help_)
+
 
 Verbose = Annotated[
     int,

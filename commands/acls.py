@@ -54,7 +54,6 @@ FormatOption = Annotated[
         "--format",
         help="kafka-acls: commands of kafka-acls.sh; strimzi: KafkaUser documents; json: the same as -o json. Default:"
         " the format that -o names.",
-        show_default=False,
     ),
 ]
 

@@ -241,7 +241,7 @@ _Connect = Annotated[
 ]
 _More = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="FILE", help="More input files of the same kind.", show_default=False),
+    typer.Argument(metavar="FILE", help="More input files of the same kind."),
 ]
 _SecretsDir = Annotated[
     str,

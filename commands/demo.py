@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mmtool.commands._options import Output
+from mmtool.commands._options import Output, state_dir_option
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
@@ -17,15 +17,7 @@ if TYPE_CHECKING:
     from mmtool.lab.state import StateDirectory
 
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the clusters running, and show what to try next.")]
-StateDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--state-dir",
-        metavar="DIR",
-        help="With --keep: folder for clusters, logs and mmtool.properties. Default: $XDG_STATE_HOME/mmtool/demo,"
-        " else ~/.local/state/mmtool/demo.",
-    ),
-]
+StateDir = Annotated[Path | None, state_dir_option("With --keep: folder", "demo")]
 
 COLUMNS = (
     Column("group"),

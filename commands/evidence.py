@@ -28,7 +28,7 @@ _PAGE = "an evidence page for auditors: one HTML file."
 
 
 def _html_option(help_: str) -> Any:
-    return typer.Option("--html", metavar="FILE", help=help_, show_default=False)
+    return typer.Option("--html", metavar="FILE", help=help_)
 
 
 HtmlFile = Annotated[Path | None, _html_option(f"Write {_PAGE}")]
@@ -40,7 +40,6 @@ Sign = Annotated[
         metavar="KEY.pem",
         help="With --html: sign the page with an Ed25519 private key; mmtool asks for the key's password, or reads it"
         f" from {PASSWORD}.",
-        show_default=False,
     ),
 ]
 

@@ -62,7 +62,6 @@ MaxReread = Annotated[
         min=0,
         help="Exit with 4 if the groups together would read more than N records again, or an unknown number."
         f" {_UNMEASURED}",
-        show_default=False,
     ),
 ]
 

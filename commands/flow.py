@@ -9,7 +9,7 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._connections import destination, one_flow
-from mmtool.commands._dialogue import consent
+from mmtool.commands._dialogue import is_agreed
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
@@ -41,12 +41,7 @@ Csv = Annotated[
         " --to and --topic.",
     ),
 ]
-Why = Annotated[
-    str,
-    typer.Option(
-        "--reason", metavar="TEXT", help="Reason for the pause, shown by `mmtool status`.", show_default=False
-    ),
-]
+Why = Annotated[str, options.reason_option("the pause, shown by `mmtool status`")]
 
 _WHERE = (
     Column("topic", elide=True),
@@ -214,17 +209,13 @@ def _do(
     question = f"change the stored state of {found.flow.identity.name} for {counted(len(rows), 'partition')}"
     for sentence in found.sentences:
         talk(sentence)
-    if not execution.execute or found.refusal is not None or not found.is_needed:
-        finish(shown(), execution.output, found.refusal)
-        talk(
-            f"nothing was changed; to {question}, stop `mmtool replicate` and add --execute"
-            if found.is_needed
-            else "nothing was changed: the stored state needs no change"
-        )
-        return
-    consent(f"{command}: {question}", yes=execution.yes, about=shown)
-    finish(_result(command, run(), columns, applied=True), execution.output, None)
-    talk("done; start `mmtool replicate` again")
+    nothing = "" if found.is_needed else "the stored state needs no change"
+    if found.refusal is not None:
+        nothing = found.refusal.message
+    before = "stop `mmtool replicate` and "
+    if is_agreed(shown, question, execution, refusal=found.refusal, nothing=nothing, before=before):
+        finish(_result(command, run(), columns, applied=True), execution.output, None)
+        talk("done; start `mmtool replicate` again")
 
 
 def _result(

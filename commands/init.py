@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "AWS_MSK_IAM")
 _PLACES = "env:NAME, file:PATH:KEY or directory:PATH:FILE"
-_STORES = "JKS, PKCS12 or PEM file with"
 _PEM = (".pem", ".crt", ".cer")
 
 Known = dict[str, str | None]
@@ -93,32 +92,8 @@ def _patterns(text: str, known: Known) -> str:
     return text.strip()
 
 
-def _always(_: Known) -> bool:
-    return True
-
-
-def _has_login(known: Known) -> bool:
-    return str(known["protocol"]).startswith("SASL")
-
-
 def _has_user(known: Known) -> bool:
     return known["mechanism"] not in {None, "AWS_MSK_IAM"}
-
-
-def _gets_tokens(known: Known) -> bool:
-    return known["mechanism"] == "OAUTHBEARER"
-
-
-def _has_tls(known: Known) -> bool:
-    return str(known["protocol"]).endswith("SSL")
-
-
-def _has_certificate(known: Known) -> bool:
-    return known["protocol"] == "SSL"
-
-
-def _has_password(kind: str) -> Callable[[Known], bool]:
-    return lambda known: not (known[kind] or ".pem").lower().endswith(_PEM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +118,7 @@ class _Value:
     question: str = ""
     default: str = ""
     is_needed: bool = False
-    applies: Callable[[Known], bool] = _always
+    applies: Callable[[Known], bool] = lambda _: True
 
 
 _ALIAS = "Alias that the file gives the cluster, for example"
@@ -159,6 +134,31 @@ _ALIASES = {
         "alias", "ALIAS", f"{_ALIAS} west.", _alias, "Alias of the cluster to mirror to, for example west"
     ),
 }
+
+
+def _store(kind: str, when: str, content: str, *protocols: str) -> tuple[_Value, _Value]:
+    """A store and its password; ``when`` and ``content`` are the help around what both kinds have in common."""
+    default = f"env:{{ALIAS}}_{kind.upper()}_PASSWORD"
+    return (
+        _Value(
+            kind,
+            "FILE",
+            f"{when} JKS, PKCS12 or PEM file with {content}",
+            _filled,
+            applies=lambda known: known["protocol"] in protocols,
+        ),
+        _Value(
+            f"{kind}-password-from",
+            "PLACE",
+            f"With a JKS or PKCS12 {kind.replace('store', ' store')}: where its password is ({_PLACES})."
+            f"  [default: {default.format(ALIAS='ALIAS')}]",
+            _place,
+            default=default,
+            applies=lambda known: not (known[kind] or ".pem").lower().endswith(_PEM),
+        ),
+    )
+
+
 _OF_A_CLUSTER = (
     _Value(
         "servers",
@@ -183,7 +183,7 @@ _OF_A_CLUSTER = (
         _one_of(*_MECHANISMS),
         f"SASL mechanism of {{alias}}: {', '.join(_MECHANISMS)}",
         "SCRAM-SHA-512",
-        applies=_has_login,
+        applies=lambda known: str(known["protocol"]).startswith("SASL"),
     ),
     _Value(
         "user",
@@ -208,40 +208,16 @@ _OF_A_CLUSTER = (
         "With OAUTHBEARER: the token endpoint's URL.",
         _filled,
         is_needed=True,
-        applies=_gets_tokens,
+        applies=lambda known: known["mechanism"] == "OAUTHBEARER",
     ),
-    _Value(
+    *_store(
         "truststore",
-        "FILE",
-        f"With SSL or SASL_SSL: {_STORES} trusted certificates. Default: the system's.",
-        _filled,
-        applies=_has_tls,
+        "With SSL or SASL_SSL:",
+        "trusted certificates. Default: the system's.",
+        "SSL",
+        "SASL_SSL",
     ),
-    _Value(
-        "truststore-password-from",
-        "PLACE",
-        f"With a JKS or PKCS12 trust store: where its password is ({_PLACES})."
-        "  [default: env:ALIAS_TRUSTSTORE_PASSWORD]",
-        _place,
-        default="env:{ALIAS}_TRUSTSTORE_PASSWORD",
-        applies=_has_password("truststore"),
-    ),
-    _Value(
-        "keystore",
-        "FILE",
-        f"With SSL, not SASL_SSL: {_STORES} mmtool's key and certificate.",
-        _filled,
-        applies=_has_certificate,
-    ),
-    _Value(
-        "keystore-password-from",
-        "PLACE",
-        f"With a JKS or PKCS12 key store: where its password is ({_PLACES})."
-        "  [default: env:ALIAS_KEYSTORE_PASSWORD]",
-        _place,
-        default="env:{ALIAS}_KEYSTORE_PASSWORD",
-        applies=_has_password("keystore"),
-    ),
+    *_store("keystore", "With SSL, not SASL_SSL:", "mmtool's key and certificate.", "SSL"),
 )
 _OF_THE_FLOW = (
     _Value("topics", "REGEX,REGEX", "Topics to mirror.  [default: .*]", _patterns),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from mmtool.commands._options import Output
+from mmtool.commands._options import Output, state_dir_option
 from mmtool.errors import RefusedError
 from mmtool.lab.security.kinds import ADMIN, GUEST, MMTOOL, Secure, client_file
 from mmtool.output import Column, OutputFormat, Result, emit, finish, talk, warn, write
@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-StateDir = Annotated[
-    Path | None,
-    typer.Option(
-        "--state-dir",
-        metavar="DIR",
-        help="Folder for clusters, logs and mmtool.properties. Default: $XDG_STATE_HOME/mmtool/lab, else"
-        " ~/.local/state/mmtool/lab.",
-    ),
-]
+StateDir = Annotated[Path | None, state_dir_option("Folder", "lab")]
 Clusters = Annotated[
     str | None,
     typer.Option(

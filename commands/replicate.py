@@ -46,7 +46,6 @@ MetricsPort = Annotated[
         min=0,
         max=65535,
         help="Serve Prometheus metrics on this port; 0: any free port. Default: no metrics.",
-        show_default=False,
     ),
 ]
 

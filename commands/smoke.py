@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 Junit = Annotated[
     Path | None,
-    typer.Option(
-        "--junit", metavar="FILE", help="Write a JUnit report, one case per step.", show_default=False
-    ),
+    typer.Option("--junit", metavar="FILE", help="Write a JUnit report, one case per step."),
 ]
 ReadOnly = Annotated[
     bool,

@@ -23,12 +23,7 @@ if TYPE_CHECKING:
 
 Sample = Annotated[
     str | None,
-    typer.Option(
-        "--sample",
-        metavar="P",
-        help="Compare only a random part of the records: 5% or 0.05.",
-        show_default=False,
-    ),
+    typer.Option("--sample", metavar="P", help="Compare only a random part of the records: 5% or 0.05."),
 ]
 
 Transactions = Annotated[
@@ -42,7 +37,6 @@ SinceOption = Annotated[
         metavar="last|TIME",
         help="Compare only the records after this point. last: the end of the range that earlier runs found identical;"
         " or a time with its zone, for example 2026-01-31T12:00:00Z.",
-        show_default=False,
     ),
 ]
 
@@ -51,20 +45,14 @@ def _exact(number: object) -> str:
     return f"{number:,}" if isinstance(number, int) else ""
 
 
+_FOUND = ("missing", "duplicated", "reordered", "mutated", "foreign", "mapping")
 _COLUMNS = (
     Column("source", essential=False),
     Column("target", essential=False),
     Column("topic", elide=True),
     Column("partition"),
     Column("verdict"),
-    Column("records_compared", essential=False, human=_exact),
-    Column("missing", essential=False, human=_exact),
-    Column("duplicated", essential=False, human=_exact),
-    Column("reordered", essential=False, human=_exact),
-    Column("mutated", essential=False, human=_exact),
-    Column("foreign", essential=False, human=_exact),
-    Column("mapping", essential=False, human=_exact),
-    Column("lag_records", essential=False, human=_exact),
+    *(Column(key, essential=False, human=_exact) for key in ("records_compared", *_FOUND, "lag_records")),
     Column("reason"),
 )
 
