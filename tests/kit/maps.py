@@ -89,10 +89,10 @@ def map_of(
 
 
 def position_of(
-    place: TopicPartition, topic_id: str, at: int, source_end: int, state: State
+    place: TopicPartition, topic_id: str, at: int, source_end: int, state: State, **changes: object
 ) -> PositionRecord:
-    """What a pump has written last of a partition, some reason with it."""
-    return PositionRecord(
+    """What a pump has written last of a partition, some reason with it; ``changes``: its other fields."""
+    told = PositionRecord(
         owner="pump-1",
         topic=place.topic,
         topic_id=topic_id,
@@ -109,3 +109,4 @@ def position_of(
         observed_ms=1,
         behind_since_ms=0,
     )
+    return replace(told, **changes)

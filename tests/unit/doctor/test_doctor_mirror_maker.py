@@ -98,19 +98,13 @@ def test_switches_that_are_off_are_told(flow):
         (100, traces(pair(100, 90), app=told(50, 40)), True),
         (101, traces(pair(100, 90), app=told(100, 90)), True),  # one more record is behind the synced one
         (100, traces(pair(100, 90), app=told(100, 90)), False),
-        (
-            99,
-            traces(pair(100, 90), app=told(50, 40)),
-            False,
-        ),  # behind the newest sync: its store may lack others
+        # behind the newest sync: its store may lack others
+        (99, traces(pair(100, 90), app=told(50, 40)), False),
         (100, traces(pair(100, 90)), True),
         (100, traces(pair(100, 90, ago_ms=1000), app=told(50, 40)), False),
         (100, traces(pair(100, 90, ago_ms=301_000), app=told(50, 40)), True),
-        (
-            100,
-            traces(pair(100, 90, ago_ms=301_000)),
-            False,
-        ),  # a new group: found within refresh.groups.interval
+        # a new group: found within refresh.groups.interval
+        (100, traces(pair(100, 90, ago_ms=301_000)), False),
         (100, traces(app=told(50, 40)), False),
     ],
 )

@@ -73,12 +73,8 @@ WEEK = Retention(ms=7 * DAY_MS)
 @pytest.mark.parametrize(
     ("lags", "keeps", "expected", "said"),
     [
-        (
-            [lag(10, 11, 11, by_mm2=True)],
-            Retention(),
-            None,
-            "",
-        ),  # a marker behind the last record is not lost
+        # a marker behind the last record is not lost
+        ([lag(10, 11, 11, by_mm2=True)], Retention(), None, ""),
         ([lag(10, 12, 12, by_mm2=True)], Retention(), Severity.PROBLEM, "deleted offset"),
         ([lag(100, gaps=7)], Retention(), Severity.WARNING, "deleted 7 offsets"),
         ([lag(oldest_ms=NOW_MS - 3 * DAY_MS)], WEEK, None, ""),

@@ -1,7 +1,6 @@
 """No operation begins while the file gives mirrored topics other names than the target has."""
 
 import time
-from dataclasses import replace
 
 import pytest
 
@@ -19,8 +18,7 @@ APP = GroupSelection(("app",))
 
 
 def on_record(state, topic, topic_id, **changes):
-    told = position_of(TopicPartition(topic, 0), topic_id, 60, 60, State.RUNNING)
-    state.marked(replace(told, **changes))
+    state.marked(position_of(TopicPartition(topic, 0), topic_id, 60, 60, State.RUNNING, **changes))
 
 
 def refused(away):

@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from kit.clusters import FakeFlowWatch
+from kit.maps import position_of
 from kit.scene import Scene
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.failover.modes.emergency import rehearse
@@ -19,7 +20,7 @@ from mmtool.metrics.samples import samples_of_groups
 from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.groups.status import GroupReason, GroupRow, GroupSummary, summaries
-from mmtool.plan.records.documents import CommitRatesRecord, PositionRecord, State
+from mmtool.plan.records.documents import CommitRatesRecord, State
 from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.translation.types import TopicPartition
 
@@ -45,24 +46,8 @@ class Groups(Scene):
 
     def was_at_end(self, seconds_ago, state=State.RUNNING, reason=""):
         at_ms = int((time.time() - seconds_ago) * 1000)
-        word = PositionRecord(
-            "owner-1",
-            "orders",
-            "id-orders",
-            0,
-            "east.orders",
-            60,
-            60,
-            90,
-            0,
-            60,
-            600,
-            state,
-            reason,
-            0,
-            0,
-            at_ms,
-        )
+        place = TopicPartition("orders", 0)
+        word = position_of(place, "id-orders", 60, 90, state, reason=reason, at_end_ms=at_ms)
         self.watch.view.apply(word.key, word.encode(), 0)
 
     def watched(self, *topics):

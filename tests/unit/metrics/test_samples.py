@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from kit.maps import position_of
 from mmtool.failover.operation.records import in_journal_order
 from mmtool.failover.operation.states import OperationState
 from mmtool.insight.status import FlowStatus
@@ -15,7 +16,7 @@ from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.flow.status import FlowFacts, FlowMember
 from mmtool.plan.groups.status import GroupSummary
-from mmtool.plan.records.documents import OwnerRecord, PositionRecord, State
+from mmtool.plan.records.documents import OwnerRecord, State
 from mmtool.plan.records.journal import Entry, Kind
 from mmtool.plan.topics.facts import TopicFacts
 from mmtool.translation.types import TopicPartition
@@ -30,23 +31,8 @@ def row(topic, partition, **others):
 
 
 def position(topic, partition, **others):
-    known = PositionRecord(
-        owner="owner-2",
-        topic=topic,
-        topic_id=f"id-{topic}",
-        partition=partition,
-        target_topic=f"a.{topic}",
-        upstream_position=10,
-        downstream_position=10,
-        source_end=10,
-        source_log_start=0,
-        records=10,
-        mirrored_bytes=100,
-        state=State.CAUGHT_UP,
-        reason="",
-        observed_ms=5_000,
-        behind_since_ms=0,
-    )
+    place = TopicPartition(topic, partition)
+    known = position_of(place, f"id-{topic}", 10, 10, State.CAUGHT_UP, owner="owner-2", observed_ms=5_000)
     return replace(known, **others)
 
 

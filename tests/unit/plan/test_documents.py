@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.maps import position_of
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.records.documents import (
@@ -20,7 +21,6 @@ from mmtool.plan.records.documents import (
     FlowRecord,
     OwnerRecord,
     PauseRecord,
-    PositionRecord,
     ProducerRecord,
     RefusedRecord,
     ShardRecord,
@@ -33,7 +33,7 @@ from mmtool.plan.records.documents import (
 )
 from mmtool.plan.records.identity import CONTROL_DOCUMENTS, decode_control
 from mmtool.plan.records.marks import FailedOverRecord, LookRecord, MovedGroupRecord, RemovedRecord
-from mmtool.translation.types import UNKNOWN
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 _LONG = st.integers(-(1 << 63), (1 << 63) - 1)
 FLOW = FlowRecord("src", "tgt", "A", "B", 32)
@@ -46,24 +46,8 @@ PRODUCER = ProducerRecord(17, "src-tgt", "src", "tgt", 3)
 
 
 def position(partition=0, frontier=5, end=9, **changes):
-    told = {
-        "owner": "me",
-        "topic": "orders",
-        "topic_id": "AAAAAAAAAAAAAAAAAAAAAQ",
-        "partition": partition,
-        "target_topic": "A.orders",
-        "upstream_position": frontier,
-        "downstream_position": 5,
-        "source_end": end,
-        "source_log_start": 0,
-        "records": 5,
-        "mirrored_bytes": 500,
-        "state": State.RUNNING,
-        "reason": "",
-        "observed_ms": 1,
-        "behind_since_ms": 1,
-    }
-    return PositionRecord(**told | changes)
+    place = TopicPartition("orders", partition)
+    return position_of(place, PAUSE.topic_id, frontier, end, State.RUNNING, **changes)
 
 
 PAUSE = PauseRecord("AAAAAAAAAAAAAAAAAAAAAQ", "orders", paused=True, by="ann@east", since_ms=1, reason="disk")

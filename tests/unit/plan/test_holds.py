@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.maps import position_of
 from mmtool.kafka.state.control_view import ControlView
-from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State, position_key
+from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, State, position_key
 from mmtool.plan.records.holds import Holds, Pauses, name_of, news, pause_words, resume_words, sentence_of
 from mmtool.plan.records.marks import FailedOverRecord
+from mmtool.translation.types import TopicPartition
 
 NAMES = {"orders": "id-1", "bills": "id-2"}
 PAUSE = PauseRecord("id-1", "orders", paused=True, by="bob@west", since_ms=1_780_000_000_000, reason="disk")
@@ -19,23 +21,7 @@ MARK = FailedOverRecord(
     "orders", failed_over=True, operation_id="fo-7", by="ann@east", since_ms=1_780_000_000_000
 )
 BY = "failed over by ann@east since 2026-05-28T20:26:40Z (operation fo-7)"
-POSITION = PositionRecord(
-    owner="me",
-    topic="orders",
-    topic_id="id-1",
-    partition=0,
-    target_topic="east.orders",
-    upstream_position=5,
-    downstream_position=5,
-    source_end=9,
-    source_log_start=0,
-    records=5,
-    mirrored_bytes=50,
-    state=State.RUNNING,
-    reason="",
-    observed_ms=1,
-    behind_since_ms=1,
-)
+POSITION = position_of(TopicPartition("orders", 0), "id-1", 5, 9, State.RUNNING)
 
 pauses = st.builds(
     PauseRecord,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kit.maps import about_of, blocks_of
+from kit.maps import about_of, blocks_of, position_of
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.flow.status import (
@@ -24,7 +24,7 @@ from mmtool.plan.flow.status import (
     nobody,
     standings,
 )
-from mmtool.plan.records.documents import OwnerRecord, PauseRecord, PositionRecord, State
+from mmtool.plan.records.documents import OwnerRecord, PauseRecord, State
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import FailedOverRecord
@@ -41,27 +41,17 @@ NOW_MS = 1_000_000
 
 
 def position(partition=0, *, at=10, end=10, state=State.CAUGHT_UP, age_ms=1_000, since=0, **others):
-    facts = {
+    told = {
         "owner": "owner-2",
-        "topic": "orders",
-        "topic_id": "id-orders",
         "target_topic": "a.orders",
-        "downstream_position": at,
-        "source_log_start": 0,
         "records": 7,
         "mirrored_bytes": 700,
         "reason": "",
+        "observed_ms": NOW_MS - age_ms,
+        "behind_since_ms": since,
         "at_end_ms": NOW_MS - age_ms if state is State.CAUGHT_UP and not since else 0,
     }
-    return PositionRecord(
-        partition=partition,
-        upstream_position=at,
-        source_end=end,
-        state=state,
-        observed_ms=NOW_MS - age_ms,
-        behind_since_ms=since,
-        **(facts | others),
-    )
+    return position_of(TopicPartition("orders", partition), "id-orders", at, end, state, **told | others)
 
 
 def block(partition=0, frontier=10, *, topic_id="id-orders", target_id="id-there"):
