@@ -35,7 +35,9 @@ def ran(scene):
     return run
 
 
-def test_nothing_is_written_for_the_group_itself_and_its_shadow_is_gone_afterwards(scene, ran):
+def test_nothing_is_written_for_the_group_but_for_a_shadow_that_no_selector_matches_and_that_is_gone_then(
+    scene, ran
+):
     seen = []
     alter = scene.target.groups.alter
     scene.target.groups.alter = lambda group, offsets: seen.append((group, offsets)) or alter(group, offsets)
@@ -43,17 +45,10 @@ def test_nothing_is_written_for_the_group_itself_and_its_shadow_is_gone_afterwar
     ((shadow, offsets),) = seen
     assert shadow.startswith("mmtool.app.drill-")
     assert list(offsets.values()) == [Commit(12)]
+    everything = select_groups(GroupSelection(everything=True), [shadow, "app"], lambda _: True)
+    assert everything.known == ("app",)
     assert not [name for name in scene.target.groups.listing().consumers if "drill" in name]
     assert (scene.marks.failed_over, scene.marks.moved) == (set(), set())
-
-
-def test_no_selector_and_no_sync_matches_a_shadow(scene, ran):
-    seen = []
-    alter = scene.target.groups.alter
-    scene.target.groups.alter = lambda group, offsets: seen.append(group) or alter(group, offsets)
-    ran()
-    everything = select_groups(GroupSelection(everything=True), [*seen, "app"], lambda _: True)
-    assert everything.known == ("app",)
 
 
 def test_records_behind_the_offset_are_read_on_both_sides(ran):

@@ -88,13 +88,6 @@ def test_who_still_writes_is_named_and_the_fence_is_taken_back(scene):
     assert not found(scene).fence_stands
 
 
-def test_a_transaction_that_does_not_end_is_listed_and_the_fence_is_taken_back(scene, ran):
-    scene.fences.begin("User:alice", PLACE, "alice-tx")
-    ended = ran(patience=0.01)
-    assert (ended.operation.error.exit_code, ended.operation.error.code) == (4, "open_transactions")
-    assert ("alice-tx" in ended.operation.error.message, scene.fences.rules) == (True, {MAY})
-
-
 def test_a_transaction_that_ends_is_waited_for(scene, ran):
     scene.fences.after_create = scene.fences.begin("User:alice", PLACE, "alice-tx")
     assert (ran().operation.error, scene.drained) == (None, [{PLACE: 102}])

@@ -327,12 +327,6 @@ def further(case, group, by):
     return at
 
 
-def test_killed_between_two_groups_the_second_is_written_when_it_is_resumed(case):
-    killed_while_writing(case)
-    assert resumed(case).error is None
-    assert committed(case) == case.end
-
-
 @pytest.mark.parametrize(
     ("whose", "by", "code"), [("the first's", 77, None), ("the second's", 3, 6), ("both", 3, 6)]
 )
@@ -376,22 +370,16 @@ def test_a_step_that_cannot_be_put_on_record_as_done_has_failed_and_is_done_agai
     assert committed(case) == case.end
 
 
-def test_resumed_behind_the_point_of_no_return_it_still_tells_what_it_came_to(tmp_path, mode):
-    case = made(tmp_path, mode)
-    killed_while_writing(case)
-    one = found(case)
-    context = case.context(case.rehearsed(one), since=one)
-    _, cutover = roll_forward(one, context, case.scene.fence(since=one))
-    assert cutover.figures.rpo_records == 0
-    assert cutover.figures.reread_records == (10 if mode is Mode.EMERGENCY else 0)
-
-
-def test_the_time_to_recover_counts_from_when_the_operation_began_and_not_from_the_resume(tmp_path, mode):
+def test_resumed_behind_the_point_of_no_return_it_still_tells_what_it_came_to_and_since_it_began(
+    tmp_path, mode
+):
     case = made(tmp_path, mode)
     killed_while_writing(case)
     one = replace(found(case), began_ms=int(time.time() * 1000) - 90_000)
     context = case.context(case.rehearsed(one), since=one)
     _, cutover = roll_forward(one, context, case.scene.fence(since=one))
+    assert cutover.figures.rpo_records == 0
+    assert cutover.figures.reread_records == (10 if mode is Mode.EMERGENCY else 0)
     assert 90 <= cutover.figures.rto_seconds < 95
 
 
@@ -408,32 +396,3 @@ def test_killed_at_any_word_no_diverged_record_is_written_twice(tmp_path, unhear
         if found(case).state is not OperationState.COMPLETED:
             assert resumed(case).error is None, word
         assert ended_once(case), word
-
-
-def killed_in_the_middle(case, batches):
-    """While the tail is written, after so many of its two batches; or before it is on record that it is written."""
-    if batches < 2:
-        case.writer.lives, case.writer.dies = [batches], KilledError()
-    rehearsal = case.rehearsed()
-    context = case.context(rehearsal)
-    append = case.scene.journal.append
-
-    def forgets(entries):
-        if batches == 2 and any(entry.body.get("stands") is False for entry in entries):
-            raise KilledError
-        append(entries)
-
-    case.scene.journal.append = forgets
-    with suppress(KilledError):
-        case.executed(rehearsal, context)
-    case.scene.journal.append = append
-
-
-@pytest.mark.parametrize("batches", range(3))
-def test_killed_while_the_tail_is_written_the_rest_is_written_when_it_is_resumed(tmp_path, batches):
-    case = made(tmp_path, SALVAGED)
-    killed_in_the_middle(case, batches)
-    if found(case).state is not OperationState.COMPLETED:
-        assert resumed(case).error is None
-    assert ended_once(case)
-    assert committed(case) == case.end

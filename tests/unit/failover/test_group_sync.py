@@ -53,14 +53,6 @@ def told(row):
     return str(row.state), row.written, row.refused, row.freshness_seconds
 
 
-def test_a_group_is_followed(turns):
-    assert told(turns.row()) == ("synced", 2, 0, 0.0)
-    turns.scene.commits("app", "orders", 15, 10)
-    assert told(turns.row(5)) == ("synced", 1, 0, 0.0)
-    assert turns.committed == [14, 10]
-    assert told(turns.row(5)) == ("synced", 0, 0, 0.0)
-
-
 def test_one_partition_that_cannot_be_told_keeps_no_other_one_back_and_grows_old(turns):
     turns.row()
     turns.scene.commits("app", "orders", 50, 10)

@@ -229,18 +229,6 @@ def run(worlds, sequences):
 def test_after_every_sequence_of_operations_the_marks_are_those_of_the_operations_that_stand(worlds):
     """In threes, looked at after each: so in twos as well. With nothing to undo yet, a sequence is a shorter one."""
     first = [word for word in WORDS if word not in {"rollback", "release"}]
-    wrong, done = run(worlds, product(first, WORDS, WORDS))
+    wrong, done = run(worlds, [*product(first, WORDS, WORDS), *LONGER])
     assert wrong == []
     assert all(done[word] for word in WORDS), done
-
-
-def test_so_are_they_after_longer_sequences(worlds):
-    wrong, _ = run(worlds, LONGER)
-    assert wrong == []
-
-
-def test_a_second_emergency_that_is_rolled_back_leaves_nothing_to_the_first_which_was_failed_back(worlds):
-    world = worlds(0)
-    assert all(world.do(word) for word in ("emergency", "failback", "emergency", "rollback"))
-    view = world.scene.state.view
-    assert (view.failed_over, view.moved) == ({}, {})

@@ -127,13 +127,6 @@ def records(*blocks):
     return [record(offset, block) for offset, block in enumerate(blocks)]
 
 
-def why(*stored):
-    with pytest.raises(RefusedError) as refused:
-        maps_of(stored, FLOW)
-    assert refused.value.code == "unreadable_state"
-    return refused.value.message
-
-
 def test_each_partition_has_the_map_of_its_blocks():
     ours, theirs = blocks(), blocks(OTHER, 2)
     found = maps_of(records(*theirs, *ours), FLOW)
@@ -159,28 +152,27 @@ def at(offset):
     return f"the record at offset {offset} in partition 0 of {topic} cannot be read:"
 
 
-def test_of_many_blocks_the_one_that_cannot_be_read_is_named():
-    first, second = blocks()
-    assert f"{at(1)} checksum" in why(
-        record(0, first), record(1, second, value=encode_block(second)[:-1] + b"\x00")
-    )
+FIRST, SECOND, THIRD = blocks(runs=2 * MAX_RUNS + 1)
+(ELSEWHERE,) = blocks(replace(ORDERS, source_cluster_id=ClusterId("elsewhere")), 1)
 
 
-def test_a_block_under_another_block_s_key_is_refused():
-    first, second = blocks()
-    assert f"{at(1)} the key of the record does not fit its value" in why(
-        record(0, first), record(1, first, key=encode_key(second.key))
-    )
-
-
-def test_a_block_of_other_clusters_is_refused():
-    (block,) = blocks(replace(ORDERS, source_cluster_id=ClusterId("elsewhere")), 1)
-    assert f"{at(0)} it was written for other clusters than" in why(record(0, block))
-
-
-def test_a_missing_block_is_refused():
-    first, _, third = blocks(runs=2 * MAX_RUNS + 1)
-    assert "a block is missing" in why(*records(first, third))
+@pytest.mark.parametrize(
+    ("stored", "why"),
+    [
+        (
+            [record(0, FIRST), record(1, SECOND, value=encode_block(SECOND)[:-1] + b"\x00")],
+            f"{at(1)} checksum",
+        ),
+        ([record(0, FIRST), record(1, FIRST, key=encode_key(SECOND.key))], f"{at(1)} the key of the record"),
+        ([record(0, ELSEWHERE)], f"{at(0)} it was written for other clusters than"),
+        (records(FIRST, THIRD), "a block is missing"),
+    ],
+    ids=["cut", "another block's key", "other clusters", "missing"],
+)
+def test_of_blocks_that_are_no_map_the_one_that_cannot_be_read_is_named(stored, why):
+    with pytest.raises(RefusedError) as refused:
+        maps_of(stored, FLOW)
+    assert (refused.value.code, why in refused.value.message) == ("unreadable_state", True)
 
 
 def test_who_reads_on_is_refused_again_and_again_by_what_cannot_be_read(monkeypatch):

@@ -195,47 +195,32 @@ def reason_of(view, position=0, limit=PLENTY):
     return rebuild_reason(view, position=position, max_batch_bytes=limit)
 
 
-def test_holes_are_closed_and_remembered_as_segments(view):
-    found = view(replace(batch_of([PlainRecord(at) for at in (10, 11, 14, 20)]), last_offset=25).write())
-
-    (ready,) = rebuild([found], position=0, max_batch_bytes=PLENTY)
-
-    assert reason_of(found) is RebuildReason.HOLES
-    assert ready.segments == (Segment(10, 2), Segment(14, 1), Segment(20, 1))
-    assert ready.upstream_next == 26
+HOLED = replace(batch_of([PlainRecord(at) for at in (10, 11, 14, 20)]), last_offset=25)
+APPENDED = replace(
+    batch_of([PlainRecord(at, 900 - at) for at in range(3)], flags=LOG_APPEND_TIME), max_timestamp=7
+)
+HORIZON = replace(batch_of([PlainRecord(0, 5), PlainRecord(1, 6)], flags=DELETE_HORIZON), base_timestamp=99)
+IN_PART = batch_of([PlainRecord(0), PlainRecord(4)], flags=TRANSACTIONAL, producer=(8, 1, 0))
 
 
-def test_records_before_the_position_are_dropped(view):
-    found = view(data(10, 10))
+@pytest.mark.parametrize(
+    ("plain", "position", "reason"),
+    [
+        (HOLED, 0, RebuildReason.HOLES),
+        (IN_PART, 0, RebuildReason.HOLES),
+        (batch_of([PlainRecord(at) for at in range(10, 20)]), 17, RebuildReason.STARTS_BEFORE_POSITION),
+        (APPENDED, 0, RebuildReason.LOG_APPEND_TIME),
+        (HORIZON, 0, RebuildReason.DELETE_HORIZON),
+    ],
+)
+def test_what_cannot_move_as_it_is_is_rebuilt_for_its_reason(plain, position, reason, view):
+    found = view(plain.write())
 
-    (ready,) = rebuild([found], position=17, max_batch_bytes=PLENTY)
+    batches = rebuild([found], position=position, max_batch_bytes=PLENTY)
 
-    assert reason_of(found, 17) is RebuildReason.STARTS_BEFORE_POSITION
-    assert ready.segments == (Segment(17, 3),)
-
-
-def test_log_append_time_becomes_every_records_create_time(view):
-    plain = batch_of([PlainRecord(0, 5), PlainRecord(1, 900), PlainRecord(2, 7)], flags=LOG_APPEND_TIME)
-    found = view(replace(plain, max_timestamp=1234).write())
-
-    (ready,) = rebuild([found], position=0, max_batch_bytes=PLENTY)
-
-    rebuilt = view_of(ready.payload)
-    assert reason_of(found) is RebuildReason.LOG_APPEND_TIME
-    assert [record.timestamp for record in decode(rebuilt)] == [1234, 1234, 1234]
-    assert not rebuilt.header.is_log_append_time
-
-
-def test_a_delete_horizon_is_dropped_and_times_are_kept(view):
-    plain = batch_of([PlainRecord(0, 500), PlainRecord(1, 600)], flags=DELETE_HORIZON)
-    found = view(replace(plain, base_timestamp=99_000).write())
-
-    (ready,) = rebuild([found], position=0, max_batch_bytes=PLENTY)
-
-    rebuilt = view_of(ready.payload)
-    assert reason_of(found) is RebuildReason.DELETE_HORIZON
-    assert [record.timestamp for record in decode(rebuilt)] == [500, 600]
-    assert not rebuilt.header.has_delete_horizon
+    assert reason_of(found, position) is reason
+    assert held(batches) == meant([plain], position)
+    check(batches)
 
 
 @pytest.mark.parametrize("codec", sorted(CODECS))
@@ -273,20 +258,17 @@ def test_an_emptied_batch_gives_nothing_to_send(view):
     assert rebuild([emptied], position=0, max_batch_bytes=PLENTY) == []
 
 
-def test_an_emptied_batch_behind_data_moves_the_frontier():
-    emptied = replace(batch_of([PlainRecord(3)]), records=(), last_offset=9)
-
-    (ready,) = rebuild([view_of(data(0, 3)), view_of(emptied.write())], position=0, max_batch_bytes=PLENTY)
-
-    assert (ready.record_count, ready.upstream_next) == (3, 10)
-
-
-def test_a_marker_adds_no_record_and_moves_the_frontier():
-    views = [view_of(data(0, 3, pid=4, transactional=True)), view_of(marker(3, 4, 1))]
+@pytest.mark.parametrize(
+    ("behind", "frontier"),
+    [(replace(batch_of([PlainRecord(3)]), records=(), last_offset=9).write(), 10), (marker(3, 4, 1), 4)],
+    ids=["emptied batch", "marker"],
+)
+def test_what_has_no_record_behind_data_moves_the_frontier(behind, frontier):
+    views = [view_of(data(0, 3, pid=4, transactional=True)), view_of(behind)]
 
     (ready,) = rebuild(views, position=0, max_batch_bytes=PLENTY)
 
-    assert (ready.record_count, ready.upstream_next) == (3, 4)
+    assert (ready.record_count, ready.upstream_next) == (3, frontier)
 
 
 def test_another_codec_begins_another_batch():
@@ -425,11 +407,3 @@ def test_a_split_batch_holds_the_same_records_in_halves(batch):
     assert halves[-1].upstream_next == whole.upstream_next
     check(halves)
     assert len(halves) == 2
-
-
-def test_a_transactional_batch_loses_its_bit_when_rebuilt():
-    plain = batch_of([PlainRecord(0), PlainRecord(4)], flags=TRANSACTIONAL, producer=(8, 1, 0))
-
-    (ready,) = rebuild(views_of([plain]), position=0, max_batch_bytes=PLENTY)
-
-    assert not view_of(ready.payload).header.is_transactional

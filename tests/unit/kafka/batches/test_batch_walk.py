@@ -205,61 +205,49 @@ def txn(offset, pid, count=1):
     return data(offset, count, pid=pid, transactional=True)
 
 
-def test_without_aborted_transactions_all_data_passes_and_no_marker_does():
-    assert admitted([], data(0), txn(1, 7), marker(2, 7, COMMIT), data(3)) == [0, 1, 3]
+WIDENED = replace(
+    batch_of([PlainRecord(2)], flags=TRANSACTIONAL, producer=(7, 0, 0)), base_offset=0, last_offset=5
+)
+EMPTIED = replace(batch_of([PlainRecord(1)], flags=CONTROL | TRANSACTIONAL, producer=(7, 0, -1)), records=())
+READ_COMMITTED = {
+    "no transaction was aborted": ([], [data(0), txn(1, 7), marker(2, 7, COMMIT), data(3)], [0, 1, 3]),
+    "aborted until its marker": (
+        [(7, 0)], [txn(0, 7), txn(1, 7), marker(2, 7, ABORT), txn(3, 7), marker(4, 7, COMMIT)], [3],
+    ),
+    "interleaved producers": (
+        [(3, 2), (1, 0), (2, 9)],
+        [
+            txn(0, 1), txn(1, 2), txn(2, 3), data(3), txn(4, 1),
+            marker(5, 2, COMMIT), txn(6, 3), marker(7, 1, ABORT), txn(8, 1),
+            txn(9, 2), marker(10, 3, ABORT), marker(11, 1, COMMIT), marker(12, 2, ABORT), txn(13, 3),
+        ],
+        [1, 3, 8, 13],
+    ),
+    "a committed one between two aborted ones": (
+        [(7, 0), (7, 4)],
+        [
+            txn(0, 7), marker(1, 7, ABORT), txn(2, 7), marker(3, 7, COMMIT),
+            txn(4, 7), marker(5, 7, ABORT), txn(6, 7),
+        ],
+        [2, 6],
+    ),
+    "began before the fetch": (
+        [(7, 3)], [txn(100, 7), data(101), marker(102, 7, ABORT), txn(103, 7)], [101, 103],
+    ),
+    "a plain batch of an aborting producer": ([(7, 0)], [data(0, pid=7), txn(1, 7)], [0]),
+    "starts inside a compacted batch": ([(7, 1)], [WIDENED.write()], []),
+    "a commit marker of another one": (
+        [(7, 0)], [txn(0, 7), marker(1, 8, ABORT), marker(2, 7, COMMIT), txn(3, 7)], [],
+    ),
+    "an emptied marker ends nothing": (
+        [(7, 0)], [txn(0, 7), EMPTIED.write(), txn(2, 7), marker(3, 7, ABORT), txn(4, 7)], [4],
+    ),
+}  # fmt: skip
 
 
-def test_an_aborted_transaction_is_dropped_until_its_marker():
-    log = txn(0, 7), txn(1, 7), marker(2, 7, ABORT), txn(3, 7), marker(4, 7, COMMIT)
-
-    assert admitted([(7, 0)], *log) == [3]
-
-
-def test_interleaved_producers_are_told_apart():
-    log = (
-        txn(0, 1), txn(1, 2), txn(2, 3), data(3), txn(4, 1),
-        marker(5, 2, COMMIT), txn(6, 3), marker(7, 1, ABORT), txn(8, 1),
-        txn(9, 2), marker(10, 3, ABORT), marker(11, 1, COMMIT), marker(12, 2, ABORT), txn(13, 3),
-    )  # fmt: skip
-
-    assert admitted([(3, 2), (1, 0), (2, 9)], *log) == [1, 3, 8, 13]
-
-
-def test_two_aborted_transactions_of_one_producer_leave_the_committed_one_between():
-    log = (
-        txn(0, 7), marker(1, 7, ABORT), txn(2, 7), marker(3, 7, COMMIT),
-        txn(4, 7), marker(5, 7, ABORT), txn(6, 7),
-    )  # fmt: skip
-
-    assert admitted([(7, 0), (7, 4)], *log) == [2, 6]
-
-
-def test_a_transaction_that_began_before_the_fetch_is_dropped():
-    assert admitted([(7, 3)], txn(100, 7), data(101), marker(102, 7, ABORT), txn(103, 7)) == [101, 103]
-
-
-def test_a_plain_batch_of_an_aborting_producer_id_passes():
-    assert admitted([(7, 0)], data(0, pid=7), txn(1, 7)) == [0]
-
-
-def test_a_transaction_that_starts_inside_a_compacted_batch_is_seen():
-    widened = replace(
-        batch_of([PlainRecord(2)], flags=TRANSACTIONAL, producer=(7, 0, 0)), base_offset=0, last_offset=5
-    )
-
-    assert admitted([(7, 1)], widened.write()) == []
-
-
-def test_a_commit_marker_of_another_transaction_ends_no_abort():
-    assert admitted([(7, 0)], txn(0, 7), marker(1, 8, ABORT), marker(2, 7, COMMIT), txn(3, 7)) == []
-
-
-def test_an_emptied_marker_ends_nothing():
-    emptied = replace(
-        batch_of([PlainRecord(1)], flags=CONTROL | TRANSACTIONAL, producer=(7, 0, -1)), records=()
-    )
-
-    assert admitted([(7, 0)], txn(0, 7), emptied.write(), txn(2, 7), marker(3, 7, ABORT), txn(4, 7)) == [4]
+@pytest.mark.parametrize(("aborted", "log", "passing"), READ_COMMITTED.values(), ids=READ_COMMITTED)
+def test_batches_of_aborted_transactions_and_markers_are_left_out(aborted, log, passing):
+    assert admitted(aborted, *log) == passing
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0"])
