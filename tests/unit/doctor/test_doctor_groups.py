@@ -62,10 +62,5 @@ def test_a_transaction_hangs_where_its_coordinator_should_have_ended_it(flow, on
 def test_a_hanging_transaction_is_named_with_the_command_that_ends_it(flow):
     (found,) = judge_transaction(flow(), opened(3 * 60 * MINUTE_MS, None, name="payments"), LIMIT_MS)
     assert found.subject == "orders-3"
-    assert (
-        "producer id 77 (payments) has a transaction open on orders-3 from offset 123, for 3 hours"
-        in found.message
-    )
-    assert found.remedy == (
-        "kafka-transactions.sh --bootstrap-server localhost:1 abort --topic orders --partition 3 --start-offset 123"
-    )
+    assert "77 (payments) has a transaction open on orders-3 from offset 123, for 3 hours" in found.message
+    assert found.remedy.endswith("abort --topic orders --partition 3 --start-offset 123")

@@ -41,12 +41,8 @@ def test_a_lower_limit_is_a_warning_that_says_how_much_was_looked_at(sizes):
 
 def test_a_limit_that_the_config_sync_would_remove_is_to_be_set_on_the_source_topic(sizes):
     letter, limit = sizes(letters={"A.orders.mmtool-dlq": 1}, narrower=[NARROWER._replace(is_reset=True)])
-    assert letter.remedy.startswith(
-        "set max.message.bytes = 2000 on source topic orders itself (the config sync copies it to A.orders), so that"
-    )
-    assert limit.remedy.startswith(
-        "on the source, set max.message.bytes of topic orders to 2000, its present value: config sync copies only"
-    )
+    assert letter.remedy.startswith("set max.message.bytes = 2000 on source topic orders itself")
+    assert limit.remedy.startswith("on the source, set max.message.bytes of topic orders to 2000")
 
 
 @pytest.mark.parametrize(
@@ -62,18 +58,16 @@ def test_a_record_that_does_not_fit_is_a_problem_with_its_place_and_its_fate(siz
 
 def test_a_topic_that_is_to_be_made_is_helped_at_its_brokers(sizes):
     (finding,) = sizes(narrower=[NARROWER._replace(is_made=False)])
-    assert (
-        "for A.orders on B (the topic does not exist yet, and gets the brokers' default): " in finding.message
-    )
+    assert "for A.orders on B (the topic does not exist yet" in finding.message
     assert "--entity-type brokers --entity-default --add-config message.max.bytes=2000" in finding.remedy
 
 
 def test_sizes_that_could_not_be_compared_are_not_called_fine(sizes):
     (finding,) = sizes(narrower=[], unsure=["new"])
-    assert (
-        finding.severity,
-        "not checked for new: its mirror does not exist yet, and the brokers of B" in finding.message,
-    ) == ("ok", True)
+    assert (finding.severity, "not checked for new: its mirror does not exist" in finding.message) == (
+        "ok",
+        True,
+    )
 
 
 def test_a_partition_that_could_not_be_read_is_not_called_fine(sizes):
@@ -125,9 +119,7 @@ def test_records_that_will_be_refused_are_a_problem(flow, lines, refused, severi
 def test_the_first_offset_is_said_of_the_partition_that_has_it(flow):
     several = REFUSED._replace(places={TopicPartition("orders", 0): 12, TopicPartition("orders", 1): 7})
     (finding,) = judge_times(flow(), {}, [several])
-    assert finding.message.startswith(
-        "orders-0 (from offset 12 on) and 1 more partition hold records older than"
-    )
+    assert finding.message.startswith("orders-0 (from offset 12 on) and 1 more partition hold")
     assert "each partition halts at its first such record" in finding.message
 
 

@@ -31,10 +31,7 @@ def test_a_needed_right_is_a_problem_with_the_command_that_grants_it():
     )
     assert (finding.severity, finding.cluster, finding.subject) == ("problem", "B", "A.orders")
     assert finding.message == "User:mm lacks WRITE on topic A.orders of B: records are mirrored to it"
-    assert finding.remedy.startswith(
-        "kafka-acls.sh --bootstrap-server b:9092 --add --allow-principal User:mm --operation Write"
-        " --topic A.orders"
-    )
+    assert "--allow-principal User:mm --operation Write --topic A.orders" in finding.remedy
 
 
 def test_a_right_on_the_cluster_and_one_on_a_prefix_are_granted_as_such():

@@ -121,11 +121,9 @@ def test_a_topic_is_a_loop_where_its_name_says_that_it_left_its_cluster_and_came
 def test_the_topic_that_is_mirrored_to_the_cluster_is_to_be_excluded():
     (found,) = judge_topics(DefaultPolicy(), "A", "A", {"A", "B"}, ["B.A.x", "B.A.y"])
     assert found.message.startswith(
-        "topics B.A.x, B.A.y on A are, by their names, copies of topics of A itself (A->"
+        "topics B.A.x, B.A.y on A are, by their names, copies of topics of A itself"
     )
-    assert (
-        "or add A.x, A.y to topics.exclude of each flow to A; then delete B.A.x, B.A.y on A" in found.remedy
-    )
+    assert "add A.x, A.y to topics.exclude of each flow to A; then delete B.A.x, B.A.y on A" in found.remedy
 
 
 def test_no_name_is_a_loop_under_a_blank_separator():

@@ -178,9 +178,7 @@ def test_a_failback_refuses_state_that_would_come_back_under_another_name(tmp_pa
     scene.runs_streams("app")
     rehearsal = failback.rehearse(scene.both, APP)
     assert rehearsal.refusal.code == "state_not_mirrored"
-    assert (
-        f"its state is not on east: {CHANGELOG} (mirrored as west.{CHANGELOG})" in rehearsal.refusal.message
-    )
+    assert f"{CHANGELOG} (mirrored as west.{CHANGELOG})" in rehearsal.refusal.message
     assert failback.rehearse(scene.both, APP, without_state=True).refusal is None
 
 
@@ -200,10 +198,7 @@ def one_name(tmp_path):
 def test_a_failback_refuses_state_of_which_a_part_never_left_home(one_name):
     rehearsal = failback.rehearse(one_name.both, APP)
     assert rehearsal.refusal.code == "state_not_mirrored"
-    assert (
-        f"{CHANGELOG} (2 records of it on east never reached west and would mix with"
-        in rehearsal.refusal.message
-    )
+    assert f"{CHANGELOG} (2 records of it on east never reached west" in rehearsal.refusal.message
     assert rehearsal.refusal.remedy.startswith("to move the application without its state")
     allowed = failback.rehearse(one_name.both, APP, without_state=True)
     assert allowed.refusal is None

@@ -72,10 +72,7 @@ def test_who_is_moved_by_somebody_else_in_the_middle_of_a_turn_is_not_moved_back
 
     monkeypatch.setattr(target, "offsets_retention_seconds", slowly)
     row = turns.row()
-    assert (row.state, row.reason) == (
-        "behind",
-        "group app: east.orders-0 was committed by another client just now",
-    )
+    assert (row.state, "east.orders-0 was committed by another" in row.reason) == ("behind", True)
     assert turns.committed == [18, 10]
     assert (turns.row(5).state, turns.committed) == ("ahead", [18, 10])
 

@@ -146,9 +146,8 @@ def test_where_the_tail_is_deleted_while_it_is_written_a_resume_says_that_only_a
     scene.source.logs[ORDERS] = Bounds(12, 15)
     error = ran("topic salvage", since=found(scene)).operation.error
     assert (error.exit_code, error.code) == (6, "ambiguous")
-    assert error.remedy == (
-        f"run `mmtool failover cancel {found(scene).operation_id} -c FILE --execute`, then compare topic salvage on"
-        " east with a backup and with what east still has, and produce the missing records into that topic"
+    assert error.remedy.startswith(
+        f"run `mmtool failover cancel {found(scene).operation_id} -c FILE --execute`"
     )
 
 

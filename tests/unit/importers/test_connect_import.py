@@ -177,9 +177,9 @@ def test_secrets_are_copied_when_asked_for_and_each_is_reported(entries):
 def test_different_secrets_of_two_connectors_are_reported_without_them(entries):
     other = connector("Checkpoint") | {"source.cluster.sasl.jaas.config": LOGIN.replace("hush", "hush-9")}
     _, imported = entries(named(SECURED, "src"), named(other, "chk"))
-    assert notes(imported, "differs")["1.json: chk: source.cluster.sasl.jaas.config"] == (
-        "is [hidden], but 0.json: src: source.cluster.sasl.jaas.config is [hidden]; east.sasl.jaas.config gets the"
-        " value of 0.json: src: source.cluster.sasl.jaas.config"
+    assert (
+        "is [hidden], but 0.json: src:"
+        in notes(imported, "differs")["1.json: chk: source.cluster.sasl.jaas.config"]
     )
     assert "hush" not in imported.text
 
@@ -189,17 +189,14 @@ def test_placeholders_stay_and_their_files_are_named(entries):
     found, imported = entries(connector("Source") | {"source.cluster.sasl.jaas.config": login})
     assert found["east.sasl.jaas.config"] == login
     assert found["config.providers.file.class"].endswith("FileConfigProvider")
-    assert list(notes(imported, "secret").values()) == [
-        "the placeholder names a file of the Connect workers: provide /opt/secrets.properties to mmtool as well"
-    ]
+    (note,) = notes(imported, "secret").values()
+    assert "provide /opt/secrets.properties to mmtool as well" in note
 
 
 def test_a_placeholder_of_another_provider_stays_and_is_reported(entries):
     found, imported = entries(connector("Source") | {"source.cluster.ssl.key.password": "${vault:kv/mm2:pw}"})
     assert found["east.ssl.key.password"] == "${vault:kv/mm2:pw}"
-    assert list(notes(imported, "attention").values())[-1] == (
-        "the config provider vault is unknown to mmtool: write ${env:NAME} or ${file:PATH:KEY} instead"
-    )
+    assert "the config provider vault is unknown" in list(notes(imported, "attention").values())[-1]
 
 
 @pytest.mark.parametrize(
@@ -270,10 +267,7 @@ def test_the_file_with_the_flow_is_asked_for_beside_those_that_were_given():
     contents = [(name, json.dumps(connector("Heartbeat")).encode()) for name in ("my c.json", "d.json")]
     with pytest.raises(UsageError) as refused:
         imported_json(contents, "/secrets", keep_secrets=False)
-    assert refused.value.remedy == (
-        "name the file with the MirrorSourceConnector as well: `mmtool config import -c FILE --connect"
-        " 'my c.json' d.json OTHER.json`"
-    )
+    assert "--connect 'my c.json' d.json OTHER.json`" in refused.value.remedy
 
 
 @pytest.mark.parametrize("folder", ["a b", "a:b", "a}b", ""])

@@ -113,10 +113,7 @@ def test_client_settings_of_a_cluster_are_left_out(entries):
     )
     reasons = {note.path.rpartition("config.")[2]: note.message for note in entries(text)[1].notes}
     assert reasons["producer.acks"] == "a setting of Java's clients, which mmtool does not use"
-    assert reasons["max.poll.records"] == (
-        "without effect, in MirrorMaker 2 as well: its connectors pass only security settings of a cluster to their"
-        " clients"
-    )
+    assert reasons["max.poll.records"].startswith("without effect, in MirrorMaker 2 as well")
 
 
 def test_a_resource_of_v1_becomes_one_flow_per_mirror_and_names_its_workers(entries):
@@ -382,7 +379,4 @@ def test_mirrors_without_a_source_connector_are_no_flow_to_import(entries):
     with pytest.raises(UsageError) as refused:
         entries(V1.replace("    sourceConnector: {}\n", ""))
     assert refused.value.message == "no mirror of dr.yaml has a sourceConnector, so no flow can be imported"
-    assert refused.value.remedy == (
-        "add sourceConnector to an entry of spec.mirrors, or name the file that has it as well: `mmtool config"
-        " import -c FILE --strimzi dr.yaml OTHER.yaml`"
-    )
+    assert "`mmtool config import -c FILE --strimzi dr.yaml OTHER.yaml`" in refused.value.remedy

@@ -53,9 +53,8 @@ def test_the_summary_counts_partitions_by_verdict_and_the_records():
 
 def test_the_summary_says_how_much_is_not_mirrored_and_where_nobody_knows():
     behind = [replace(IDENTICAL, lag_records=637), replace(DENIED, lag_records=None)]
-    assert Verification(rows=behind).summary == (
-        "2 partitions: 1 identical, 1 incomplete; 200 records compared; 637 source offsets not mirrored; the lag of 1"
-        " partition is unknown"
+    assert Verification(rows=behind).summary.endswith(
+        "not mirrored; the lag of 1 partition is unknown"
     )
 
 
@@ -74,9 +73,7 @@ def test_what_the_flow_did_not_ship_on_purpose_is_told_and_changes_no_verdict():
 
 def test_the_error_names_a_different_partition_before_one_that_is_only_incomplete():
     error = gate([IDENTICAL, INCOMPLETE, DIFFERENT, DENIED])
-    assert error.message.startswith(
-        "3 of 4 partitions are not identical; orders-1: first difference: a record has another"
-    )
+    assert error.message.startswith("3 of 4 partitions are not identical; orders-1: first difference")
 
 
 def test_one_partition_is_not_counted():
@@ -124,9 +121,7 @@ def test_each_kind_of_difference_says_where_it_is_and_what_to_do(kind, reason, r
 
 
 def test_what_is_not_different_is_mirrored_further_or_compared_again():
-    assert gate([INCOMPLETE]).remedy.startswith(
-        "start the flow if it does not run; `mmtool status -c FILE --topic"
-    )
+    assert gate([INCOMPLETE]).remedy.startswith("start the flow if it does not run; `mmtool status -c FILE")
     known = replace(DENIED, cure="grant READ, then run the same command again")
     assert gate([known]).remedy == f"grant READ; then run `mmtool verify {FLOW}` again"
     assert gate([DENIED]).remedy == f"run `mmtool verify {FLOW}` again"
@@ -134,6 +129,4 @@ def test_what_is_not_different_is_mirrored_further_or_compared_again():
 
 def test_a_mirror_that_mirror_maker_made_is_replaced_by_mirror_maker():
     remedy = gate([replace(DIFFERENT, is_by_mm2=True)]).remedy
-    assert remedy.startswith(
-        "replace the mirror: stop MirrorMaker 2 and the consumers of east.orders on west"
-    )
+    assert remedy.startswith("replace the mirror: stop MirrorMaker 2")

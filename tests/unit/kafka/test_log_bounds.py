@@ -103,9 +103,7 @@ def test_a_name_that_no_cluster_takes_is_not_asked_about(brokers):
     found = asked(brokers, ORDERS, long)
     assert found == {ORDERS: Bounds(3, 10)}
     assert isinstance(found.failed[long], RefusedError)
-    assert found.failed[long].message == (
-        "cluster west cannot have a topic of this name: its name of 256 characters is longer than Kafka's limit of 249"
-    )
+    assert "longer than Kafka's limit of 249" in found.failed[long].message
     assert all(long not in places for places in brokers.asked)
 
 

@@ -73,7 +73,5 @@ def test_a_jks_store_without_java_says_how_to_get_it(tmp_path, monkeypatch):
     path.write_bytes(bytes.fromhex("feedfeed00000002"))
     with pytest.raises(StoreError) as caught:
         read_trusted(StoreFile("truststore", str(path), str(path)))
-    assert str(caught.value).startswith(
-        f"mmtool needs Java to read JKS store {path}: JAVA_HOME={tmp_path} has no executable bin/java"
-    )
+    assert f"JAVA_HOME={tmp_path} has no executable bin/java" in str(caught.value)
     assert "install Java 17" in str(caught.value)

@@ -60,9 +60,7 @@ def test_transactions_of_one_epoch_are_told_apart_by_their_times():
     assert told(found) == [[(A, Arrived.ALL), (B, Arrived.NONE)]]
     assert found[0].shares[0][0].first == 3
     assert not found[0].certain
-    assert str(found[0]).endswith(
-        " (mirrored: none); these are likely parts of one transaction, but this is not certain"
-    )
+    assert "(mirrored: none); these are likely parts" in str(found[0])
 
 
 EAST_WEST = Names("east", "west")
@@ -99,18 +97,13 @@ def test_so_may_one_whose_end_on_the_source_was_never_seen():
 def test_what_is_mirrored_to_the_last_seen_end_may_lack_what_ended_since():
     found = on_target(first=5, second=50)
     assert found.behind == ()
-    assert (
-        "transactions that ended after that may be on west in part; when east answers, list such transactions with"
-        in told_by_target(found, EAST_WEST)
-    )
+    assert "transactions that ended after that may be on west in part" in told_by_target(found, EAST_WEST)
 
 
 def test_a_topic_without_gaps_has_no_complete_transaction():
     found = transactions_on_target(facts({OTHER: map_of(ORDERS, [(0, 0, 5)], 5)}, {OTHER: 9}))
     assert (found.topics, found.behind) == ((), ())
-    assert "the mirrored records on west hold no complete transaction of east" in told_by_target(
-        found, EAST_WEST
-    )
+    assert "hold no complete transaction of east" in told_by_target(found, EAST_WEST)
 
 
 def test_of_topics_that_are_not_selected_nothing_is_told():
@@ -120,7 +113,4 @@ def test_of_topics_that_are_not_selected_nothing_is_told():
 
 def test_of_topics_without_offset_runs_the_target_tells_nothing_of_transactions():
     found = transactions_on_target(facts({PAYMENTS: None}, {}))
-    assert (
-        "west stores no exact offset map (offset runs) of the selected topics of east->west"
-        in told_by_target(found, EAST_WEST)
-    )
+    assert "west stores no exact offset map" in told_by_target(found, EAST_WEST)

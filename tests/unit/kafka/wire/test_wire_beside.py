@@ -64,9 +64,7 @@ def test_the_remedy_of_a_lost_connection_is_that_of_its_cause(cause, remedy):
     with pytest.raises(UnreachableError) as caught:
         BlockingWireClient(HungOnce(), 10.0).ask(lost, "reading transactions")
     assert caught.value.remedy == remedy
-    assert caught.value.message == (
-        "cluster east: reading transactions failed: orders-0 of east cannot be read"
-    )
+    assert caught.value.message.startswith("cluster east: reading transactions failed: orders-0")
 
 
 def test_a_question_that_may_be_repeated_outlives_a_lost_connection():

@@ -144,9 +144,7 @@ def test_every_api_that_is_used_has_a_name():
     product = [kind for kind in kinds(WireRequest) if kind.__module__.startswith("mmtool.")]
     assert len(product) > 20
     for kind in product:
-        assert str(NoCommonVersionError(kind, kind.VERSIONS, None)) == (
-            f"it does not have the {APIS[kind.API_KEY]} API, which mmtool needs"
-        )
+        assert f"the {APIS[kind.API_KEY]} API" in str(NoCommonVersionError(kind, kind.VERSIONS, None))
 
 
 def test_a_header_names_api_version_correlation_and_client():
