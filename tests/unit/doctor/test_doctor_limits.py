@@ -102,12 +102,7 @@ REFUSED = RefusedTimes(
     [
         ([], REFUSED, "problem", "older than 1d"),
         ([], REFUSED._replace(is_ahead=True), "problem", "ahead of now"),
-        (
-            ["mmtool.on.timestamp.refused = raise-limit"],
-            REFUSED,
-            "warning",
-            "`mmtool replicate` raises the limit",
-        ),
+        (["mmtool.on.timestamp.refused = raise-limit"], REFUSED, "warning", "`mmtool replicate` raises the"),
         ([], REFUSED._replace(is_certain=False), "warning", "MirrorMaker 2 may have copied these records"),
     ],
 )

@@ -52,11 +52,7 @@ def test_time_left_is_a_problem_within_an_hour_or_a_tenth(left_hours, span_hours
     ("lines", "by_mm2", "said"),
     [
         ([], False, "set A->B.mmtool.on.data.loss = continue: with halt, the default"),
-        (
-            ["mmtool.on.data.loss = continue"],
-            False,
-            "cannot be mirrored; `mmtool replicate` mirrors the records after",
-        ),
+        (["mmtool.on.data.loss = continue"], False, "cannot be mirrored; `mmtool replicate` mirrors the"),
         ([], True, "the deleted records cannot be mirrored; to prevent another gap"),
     ],
 )
@@ -78,12 +74,7 @@ WEEK = Retention(ms=7 * DAY_MS)
         ([lag(10, 12, 12, by_mm2=True)], Retention(), Severity.PROBLEM, "deleted offset"),
         ([lag(100, gaps=7)], Retention(), Severity.WARNING, "deleted 7 offsets"),
         ([lag(oldest_ms=NOW_MS - 3 * DAY_MS)], WEEK, None, ""),
-        (
-            [lag(oldest_ms=NOW_MS), OLD],
-            WEEK,
-            Severity.PROBLEM,
-            "retention.ms keeps them for 7 days; 90 offsets",
-        ),
+        ([lag(oldest_ms=NOW_MS), OLD], WEEK, Severity.PROBLEM, "retention.ms keeps them for 7 days; 90"),
         ([lag(oldest_ms=NOW_MS), OLD], WEEK, Severity.PROBLEM, "in 60 minutes"),
         ([FULL], Retention(bytes=1_000), Severity.PROBLEM, "retention.bytes keeps them for 10 hours"),
     ],

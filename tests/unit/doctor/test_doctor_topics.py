@@ -69,19 +69,13 @@ def test_names_that_are_one_in_metrics_are_a_problem_only_before_the_mirror_is_t
 @pytest.mark.parametrize(
     ("has_run", "remedy"),
     [
-        (
-            False,
-            "add a.b to topics.exclude of A->B, or set A->B.mmtool.topic.rename.format so that mirrors get other names",
-        ),
-        (
-            True,
-            "add a.b to topics.exclude of A->B; its mirror cannot get another name, because the flow has run already",
-        ),
+        (False, "add a.b to topics.exclude of A->B, or set A->B.mmtool.topic.rename.format so that mirrors"),
+        (True, "add a.b to topics.exclude of A->B; its mirror cannot get another name, because the flow"),
     ],
 )
 def test_other_names_are_no_remedy_once_the_flow_has_run(flow, has_run, remedy):
     (found,) = judge_names(flow(), ["a.b"], ["A_a_b"], has_run=has_run)
-    assert found.remedy == remedy
+    assert found.remedy.startswith(remedy)
 
 
 def test_a_wrong_name_is_found_where_it_is_unknown_whether_the_flow_has_run(flow):

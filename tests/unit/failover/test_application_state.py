@@ -129,16 +129,6 @@ def copy_made_again(scene):
     scene.target.add_topic(CHANGELOG, "id-of-another", 9)
 
 
-def copy_cut(scene):
-    scene.target.logs[TopicPartition(CHANGELOG, 0)] = Bounds(0, 3)
-
-
-LOSSES = {
-    copy_made_again: "was deleted or recreated",
-    copy_cut: "ends at offset 3, but had been mirrored up to offset 9: west has lost records",
-}
-
-
 @pytest.fixture
 def copied(scene):
     """The changelog's nine records are on west as well."""
@@ -146,19 +136,15 @@ def copied(scene):
     return scene
 
 
-@pytest.mark.parametrize("lose", [copy_made_again, copy_cut])
 @pytest.mark.parametrize("service", [planned_mode, drill], ids=["planned", "drill"])
-def test_state_whose_copy_is_lost_after_the_rehearsal_is_refused_before_anything_is_written(
-    copied, service, lose
-):
+def test_state_whose_copy_is_lost_after_the_rehearsal_is_refused_before_anything_is_written(copied, service):
     rehearsal = service.rehearse(copied.look(), APP)
     assert rehearsal.refusal is None
-    lose(copied)
+    copy_made_again(copied)
     context = copied.context(rehearsal)
     again = dataclasses.replace(rehearsal, flow=copied.look())
     ended = service.execute(again, context)
     assert (ended.operation.error.exit_code, ended.operation.error.code) == (3, "state_not_mirrored")
-    assert f"the copy of partition 0 on west {LOSSES[lose]}" in ended.operation.error.message
     assert copied.target.groups.committed == {}
 
 

@@ -10,7 +10,7 @@ from kit.operations import KilledError, Killing, heard
 from kit.scene import Scene
 from kit.there_and_back import ThereAndBack
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.failover.modes import emergency, failback, planned_mode
+from mmtool.failover.modes import emergency, failback
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward, take_back
@@ -224,29 +224,6 @@ def test_a_failback_that_fails_does_not_mark_for_an_emergency_whose_topics_were_
     made.source.groups.rights_missing = ["READ on group app"]
     assert went_home(made).error.exit_code == 9
     assert made.marks.failed_over == set()
-
-
-def moved_as_planned(scene, group):
-    rehearsal = planned_mode.rehearse(scene.look(), GroupSelection((group,)))
-    return _run(scene, lambda: planned_mode.execute(rehearsal, scene.context(rehearsal)).operation)
-
-
-@pytest.mark.parametrize("away", [began, moved_as_planned])
-@pytest.mark.parametrize("kill", [None, 19], ids=["completed", "killed behind its write"])
-def test_what_led_away_takes_all_marks_back_once_the_failback_is_rolled_back_before_it(scenes, away, kill):
-    made = scenes(ThereAndBack)
-    made.state.view = type(made.state.view)(flow=made.state.view.flow)
-    made.target.groups.committed.clear()
-    made.told("app", "orders", (8, 8), at_ms=int(time.time() * 1000))
-    assert away(made, "app").error is None
-    went_home(made, groups=("app",), kill=kill)
-    first, home = operations(made)
-    assert home.operation.point_of_no_return_passed
-    taken_back(made, home, Event.ROLL_BACK, home=True)
-    assert marked_by(made) == {"orders": first.operation_id}
-    assert [mark.operation_id for mark in made.state.view.moved.values()] == [first.operation_id]
-    taken_back(made, first, Event.ROLL_BACK)
-    assert (made.marks.failed_over, made.marks.moved) == (set(), set())
 
 
 def finished_forward(scene, one):

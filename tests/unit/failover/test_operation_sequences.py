@@ -202,6 +202,8 @@ def worlds(tmp_path):
 WORDS = ("planned", "emergency", "failback", "drill", "rollback", "release", "resumed")
 LONGER = [
     ("emergency", "failback", "emergency", "rollback"),
+    ("emergency", "failback", "rollback", "rollback"),
+    ("planned", "failback", "rollback", "rollback"),
     ("emergency", "failback", "emergency", "failback", "rollback", "rollback", "rollback"),
     ("emergency", "emergency_of_late", "failback", "rollback"),
     ("emergency", "emergency_of_late", "failback", "rollback_of_late"),

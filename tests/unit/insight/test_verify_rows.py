@@ -31,14 +31,8 @@ def test_the_table_begins_with_what_is_wrong():
 @pytest.mark.parametrize(
     ("kind", "start"),
     [
-        (
-            Kind.MISSING,
-            "do not delete east.orders on west: it also holds records that were produced on west; stop",
-        ),
-        (
-            Kind.DUPLICATED,
-            "nothing to do if the consumers on west accept a record twice; otherwise let them skip",
-        ),
+        (Kind.MISSING, "do not delete east.orders on west: it also holds records that were produced on"),
+        (Kind.DUPLICATED, "nothing to do if the consumers on west accept a record twice; otherwise let"),
     ],
 )
 def test_a_topic_that_holds_the_targets_own_records_is_not_to_be_deleted(kind, start):
@@ -53,9 +47,7 @@ def test_the_summary_counts_partitions_by_verdict_and_the_records():
 
 def test_the_summary_says_how_much_is_not_mirrored_and_where_nobody_knows():
     behind = [replace(IDENTICAL, lag_records=637), replace(DENIED, lag_records=None)]
-    assert Verification(rows=behind).summary.endswith(
-        "not mirrored; the lag of 1 partition is unknown"
-    )
+    assert Verification(rows=behind).summary.endswith("not mirrored; the lag of 1 partition is unknown")
 
 
 def test_a_tail_that_the_flow_will_not_mirror_says_why_and_what_ends_that():
@@ -86,26 +78,10 @@ FLOW = "-c FILE -s east -t west --topic orders"
 @pytest.mark.parametrize(
     ("kind", "reason", "remedy"),
     [
-        (
-            Kind.MISSING,
-            "west does not have the record at offset 12 on east",
-            "replace the mirror: stop `mmtool re",
-        ),
-        (
-            Kind.FOREIGN,
-            "west has a record that east does not have",
-            "nothing to do if the producers of orders have",
-        ),
-        (
-            Kind.DUPLICATED,
-            "west has a record twice",
-            "nothing to do if the consumers on west accept a record twice",
-        ),
-        (
-            Kind.MAPPING,
-            "mmtool's stored offset map leads from offset 12 on east",
-            "stop `mmtool replicate`, run",
-        ),
+        (Kind.MISSING, "west does not have the record at offset 12", "replace the mirror: stop `mmtool re"),
+        (Kind.FOREIGN, "west has a record that east does not have", "nothing to do if the producers of"),
+        (Kind.DUPLICATED, "west has a record twice", "nothing to do if the consumers on west accept a"),
+        (Kind.MAPPING, "mmtool's stored offset map leads from offset 12 on", "stop `mmtool replicate`, run"),
     ],
 )
 def test_each_kind_of_difference_says_where_it_is_and_what_to_do(kind, reason, remedy):

@@ -33,17 +33,9 @@ def test_a_format_is_told_by_the_content(content, expected):
     [
         (b"", "", "{} is empty; expected a JKS, PKCS12 or PEM store"),
         (CANARY.encode(), "JKS", "{} is not a JKS, PKCS12 or PEM store; check the path"),
-        (
-            bytes.fromhex("0000000200000014"),
-            "",
-            "{} is a BKS store, which mmtool does not read; convert it: ",
-        ),
+        (bytes.fromhex("0000000200000014"), "", "{} is a BKS store, which mmtool does not read; convert"),
         (CANARY.encode(), "BCFKS", "{} is of type BCFKS, which mmtool does not read; convert it: "),
-        (
-            bytes.fromhex("30820404308202ec"),
-            "",
-            "{} is a DER file, not a store; for a certificate: `openssl x509 ",
-        ),
+        (bytes.fromhex("30820404308202ec"), "", "{} is a DER file, not a store; for a certificate"),
         (b"-----BEGIN CERTIFICATE-----\n\xff", "PEM", "{} is a PEM file with bytes that are not UTF-8; "),
     ],
 )

@@ -157,26 +157,10 @@ def test_back_from_a_topic_that_was_born_on_the_target_is_outside_the_flow():
 @pytest.mark.parametrize(
     ("direction", "places", "said"),
     [
-        (
-            Direction.FORWARD,
-            (ORDERS[0], REMOTE[0]),
-            "the records after the group's commit on the source were never",
-        ),
-        (
-            Direction.FORWARD,
-            (ORDERS[0], None),
-            "the flow from the source to the target does not mirror this topic",
-        ),
-        (
-            Direction.REVERSE,
-            (ORDERS[0], REMOTE[0]),
-            "records after the group's commit on the target are not on the source, or not as records of this flow",
-        ),
-        (
-            Direction.REVERSE,
-            (None, REMOTE[0]),
-            "this topic on the target is not a mirror of a topic on the source",
-        ),
+        (Direction.FORWARD, (ORDERS[0], REMOTE[0]), "the records after the group's commit on the source"),
+        (Direction.FORWARD, (ORDERS[0], None), "the flow from the source to the target does not mirror"),
+        (Direction.REVERSE, (ORDERS[0], REMOTE[0]), "records after the group's commit on the target are"),
+        (Direction.REVERSE, (None, REMOTE[0]), "this topic on the target is not a mirror of a topic on the"),
     ],
 )
 def test_a_topic_is_outside_the_flow_only_where_it_has_no_counterpart(direction, places, said):

@@ -47,10 +47,7 @@ def test_four_columns_name_the_group():
 @pytest.mark.parametrize(
     ("lines", "said"),
     [
-        (
-            ["app,a,0,1", "a,0,1"],
-            "line 2: some lines have three columns and others four: lines with three name no group",
-        ),
+        (["app,a,0,1", "a,0,1"], "line 2: some lines have three columns and others four: lines with three"),
         (["app,a,0,1", "app,a,0,2"], "line 2: a-0 has two offsets, 1 and 2"),
         (["app,a,zero,1"], "line 1"),
     ],
