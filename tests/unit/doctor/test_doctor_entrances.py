@@ -81,10 +81,6 @@ def test_an_advertised_listener_that_fails_is_a_problem_that_names_broker_addres
     assert ("advertised.listeners" in finding.remedy) == (stage in {Stage.RESOLVE, Stage.CONNECT})
 
 
-def test_a_refused_login_is_no_dead_listener():
-    assert rows(judge_listeners("A", [answer(failed=Stage.LOGIN, entrance=WITH_LOGIN)])) == [("ok", "")]
-
-
 @pytest.mark.parametrize(
     ("failed", "fault", "said", "remedy"),
     [
@@ -127,15 +123,6 @@ def test_listeners_that_refuse_for_one_reason_have_one_row():
     assert "b0:9092, b1:9092, b2:9092 and 2 more" in finding.message
 
 
-def test_a_login_that_nobody_could_be_asked_for_is_not_ok():
-    dead = answer(failed=Stage.CONNECT)
-    assert rows(judge_authentication("A", Security(), "User:ANONYMOUS", [dead])) == [("warning", "")]
-
-
-def test_no_login_over_a_plain_connection_is_nothing_to_talk_about():
-    assert rows(judge_authentication("A", Security(), "User:ANONYMOUS", [answer()])) == [("ok", "")]
-
-
 # --- certificates -----------------------------------------------------------------------------------------
 
 
@@ -154,17 +141,27 @@ def test_a_certificate_is_a_problem_when_it_has_expired_and_a_warning_for_thirty
     assert f"{NOW + timedelta(days=days):%Y-%m-%d}" in finding.message
 
 
-def test_an_expired_authority_beside_others_is_a_warning():
-    assert rows(judge_certificates("A", [certificate(-1, is_alone=False)], [], NOW)) == [("warning", "x.jks")]
+ANONYMOUS = Security(), "User:ANONYMOUS"
+YOUNG = ShownCertificate("c", "x.jks", NOW + timedelta(days=1), NOW + timedelta(days=90))
+JUDGED = {
+    "a refused login is no dead listener": (
+        judge_listeners("A", [answer(failed=Stage.LOGIN, entrance=WITH_LOGIN)]), ("ok", ""),
+    ),
+    "a login that nobody could be asked for": (
+        judge_authentication("A", *ANONYMOUS, [answer(failed=Stage.CONNECT)]), ("warning", ""),
+    ),
+    "no login over a plain connection": (judge_authentication("A", *ANONYMOUS, [answer()]), ("ok", "")),
+    "an expired authority beside others": (
+        judge_certificates("A", [certificate(-1, is_alone=False)], [], NOW), ("warning", "x.jks"),
+    ),
+    "a certificate of tomorrow": (judge_certificates("A", [YOUNG], [], NOW), ("problem", "x.jks")),
+    "no certificate that could end": (judge_certificates("A", [], [answer()], NOW), ("ok", "")),
+}  # fmt: skip
 
 
-def test_a_certificate_of_tomorrow_is_a_problem():
-    young = ShownCertificate("c", "x.jks", NOW + timedelta(days=1), NOW + timedelta(days=90))
-    assert rows(judge_certificates("A", [young], [], NOW)) == [("problem", "x.jks")]
-
-
-def test_without_certificates_there_is_nothing_to_end():
-    assert rows(judge_certificates("A", [], [answer()], NOW)) == [("ok", "")]
+@pytest.mark.parametrize(("findings", "expected"), JUDGED.values(), ids=JUDGED)
+def test_what_is_found_has_one_row(findings, expected):
+    assert rows(findings) == [expected]
 
 
 # --- versions ---------------------------------------------------------------------------------------------

@@ -77,18 +77,10 @@ def test_it_tells_who_did_what_when_and_what_it_came_to(scene):
     executed(scene)
     evidence = evidence_of(scene)
     told = facts(evidence)
-    assert (evidence.kind, evidence.verdict.word, evidence.verdict.tone) == (
-        Kind.OPERATION,
-        "completed",
-        Tone.GOOD,
-    )
-    assert (told["by"], told["reason"], told["from"], told["to"]) == (
-        "ann@host-1",
-        "east loses its power",
-        "east",
-        "west",
-    )
-    assert (told["rpo_records"], told["reread_records"]) == (0, 0)
+    verdict = evidence.verdict
+    assert (evidence.kind, verdict.word, verdict.tone) == (Kind.OPERATION, "completed", Tone.GOOD)
+    expected = {"by": "ann@host-1", "reason": "east loses its power", "from": "east", "to": "west"}
+    assert told | expected | {"rpo_records": 0, "reread_records": 0} == told
     assert told["rto_seconds"] > 0
 
 

@@ -78,9 +78,10 @@ def test_a_group_that_went_on_while_the_question_stood_is_not_moved_back(scene, 
     assert (scene.marks.failed_over, state_of(scene, name)) == ({"orders"}, OperationState.COMPLETED)
 
 
-def test_a_topic_that_another_emergency_needs_since_the_question_stays_failed_over(scene):
+def test_a_topic_that_another_emergency_needs_since_the_question_stays_failed_over_and_is_told_so(scene):
     name = failed_over(scene, "app")
-    taking_back(scene, name, lambda: failed_over(scene, "late"))()
+    taken = taking_back(scene, name, lambda: failed_over(scene, "late"))()
+    assert [mark.failed_over for mark in taken.marks if mark.key == b"failed_over/orders"] == [True]
     assert (scene.marks.failed_over, scene.marks.moved) == ({"orders"}, {"late"})
     assert state_of(scene, name) is OperationState.ROLLED_BACK
 
@@ -137,12 +138,6 @@ def test_a_target_that_goes_away_behind_the_commits_of_a_rollback_is_six_and_the
     scene.marks.failure = None
     taking_back(scene, name, lambda: None)()
     assert (scene.marks.failed_over, state_of(scene, name)) == (set(), OperationState.ROLLED_BACK)
-
-
-def test_what_was_taken_back_is_told_as_it_was_and_not_as_it_was_foreseen(scene):
-    name = failed_over(scene, "app")
-    taken = taking_back(scene, name, lambda: failed_over(scene, "late"))()
-    assert [mark.failed_over for mark in taken.marks if mark.key == b"failed_over/orders"] == [True]
 
 
 def test_an_operation_that_ended_before_ours_has_overtaken_nobody_whatever_its_host_s_clock_said(scene):

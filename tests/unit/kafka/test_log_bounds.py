@@ -114,29 +114,25 @@ def test_nor_is_one_with_characters_that_kafka_does_not_allow(brokers, name):
     assert "Kafka allows letters" in found.failed[TopicPartition(name, 0)].message
 
 
-def test_a_topic_that_is_denied_costs_itself(brokers):
-    brokers.topics["other"] = Code.TOPIC_AUTHORIZATION_FAILED
+@pytest.mark.parametrize("by", ["metadata", "its leader alone"])
+def test_a_topic_that_is_denied_costs_itself(brokers, by):
+    if by == "metadata":
+        brokers.topics["other"] = Code.TOPIC_AUTHORIZATION_FAILED
+    else:
+        brokers.answers[OTHER] = [Code.TOPIC_AUTHORIZATION_FAILED]
     found = asked(brokers)
     assert found == {ORDERS: Bounds(3, 10)}
     assert isinstance(found.failed[OTHER], NotAuthorisedError)
     assert "DESCRIBE on topic other" in found.failed[OTHER].message
 
 
-def test_so_does_one_that_its_leader_alone_denies(brokers):
-    brokers.answers[OTHER] = [Code.TOPIC_AUTHORIZATION_FAILED]
-    found = asked(brokers)
-    assert (found, list(found.failed)) == ({ORDERS: Bounds(3, 10)}, [OTHER])
-
-
-def test_a_topic_that_is_not_there_is_left_out_without_a_reason(brokers):
-    brokers.topics["other"] = Code.UNKNOWN_TOPIC_OR_PARTITION
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["not there", "deleted between two answers"])
+def test_a_topic_that_is_not_there_is_left_out_without_a_reason(brokers, is_deleted):
+    if is_deleted:
+        brokers.answers[OTHER] = [Code.UNKNOWN_TOPIC_OR_PARTITION]
+    else:
+        brokers.topics["other"] = Code.UNKNOWN_TOPIC_OR_PARTITION
     found = asked(brokers, ORDERS, OTHER, TopicPartition("orders", 7))
-    assert (found, found.failed) == ({ORDERS: Bounds(3, 10)}, {})
-
-
-def test_one_that_is_deleted_between_two_answers_is_left_out_too(brokers):
-    brokers.answers[OTHER] = [Code.UNKNOWN_TOPIC_OR_PARTITION]
-    found = asked(brokers)
     assert (found, found.failed) == ({ORDERS: Bounds(3, 10)}, {})
 
 

@@ -18,34 +18,14 @@ CHANGELOG = "app-counts-changelog"
 @pytest.mark.parametrize(
     ("seen", "known", "ahead", "age"),
     [
-        (
-            (105_000, 125_000),
-            (30_000,),
-            95.0,
-            (
-                ". This state is up to 95.0 s newer than the offsets of group app: records that app reads again change"
-                " the state a second time"
-            ),
-        ),
+        ((105_000, 125_000), (30_000,), 95.0, "up to 95.0 s newer than the offsets of group app: records"),
         (
             (10_000, 20_000),
             (30_000,),
             -10.0,
-            (
-                ". This state is up to 20.0 s older than the offsets of group app: app may start with older state than"
-                " its offsets"
-            ),
+            "up to 20.0 s older than the offsets of group app: app may start",
         ),
-        (
-            (20_000, 40_000),
-            (30_000, 31_000),
-            10.0,
-            (
-                ". Compared with the offsets of group app, this state is between 11.0 s older and 10.0 s newer: app"
-                " may start with older state than its offsets, or records that app reads again change the state a"
-                " second time"
-            ),
-        ),
+        ((20_000, 40_000), (30_000, 31_000), 10.0, "between 11.0 s older and 10.0 s newer: app may start"),
         ((30_000, 30_000), (30_000,), 0.0, ""),
     ],
     ids=["newer", "older", "both", "equal"],
@@ -73,5 +53,6 @@ def test_the_age_of_state_is_bounded_by_the_newest_end_and_the_oldest_offset(see
     state = AppState(topics=(StateTopic("app", CHANGELOG, 2),))
     (lag,) = state_lags(state, facts)
     assert (lag.lost.most, lag.ahead_seconds) == (0, ahead)
-    held = f"state of app: west holds every record of {CHANGELOG} that east was seen to hold"
-    assert lag.sentence(Names("east", "west")) == held + age
+    held, _, told = lag.sentence(Names("east", "west")).partition(" was seen to hold")
+    assert held == f"state of app: west holds every record of {CHANGELOG} that east"
+    assert (age in told, bool(age)) == (True, bool(told))
