@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from kit.clusters import FakeFlowWatch
-from kit.maps import about_of, blocks_of
+from kit.maps import about_of, blocks_of, position_of
 from kit.scene import Scene
 from mmtool.config import load_settings
 from mmtool.errors import RefusedError, UnreachableError
@@ -18,7 +18,7 @@ from mmtool.kafka.ports import Bounds
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.position_trails import PositionTrails
 from mmtool.plan.flow.status import NOT_YET, FlowMember
-from mmtool.plan.records.documents import FlowRecord, OwnerRecord, PositionRecord, RefusedRecord, State
+from mmtool.plan.records.documents import FlowRecord, OwnerRecord, RefusedRecord, State
 from mmtool.plan.topics.facts import missing_right, source_deleted
 from mmtool.plan.topics.retention import Retention
 from mmtool.translation.types import TopicId, TopicPartition
@@ -75,22 +75,17 @@ class Stood(Scene):
 
     def stands(self, partition, frontier, state=State.CAUGHT_UP, reason="", end=None, seconds_ago=0):
         now = int(time.time() * 1000) - seconds_ago * 1000
-        position = PositionRecord(
+        position = position_of(
+            TopicPartition("orders", partition),
+            "id-orders",
+            frontier,
+            frontier if end is None else end,
+            state,
             owner="me",
-            topic="orders",
-            topic_id="id-orders",
-            partition=partition,
-            target_topic="east.orders",
-            upstream_position=frontier,
-            downstream_position=frontier,
-            source_end=frontier if end is None else end,
-            source_log_start=0,
             records=frontier,
             mirrored_bytes=100 * frontier,
-            state=state,
             reason=reason,
             observed_ms=now,
-            behind_since_ms=0,
             at_end_ms=now if state is State.CAUGHT_UP else 0,
         )
         self.watch.view.apply(position.key, position.encode(), 0)

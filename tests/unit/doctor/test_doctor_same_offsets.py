@@ -68,10 +68,8 @@ def test_holes_that_arise_faster_than_two_round_trips_each_allow_are_told(flow, 
     found = list(judge_pace(flow(), PLACE, sample, HOLE_SECONDS))
     assert [one.severity for one in found] == ([severity] if severity else [])
     for one in found:
-        assert (f"gets {holes_a_second} holes a second", "at most 100 can be filled") == (
-            one.message[one.message.index("gets") :].split(" (")[0],
-            one.message[one.message.index("at most") :].split(",")[0],
-        )
+        assert f"gets {holes_a_second} holes a second" in one.message
+        assert "at most 100 can be filled" in one.message
 
 
 @pytest.mark.parametrize(

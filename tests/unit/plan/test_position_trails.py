@@ -9,9 +9,8 @@ from mmtool.plan.flow.position_trails import PositionTrails, Rates
 from mmtool.plan.records.documents import State
 from mmtool.translation.types import TopicPartition
 
-FIRST = replace(
-    position_of(TopicPartition("orders", 0), "id-orders", 0, 0, State.RUNNING), reason='"state":"halted"'
-)
+PLACE = TopicPartition("orders", 0)
+FIRST = position_of(PLACE, "id-orders", 0, 0, State.RUNNING, reason='"state":"halted"')
 
 
 def word(seconds, records=0, state=State.RUNNING, owner="me"):

@@ -70,11 +70,6 @@ def texts_of(page):
 HEADINGS = ["Does", "Done when", "Stop when", "Undo", "By hand"]
 
 
-@pytest.mark.parametrize("mode", SAVABLE)
-def test_every_step_has_all_its_texts(scene, mode):
-    assert_whole(texts_of(page_of(scene, mode)), ORDER[mode])
-
-
 def assert_whole(texts, names):
     assert list(texts) == list(names)
     for of in texts.values():
@@ -108,20 +103,15 @@ def test_each_variant_of_a_text_is_one_that_a_plan_can_be():
     assert tables.keys() == {"shared", *StepName}
 
 
-@pytest.mark.parametrize(("mode", "name"), [(mode, name) for mode in SAVABLE for name in ORDER[mode]])
-def test_every_step_says_by_which_commands_it_is_done_by_hand(scene, mode, name):
-    saved = saved_by(scene, mode)
-    commands = Hands(saved.plan, *PLACES).commands(name)
-    tools = [line for line in commands if line.startswith("kafka-")]
-    assert all("--bootstrap-server" in line and ".properties" in line for line in tools)
-
-
 @pytest.mark.parametrize("mode", SAVABLE)
-def test_the_pages_steps_are_the_plans_steps(scene, mode):
-    page = page_of(scene, mode)
-    assert re.findall(r"^### \d+\. (\w+)$", page, re.MULTILINE) == list(ORDER[mode])
-    for step in saved_by(scene, mode).plan.steps:
+def test_the_pages_steps_are_the_plans_steps_with_all_texts_and_the_commands_of_each(scene, mode):
+    page, saved = page_of(scene, mode), saved_by(scene, mode)
+    assert_whole(texts_of(page), ORDER[mode])
+    for step in saved.plan.steps:
         assert f"- **Does**: {step.sentence}\n" in page
+        commands = Hands(saved.plan, *PLACES).commands(step.name)
+        tools = [line for line in commands if line.startswith("kafka-")]
+        assert all("--bootstrap-server" in line and ".properties" in line for line in tools)
 
 
 def test_what_becomes_of_diverged_records_is_on_the_page_as_it_is_typed_and_done(scene):
