@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kit.runs import ORDERS
 from mmtool.plan.records.documents import PositionRecord
@@ -89,7 +89,7 @@ def map_of(
 
 
 def position_of(
-    place: TopicPartition, topic_id: str, at: int, source_end: int, state: State, **changes: object
+    place: TopicPartition, topic_id: str, at: int, source_end: int, state: State, **changes: Any
 ) -> PositionRecord:
     """What a pump has written last of a partition, some reason with it; ``changes``: its other fields."""
     told = PositionRecord(
