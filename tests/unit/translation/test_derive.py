@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -22,6 +23,11 @@ from mmtool.translation.derive import (
 )
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from mmtool.translation.runs import Run
+
 
 def logged(records: dict[int, int]) -> Logged:
     """Offset to fingerprint."""
@@ -31,8 +37,11 @@ def logged(records: dict[int, int]) -> Logged:
 def runs(
     source: dict[int, int], target: dict[int, int], told: KnownOffsets = NOTHING_TOLD
 ) -> list[tuple[int, int, int]]:
-    found = derive(logged(source), logged(target), told)
-    return [(r.upstream_start, r.downstream_start, r.count) for r in found]
+    return rows(derive(logged(source), logged(target), told))
+
+
+def rows(runs: Iterable[Run]) -> list[tuple[int, int, int]]:
+    return [(r.upstream_start, r.downstream_start, r.count) for r in runs]
 
 
 @st.composite
@@ -55,7 +64,7 @@ def truth(mirror: ModelMirror, values: list[int]) -> tuple[dict[int, int], dict[
 @given(mirrors())
 def test_of_records_that_are_no_two_alike_the_whole_map_is_found_again(mirror: ModelMirror):
     found = runs(*truth(mirror, list(range(100))))
-    known = [(r.upstream_start, r.downstream_start, r.count) for r in mirror.partition_map().runs]
+    known = rows(mirror.partition_map().runs)
     assert found == known
 
 
@@ -84,40 +93,39 @@ def test_among_likes_the_records_that_belong_together_are_found_or_none_is_claim
     assert pairs == mirror.went
 
 
-def test_a_mirror_that_began_anew_leads_to_its_later_copies():
-    source = {n: n for n in range(10)}
-    target = {**{n: n for n in range(10)}, **{10 + n: 6 + n for n in range(4)}}
-    assert runs(source, target) == [(6, 10, 4)]
+TEN = {n: n for n in range(10)}
+ONLY_THE_LIKE = {1: 11, 2: 12, 3: 7}
+"""Compaction took 0 from the source, as 3 is of the same key and has the same value: 1 and 2 would be lost."""
+MOSTLY_ALIKE = dict.fromkeys(range(8), 7) | {3: 1}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "told", "found"),
+    [
+        (TEN, TEN | {10 + n: 6 + n for n in range(4)}, NOTHING_TOLD, [(6, 10, 4)]),
+        ({n: n for n in TEN if n != 4}, TEN, NOTHING_TOLD, [(0, 0, 4), (5, 5, 5)]),
+        (ONLY_THE_LIKE, {0: 7}, KnownOffsets(1, 1), []),
+        (ONLY_THE_LIKE | {4: 13}, {0: 7, 1: 11}, KnownOffsets(1, 1), [(1, 1, 1)]),
+        (MOSTLY_ALIKE, {n: MOSTLY_ALIKE[n] for n in range(4)}, KnownOffsets(4, 4), [(0, 0, 4)]),
+    ],
+    ids=[
+        "began anew: the later copies",
+        "compacted",
+        "not mirrored yet",
+        "its like is gone",
+        "alike, and mirrored",
+    ],
+)
+def test_a_map_holds_what_both_logs_prove(source, target, told, found):
+    assert runs(source, target, told) == found
 
 
 def test_records_that_were_passed_over_are_a_gap_and_markers_are_none():
     source = logged({**{n: n for n in range(5)}, **{n: n for n in range(6, 12)}})
     target = logged({**{n: n for n in range(5)}, 5: 6, 6: 7, 8: 10, 9: 11})
     found = derive(source, target)
-    assert [(r.upstream_start, r.downstream_start, r.count) for r in found] == [
-        (0, 0, 5),
-        (6, 5, 2),
-        (10, 8, 2),
-    ]
+    assert rows(found) == [(0, 0, 5), (6, 5, 2), (10, 8, 2)]
     assert gaps_between(source, found) == [10]
-
-
-def test_a_record_that_the_source_has_compacted_away_is_left_out():
-    source = {n: n for n in range(10) if n != 4}
-    assert runs(source, {n: n for n in range(10)}) == [(0, 0, 4), (5, 5, 5)]
-
-
-def test_a_record_that_was_not_mirrored_yet_is_not_taken_for_its_like_that_is_gone():
-    """Compaction took 0 from the source, as 3 is of the same key and has the same value: 1 and 2 would be lost."""
-    source, target = {1: 11, 2: 12, 3: 7}, {0: 7}
-    assert runs(source, target, KnownOffsets(1, 1)) == []
-    assert runs({**source, 4: 13}, {**target, 1: 11}, KnownOffsets(1, 1)) == [(1, 1, 1)]
-
-
-def test_of_records_alike_those_that_were_mirrored_by_then_are_placed():
-    source = dict.fromkeys(range(8), 7) | {3: 1}
-    target = {n: source[n] for n in range(4)}
-    assert runs(source, target, KnownOffsets(4, 4)) == [(0, 0, 4)]
 
 
 @given(mirrors(), st.lists(st.integers(0, 9), min_size=60, max_size=60), st.sets(st.integers(0, 59)))
@@ -137,7 +145,7 @@ def test_nothing_is_found_that_the_mirror_had_not_reached(
 def test_what_was_told_at_any_time_hides_nothing(mirror: ModelMirror, at: int):
     below = [down for up, down in mirror.went.items() if up < at]
     told = KnownOffsets(at, max(below) + 1) if below else NOTHING_TOLD
-    known = [(r.upstream_start, r.downstream_start, r.count) for r in mirror.partition_map().runs]
+    known = rows(mirror.partition_map().runs)
     assert runs(*truth(mirror, list(range(100))), told) == known
 
 

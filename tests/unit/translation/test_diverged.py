@@ -201,14 +201,9 @@ def pair_without_flow(tail):
     return go_home_in_pair(None, back, tail, DownstreamOffset(1), away=away, home=at_home(0, 5))
 
 
-def test_a_topic_that_was_made_away_comes_home_by_the_way_back_alone():
-    nothing = tail_of(0, 0)
-    assert pair_without_flow(nothing) == Homeward(Exact(4), 0, 0)
-
-
-def test_where_home_has_records_of_its_own_that_never_went_away_nothing_is_guessed():
-    own = tail_of(0, 3, (0, 3, 3))
-    assert pair_without_flow(own) == Refused(Reason.NEVER_RAN)
+def test_a_topic_that_was_made_away_comes_home_by_the_way_back_alone_if_home_has_no_records_of_its_own():
+    assert pair_without_flow(tail_of(0, 0)) == Homeward(Exact(4), 0, 0)
+    assert pair_without_flow(tail_of(0, 3, (0, 3, 3))) == Refused(Reason.NEVER_RAN)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -176,12 +177,26 @@ def placed(commit: int, source: str, target: str, told: int = 1) -> Answer:
     return StretchRecords(stretch, *sides).place(UpstreamOffset(commit), Bounded(told, commit - told)).answer
 
 
-def test_what_the_mirror_has_not_come_to_yet_is_counted_because_it_arrives_behind_the_group():
-    assert placed(7, "abcdefghij", "abcde") == Bounded(5, 2)
-
-
-def test_what_was_copied_again_and_not_told_of_yet_is_counted():
-    assert placed(4, "abcdefghij", "abcdefcdef") == Bounded(4, 2)
+@pytest.mark.parametrize(
+    ("commit", "source", "target", "answer"),
+    [
+        # what the mirror has not come to yet is counted because it arrives behind the group
+        (7, "abcdefghij", "abcde", Bounded(5, 2)),
+        # what was copied again and not told of yet is counted
+        (4, "abcdefghij", "abcdefcdef", Bounded(4, 2)),
+        # records that look alike are told apart until one of them may be gone
+        (4, "aaaaaaaa", "aaaaaaaa", Exact(4)),
+        (4, "aaaaaaaa", "aa aaaaa", Bounded(4, 1)),
+        (4, "abcdefgh", "ab  efgh", Exact(2)),
+        # copies of what is gone from the source follow from their neighbours
+        (6, "abcd  gh", "abcdefgh", Bounded(4, 2)),
+        (6, "abc  fgh", "abcdefgh", Exact(6)),
+        # a sync about other records is no place to begin
+        (4, "abcdefgh", "xbcdefgh", Refused(Reason.AMBIGUOUS)),
+    ],
+)
+def test_a_commit_is_placed_as_far_as_the_records_prove(commit, source, target, answer):
+    assert placed(commit, source, target) == answer
 
 
 def test_the_first_record_behind_the_answer_may_be_one_that_a_restart_copied_again():
@@ -194,21 +209,6 @@ def test_the_first_record_behind_the_answer_may_be_one_that_a_restart_copied_aga
     ).answer == Bounded(24, 2)
 
 
-def test_records_that_look_alike_are_told_apart_until_one_of_them_may_be_gone():
-    assert placed(4, "aaaaaaaa", "aaaaaaaa") == Exact(4)
-    assert placed(4, "aaaaaaaa", "aa aaaaa") == Bounded(4, 1)
-    assert placed(4, "abcdefgh", "ab  efgh") == Exact(2)
-
-
-def test_copies_of_what_is_gone_from_the_source_follow_from_their_neighbours():
-    assert placed(6, "abcd  gh", "abcdefgh") == Bounded(4, 2)
-    assert placed(6, "abc  fgh", "abcdefgh") == Exact(6)
-
-
-def test_a_sync_about_other_records_is_no_place_to_begin():
-    assert placed(4, "abcdefgh", "xbcdefgh") == Refused(Reason.AMBIGUOUS)
-
-
 def placed_before(commit: int, source: str, target: str) -> Answer:
     """From the beginning of both logs to a sync of the last record of each."""
     known = SyncMap.of([OffsetPair(len(source) - 1, len(target) - 1, 0)])
@@ -219,14 +219,11 @@ def placed_before(commit: int, source: str, target: str) -> Answer:
     return StretchRecords(stretch, *sides).place(UpstreamOffset(commit), None).answer
 
 
-def test_below_the_first_sync_the_records_tell_where_the_mirror_begins():
+def test_below_the_first_sync_records_tell_where_the_mirror_begins_unless_they_look_alike():
     """MM2 began at record 4: a group that has read two records would skip two."""
     assert placed_before(2, "abcdefgh", "efgh") == Refused(Reason.AMBIGUOUS)
     assert placed_before(4, "abcdefgh", "efgh") == Exact(0)
     assert placed_before(5, "abcdefgh", "efgh") == Exact(1)
-
-
-def test_below_the_first_sync_records_that_look_alike_prove_nothing():
     assert placed_before(2, "aaaaaaah", "aaah") == Refused(Reason.AMBIGUOUS)
     assert placed_before(2, "abaaaaah", "abaaaaah") == Refused(Reason.AMBIGUOUS)
     assert placed_before(2, "bcdaaaah", "bcdaaaah") == Exact(2)

@@ -53,18 +53,9 @@ partitions = st.builds(TopicPartition, names, st.integers(-(2**31), 2**31 - 1))
 
 
 @golden
-def test_a_record_has_mm2s_bytes(record, decode, key, value):
+def test_a_record_has_mm2s_bytes_and_trailing_ones_are_ignored_as_mm2_does(record, decode, key, value):
     assert (record.key(), record.value()) == (key, value)
-
-
-@golden
-def test_mm2s_bytes_are_read(record, decode, key, value):
-    assert decode(key, value) == record
-
-
-@golden
-def test_trailing_bytes_are_ignored_as_mm2_does(record, decode, key, value):
-    assert decode(key + b"more", value + b"more") == record
+    assert decode(key, value) == decode(key + b"more", value + b"more") == record
 
 
 @golden
@@ -79,24 +70,15 @@ def test_a_tombstone_and_a_record_without_key_are_malformed(record, decode, key,
     assert decode(None, value) == MalformedRecord("no key")
 
 
-@given(partitions, offsets, offsets)
-def test_each_offset_sync_comes_back(topic_partition, upstream, downstream):
-    sync = OffsetSync(topic_partition, UpstreamOffset(upstream), DownstreamOffset(downstream))
-    assert decode_offset_sync(sync.key(), sync.value()) == sync
+SYNCS = st.builds(OffsetSync, partitions, offsets, offsets)
+CHECKPOINTS = st.builds(Checkpoint, names, partitions, offsets, offsets, names)
+HEARTBEATS = st.builds(Heartbeat, names, names, int64s)
 
 
-@given(names, partitions, offsets, offsets, names)
-def test_each_checkpoint_comes_back(group, topic_partition, upstream, downstream, metadata):
-    point = Checkpoint(
-        group, topic_partition, UpstreamOffset(upstream), DownstreamOffset(downstream), metadata
-    )
-    assert decode_checkpoint(point.key(), point.value()) == point
-
-
-@given(names, names, int64s)
-def test_each_heartbeat_comes_back(source, target, timestamp):
-    beat = Heartbeat(source, target, timestamp)
-    assert decode_heartbeat(beat.key(), beat.value()) == beat
+@given(st.tuples(SYNCS, CHECKPOINTS, HEARTBEATS))
+def test_each_record_comes_back(records):
+    found = [decode(record.key(), record.value()) for decode, record in zip(DECODERS, records, strict=True)]
+    assert tuple(found) == records
 
 
 @pytest.mark.parametrize(

@@ -47,17 +47,9 @@ def test_a_hand_over_at_any_point_leaves_the_same_map(log, life, max_runs):
 
 
 def test_the_map_knows_where_it_ends_and_from_where_it_is_known():
-    whole = join_blocks(chain())
-    assert (whole.complete, whole.known_from, whole.last_block_start, whole.upstream_frontier) == (
-        True,
-        0,
-        12,
-        18,
-    )
-
-
-def test_without_its_oldest_block_the_map_begins_after_it():
-    rest = join_blocks(chain()[1:])
+    whole, rest = join_blocks(chain()), join_blocks(chain()[1:])
+    ends = whole.last_block_start, whole.upstream_frontier
+    assert (whole.complete, whole.known_from, *ends) == (True, 0, 12, 18)
     assert (rest.complete, rest.known_from, rest.runs.first.upstream_start) == (False, 5, 6)
 
 
@@ -66,79 +58,52 @@ def test_a_mirror_that_has_just_begun_is_an_empty_map():
     assert join_blocks([block]) == PartitionMap.empty(ORDERS, START, block.tail)
 
 
-def test_no_blocks_are_no_map():
-    with pytest.raises(UnreadableStateError, match="none to join"):
-        join_blocks([])
-
-
-def test_a_block_missing_between_two_others_is_noticed():
-    first, _, last = chain()
-    with pytest.raises(UnreadableStateError, match="a block is missing"):
-        join_blocks([first, last])
-
-
-def test_an_older_state_of_a_block_than_the_next_one_follows_is_noticed():
-    first, second, _ = chain()
-    runs = RunMap.from_runs(list(first.runs)[:-1])
-    with pytest.raises(UnreadableStateError, match="a block is missing"):
-        join_blocks([replace(first, runs=runs), second])
+FIRST, SECOND, LAST = chain()
+OLDER = replace(FIRST, runs=RunMap.from_runs(list(FIRST.runs)[:-1]))
+ANOTHER = replace(SECOND, about=replace(SECOND.about, topic_id=TopicId("z")))
+NOTHING_YET = replace(FIRST.tail, downstream_end=NothingMirrored(DownstreamOffset(10)))
 
 
 @pytest.mark.parametrize(
-    ("broken", "why"),
+    ("blocks", "why"),
     [
-        (lambda b: replace(b, about=replace(b.about, topic_id=TopicId("z"))), "another partition or flow"),
-        (lambda b: replace(b, mirror_start=replace(START, upstream=UpstreamOffset(1))), "another start"),
-        (lambda b: replace(b, previous=None), "claims to be the first block"),
-        (lambda b: replace(b, runs=chain()[0].runs), "blocks overlap: its offset runs contradict each other"),
+        ([], "none to join"),
+        ([FIRST, LAST], "a block is missing"),
+        ([OLDER, SECOND], "a block is missing"),
+        ([FIRST, ANOTHER], "another partition or flow"),
+        ([FIRST, replace(SECOND, mirror_start=replace(START, upstream=UpstreamOffset(1)))], "another start"),
+        ([FIRST, replace(SECOND, previous=None)], "claims to be the first block"),
+        ([FIRST, replace(SECOND, runs=FIRST.runs)], "blocks overlap: its offset runs contradict each other"),
+        (
+            [replace(FIRST, runs=RunMap.from_runs(()), tail=NOTHING_YET), SECOND],
+            "claims to be the first block",
+        ),
     ],
 )
-def test_blocks_that_do_not_belong_together_are_refused(broken, why):
-    first, second, _ = chain()
+def test_blocks_that_do_not_belong_together_are_refused(blocks, why):
     with pytest.raises(UnreadableStateError, match=why):
-        join_blocks([first, broken(second)])
-
-
-def test_nothing_can_follow_a_block_without_runs():
-    first, second, _ = chain()
-    end = NothingMirrored(DownstreamOffset(10))
-    empty = replace(first, runs=RunMap.from_runs(()), tail=replace(first.tail, downstream_end=end))
-    with pytest.raises(UnreadableStateError, match="claims to be the first block"):
-        join_blocks([empty, second])
+        join_blocks(blocks)
 
 
 def test_a_recorder_has_something_to_store_only_after_a_change():
     recorder = MapRecorder.begin(ORDERS, START)
-    assert len(recorder.take()) == 1
+    assert (len(recorder.take()), recorder.tail.writer) == (1, UNKNOWN)
     assert (recorder.changed, recorder.take()) == (False, [])
     recorder.passed(UpstreamOffset(0))
     recorder.claimed(WRITER)
     assert (recorder.changed, recorder.tail.writer) == (True, WRITER)
 
 
-def test_a_log_that_was_looked_at_is_known_to_its_end_until_more_is_mirrored():
+def test_a_log_that_was_looked_at_is_known_to_its_end_until_more_is_mirrored_and_nothing_is_booked_below():
     recorder = MapRecorder.resume(chain()[-1], max_runs=3)
     end = recorder.tail.downstream_end.position
     recorder.checked(DownstreamOffset(end + 2))
-    assert (recorder.changed, recorder.tail.target_verified_end, recorder.tail.downstream_end.position) == (
-        True,
-        end + 2,
-        end,
-    )
-    recorder.appended(UpstreamOffset(99), DownstreamOffset(end + 2), 1, writer=WRITER)
-    assert (recorder.tail.checked_to, recorder.tail.target_verified_end) == (UNKNOWN, end + 3)
-
-
-def test_nothing_is_booked_below_what_was_looked_at():
-    recorder = MapRecorder.resume(chain()[-1], max_runs=3)
-    end = recorder.tail.downstream_end.position
-    recorder.checked(DownstreamOffset(end + 2))
+    ends = recorder.tail.target_verified_end, recorder.tail.downstream_end.position
+    assert (recorder.changed, *ends) == (True, end + 2, end)
     with pytest.raises(InvariantError):
         recorder.appended(UpstreamOffset(99), DownstreamOffset(end + 1), 1, writer=WRITER)
-
-
-def test_a_recorder_knows_nothing_of_writers_before_the_first_claim():
-    assert MapRecorder.begin(ORDERS, START).tail.writer is UNKNOWN
+    recorder.appended(UpstreamOffset(99), DownstreamOffset(end + 2), 1, writer=WRITER)
+    assert (recorder.tail.checked_to, recorder.tail.target_verified_end) == (UNKNOWN, end + 3)
 
 
 def test_a_full_block_is_sealed_and_stored_before_the_one_that_follows_it():

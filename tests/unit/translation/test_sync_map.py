@@ -146,41 +146,35 @@ def by(syncs, commit, *, checkpoints=(), start=0, end=100_000, source=UNKNOWN):
     return translate_by_syncs(known, commit, target=TargetLog(start, end), source=source)
 
 
-def from_start(syncs, commit, *, end, exactly_once=False):
-    known = SyncMap.of(syncs, exactly_once=exactly_once, from_start=True)
-    return translate_by_syncs(known, commit, target=TargetLog(0, end))
+RESTARTED = [pair(0, 0), pair(1000, 1000), pair(900, 1101), pair(1100, 1301)]
+LATE_FIRST = [pair(0, 0), pair(1, 1), pair(3, 4)]
+FULL_ROOM = [pair(0, 0), *(pair(n, n) for n in range(300, 305))]
+OVERTAKEN = [pair(0, 0), pair(101, 101), pair(303, 303), pair(202, 202)]
 
 
-def test_a_synced_record_and_the_one_after_it_are_exact():
-    assert by([pair(100, 50)], 100) == Exact(50)
-    assert by([pair(100, 50)], 101) == Exact(51)
-
-
-def test_between_two_syncs_the_nearer_bound_counts():
-    """Records after the first sync, or room before the second: a marker leaves less room than records."""
-    syncs = [pair(100, 50), pair(201, 151), pair(400, 160)]
-    assert by(syncs, 120) == Bounded(51, 19)
-    assert by(syncs, 300) == Bounded(152, 8)
-
-
-def test_what_was_copied_again_after_a_restart_is_counted_from_the_restart():
-    """And with it the 100 records before its first sync: they may have been copied again as well."""
-    syncs = [pair(0, 0), pair(1000, 1000), pair(900, 1101), pair(1100, 1301)]
-    assert by(syncs, 905) == Bounded(1102, 4)
-    assert by(syncs, 850) == Bounded(1, 849 + 100)
-
-
-def test_a_restart_s_first_sync_need_not_be_of_the_first_record_that_it_copied():
-    """Other partitions of its task may have held all permits: here there is room for one more, before record 3."""
-    syncs = [pair(0, 0), pair(1, 1), pair(3, 4)]
-    assert [by(syncs, commit) for commit in range(4)] == [Exact(0), Bounded(1, 1), Bounded(2, 2), Exact(4)]
-
-
-def test_the_room_before_a_restart_s_first_sync_is_full_of_what_is_known_to_be_in_it():
-    """Whoever copied record 299 a second time copied 300 to 304 after it; so a far commit is not concerned."""
-    told = [pair(n, n) for n in range(300, 305)]
-    assert by([pair(0, 0), *told, pair(305, 310)], 290) == Bounded(1, 289)
-    assert by([pair(0, 0), *told, pair(305, 313)], 290) == Bounded(1, 289 + 3)
+@pytest.mark.parametrize(
+    ("syncs", "answers"),
+    [
+        ([pair(100, 50)], {100: Exact(50), 101: Exact(51)}),
+        # records after the first sync, or room before the second: a marker leaves less room than records
+        ([pair(100, 50), pair(201, 151), pair(400, 160)], {120: Bounded(51, 19), 300: Bounded(152, 8)}),
+        # a repetition counts from its restart, with the 100 records before its first sync: they may be copies as well
+        (RESTARTED, {905: Bounded(1102, 4), 850: Bounded(1, 849 + 100)}),
+        # other partitions of its task may have held all permits: here there is room for one more, before record 3
+        (LATE_FIRST, {0: Exact(0), 1: Bounded(1, 1), 2: Bounded(2, 2), 3: Exact(4)}),
+        # whoever copied record 299 a second time copied 300 to 304 after it; so a far commit is not concerned
+        ([*FULL_ROOM, pair(305, 310)], {290: Bounded(1, 289)}),
+        ([*FULL_ROOM, pair(305, 313)], {290: Bounded(1, 289 + 3)}),
+        # an overtaken sync keeps what was before it; the one that overtook it counts no more: MM2 may have gone back
+        (OVERTAKEN, {150: Bounded(102, 48), 303: Bounded(203, 100)}),
+        ([*OVERTAKEN, pair(404, 404)], {350: Bounded(203, 147)}),
+        ([*OVERTAKEN, pair(404, 404), pair(606, 606), pair(505, 505)], {450: Bounded(405, 45)}),
+        # so does one that is sent once more
+        ([pair(0, 0), pair(101, 101), pair(202, 202), pair(101, 101)], {50: Bounded(1, 49)}),
+    ],
+)
+def test_an_answer_is_as_near_as_the_syncs_prove(syncs, answers):
+    assert {commit: by(syncs, commit) for commit in answers} == answers
 
 
 def test_copies_of_a_restart_count_once_they_reach_as_far_as_those_before():
@@ -243,25 +237,27 @@ def test_below_the_first_sync_only_logs_without_anything_to_read_give_an_answer(
     assert by([pair(100, 50)], 20, start=start, source=source) == said
 
 
-def test_from_more_copies_below_the_first_sync_than_records_only_a_complete_repetition_is_trusted():
-    """Target 0 1 0: MM2 copied two records, told of none, restarted, and told of the first one that it copied again."""
-    assert from_start([pair(0, 2)], 1, end=3) == Bounded(0, 2 + 1)
-    assert from_start([pair(0, 2), pair(1, 3)], 1, end=4) == Exact(3)
-
-
-def test_what_mm2_copied_before_its_first_sync_may_begin_at_the_synced_record_itself():
-    """Target 3 4 5 6 3, of a source whose first three records retention had deleted: record 6 is at 3 alone."""
-    assert from_start([pair(3, 4)], 6, end=5) == Bounded(0, 4 + 3)
-    assert from_start([pair(3, 4)], 7, end=5) == Exact(5)
-    assert from_start([pair(3, 4), pair(6, 7)], 6, end=8) == Exact(7)
-
-
-def test_as_many_copies_below_the_first_sync_as_records_are_no_repetition():
-    """Nor are fewer, where the source has holes; and with exactly-once nothing is."""
-    assert from_start([pair(185, 185)], 186, end=186) == Exact(186)
-    assert from_start([pair(185, 150)], 186, end=151) == Exact(151)
-    assert from_start([pair(185, 190)], 186, end=191, exactly_once=True) == Exact(191)
-    assert from_start([pair(185, 190)], 186, end=191) == Bounded(0, 190 + 1)
+@pytest.mark.parametrize(
+    ("syncs", "commit", "end", "exactly_once", "said"),
+    [
+        # target 0 1 0: MM2 copied two records, told of none, restarted, and told of the first one that it copied again
+        ([pair(0, 2)], 1, 3, False, Bounded(0, 2 + 1)),
+        ([pair(0, 2), pair(1, 3)], 1, 4, False, Exact(3)),
+        # target 3 4 5 6 3, of a source whose first three records retention had deleted: record 6 is at 3 alone
+        ([pair(3, 4)], 6, 5, False, Bounded(0, 4 + 3)),
+        ([pair(3, 4)], 7, 5, False, Exact(5)),
+        ([pair(3, 4), pair(6, 7)], 6, 8, False, Exact(7)),
+        # as many copies as records are no repetition, nor are fewer, where the source has holes
+        ([pair(185, 185)], 186, 186, False, Exact(186)),
+        ([pair(185, 150)], 186, 151, False, Exact(151)),
+        # with exactly-once nothing is one
+        ([pair(185, 190)], 186, 191, True, Exact(191)),
+        ([pair(185, 190)], 186, 191, False, Bounded(0, 190 + 1)),
+    ],
+)
+def test_below_the_first_sync_only_a_complete_repetition_is_trusted(syncs, commit, end, exactly_once, said):
+    known = SyncMap.of(syncs, exactly_once=exactly_once, from_start=True)
+    assert translate_by_syncs(known, commit, target=TargetLog(0, end)) == said
 
 
 def test_copies_of_unread_records_that_the_target_deleted_before_the_first_sync_are_refused():
@@ -273,68 +269,44 @@ def test_copies_of_unread_records_that_the_target_deleted_before_the_first_sync_
 
 
 @pytest.mark.parametrize(
-    ("sync", "commit", "logs", "reason"),
+    ("syncs", "commit", "logs", "reason"),
     [
-        ((100, 0), 20, {}, Reason.NOT_MIRRORED),
-        ((100, 50), 100, {"end": 49}, Reason.PARTITION_MISSING),
-        ((100, 50), 100, {"start": 51}, Reason.TARGET_LOG_START_PASSED),
-        ((100, 50), 901, {"source": SourceLog(0, 900)}, Reason.BEYOND_SOURCE_END),
+        ([pair(100, 0)], 20, {}, Reason.NOT_MIRRORED),
+        ([pair(100, 50)], 100, {"end": 49}, Reason.PARTITION_MISSING),
+        ([pair(100, 50)], 100, {"start": 51}, Reason.TARGET_LOG_START_PASSED),
+        ([pair(100, 50)], 901, {"source": SourceLog(0, 900)}, Reason.BEYOND_SOURCE_END),
+        ([], 5, {}, Reason.NEVER_RAN),
     ],
 )
-def test_a_position_outside_of_a_log_or_of_what_was_mirrored_is_refused(sync, commit, logs, reason):
-    assert by([pair(*sync)], commit, **logs) == Refused(reason)
+def test_a_position_outside_of_a_log_or_of_what_was_mirrored_is_refused(syncs, commit, logs, reason):
+    assert by(syncs, commit, **logs) == Refused(reason)
 
 
-def test_nothing_told_is_a_flow_that_never_ran():
-    assert by([], 5) == Refused(Reason.NEVER_RAN)
+def test_the_way_back_of_a_flow_of_which_nothing_was_told_never_ran():
     assert translate_back_by_syncs(None, 5, target=TargetLog(0, 9)) == Refused(Reason.NEVER_RAN)
 
 
-def back(syncs, commit, *, checkpoints=(), end=10_000, source=UNKNOWN):
-    known = SyncMap.of(syncs, checkpoints)
-    return translate_back_by_syncs(known, commit, target=TargetLog(0, end), source=source)
-
-
-def test_the_way_back_begins_behind_the_last_record_that_is_known_to_be_read():
-    syncs = [pair(100, 0), pair(201, 101)]
-    assert back(syncs, 0) == Exact(100)
-    assert back(syncs, 101) == Exact(201)
-    assert back(syncs, 50) == Bounded(101, 49)
-
-
-def test_the_way_back_counts_what_a_restart_may_hide():
-    """Two records too many between the syncs: the last of them may have been copied before."""
-    assert back([pair(100, 0), pair(110, 12)], 13) == Bounded(111, 1)
-
-
 @pytest.mark.parametrize(
-    ("commit", "source", "said"),
+    ("syncs", "commit", "source", "said"),
     [
-        (20_000, UNKNOWN, Reason.BEYOND_SOURCE_END),
-        (60, SourceLog(0, 50), Reason.BEYOND_SOURCE_END),
-        (60, SourceLog(150, 200), Reason.TARGET_LOG_START_PASSED),
-        (10, UNKNOWN, Reason.AMBIGUOUS),
+        ([pair(100, 0), pair(201, 101)], 0, UNKNOWN, Exact(100)),
+        ([pair(100, 0), pair(201, 101)], 101, UNKNOWN, Exact(201)),
+        ([pair(100, 0), pair(201, 101)], 50, UNKNOWN, Bounded(101, 49)),
+        # two records too many between the syncs: the last of them may have been copied before
+        ([pair(100, 0), pair(110, 12)], 13, UNKNOWN, Bounded(111, 1)),
+        ([pair(100, 50)], 20_000, UNKNOWN, Refused(Reason.BEYOND_SOURCE_END)),
+        ([pair(100, 50)], 60, SourceLog(0, 50), Refused(Reason.BEYOND_SOURCE_END)),
+        ([pair(100, 50)], 60, SourceLog(150, 200), Refused(Reason.TARGET_LOG_START_PASSED)),
+        ([pair(100, 50)], 10, UNKNOWN, Refused(Reason.AMBIGUOUS)),
     ],
 )
-def test_the_way_back_refuses_what_it_cannot_prove(commit, source, said):
-    assert back([pair(100, 50)], commit, source=source) == Refused(said)
+def test_the_way_back_begins_behind_the_last_record_that_is_known_to_be_read(syncs, commit, source, said):
+    assert (
+        translate_back_by_syncs(SyncMap.of(syncs), commit, target=TargetLog(0, 10_000), source=source) == said
+    )
 
 
 TEN_MINUTES = 600_000
-
-
-def test_a_sync_that_a_later_one_overtook_keeps_what_was_told_before_it():
-    """The one that overtook it counts no more: the target's log may have been cut, and MM2 have gone back."""
-    syncs = [pair(0, 0), pair(101, 101), pair(303, 303), pair(202, 202)]
-    assert by(syncs, 150) == Bounded(102, 48)
-    assert by(syncs, 303) == Bounded(203, 100)
-    assert by([*syncs, pair(404, 404)], 350) == Bounded(203, 147)
-    assert by([*syncs, pair(404, 404), pair(606, 606), pair(505, 505)], 450) == Bounded(405, 45)
-
-
-def test_a_sync_that_is_sent_once_more_keeps_what_was_told_before_it():
-    syncs = [pair(0, 0), pair(101, 101), pair(202, 202), pair(101, 101)]
-    assert by(syncs, 50) == Bounded(1, 49)
 
 
 @pytest.mark.parametrize(

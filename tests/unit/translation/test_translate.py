@@ -73,13 +73,10 @@ def test_a_caught_up_group_needs_nothing_of_what_the_target_deleted():
     assert forward(mirror, 10, target=mirror.target_log(12)) == Exact(12)
 
 
-def test_records_before_a_late_start_were_never_mirrored():
+def test_records_before_a_late_start_were_never_mirrored_until_the_source_has_deleted_them():
     late = ModelMirror(RECORDS, MirrorStart(UpstreamOffset(5), DownstreamOffset(0)), unmirrored=5)
     assert [forward(late, commit) for commit in (4, 5)] == [Refused(Reason.NOT_MIRRORED), Exact(0)]
 
-
-def test_once_the_source_has_deleted_them_a_late_start_skips_nothing():
-    late = ModelMirror(RECORDS, MirrorStart(UpstreamOffset(5), DownstreamOffset(0)), unmirrored=5)
     source = SourceLog(UpstreamOffset(5), UpstreamOffset(10))
     assert forward(late, 4, source=source) == Exact(0)
 
@@ -224,16 +221,13 @@ def test_back_from_behind_a_fence_is_stable_when_more_is_mirrored():
     assert (before, back(mirror, 12)) == (Exact(10), Exact(10))
 
 
-def test_back_from_a_commit_past_the_targets_end_is_refused():
-    assert back(mirrored(RECORDS), 11) == Refused(Reason.BEYOND_SOURCE_END)
-
-
 @pytest.mark.parametrize(
     ("log_start", "log_end", "commit", "expected"),
     [
         (6, 10, 5, Refused(Reason.TARGET_LOG_START_PASSED)),
         (0, 4, 5, Refused(Reason.BEYOND_SOURCE_END)),
         (0, 9, 10, Refused(Reason.BEYOND_SOURCE_END)),
+        (0, 10, 11, Refused(Reason.BEYOND_SOURCE_END)),
         (11, 20, 10, Exact(11)),
     ],
 )
