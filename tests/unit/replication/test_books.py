@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from kit.mirror import assigned, fetched, mirror_of
+from kit.wire import on_loop
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -63,26 +64,31 @@ async def cut_off(work, target):
         await task
 
 
-def test_no_write_follows_one_that_was_cut_off():
-    async def scene():
-        target = Target()
-        book = book_of(target)
-        await cut_off(book.flush(), target)
-        with pytest.raises(InDoubtError):
-            await book.flush()
-
-    asyncio.run(scene())
-
-
-def test_a_write_that_is_carried_to_its_end_is_known_to_be_there():
-    async def scene():
-        target = Target()
-        book = book_of(target)
-        await cut_off(to_its_end(book.flush()), target)
-        assert book.sequences == {0: 1}
+@on_loop
+async def test_no_write_follows_one_that_was_cut_off():
+    target = Target()
+    book = book_of(target)
+    await cut_off(book.flush(), target)
+    with pytest.raises(InDoubtError):
         await book.flush()
 
-    asyncio.run(scene())
+
+@on_loop
+async def test_a_write_that_is_carried_to_its_end_is_known_to_be_there():
+    target = Target()
+    book = book_of(target)
+    await cut_off(to_its_end(book.flush()), target)
+    assert book.sequences == {0: 1}
+    await book.flush()
+
+
+def write_position(target, mirror):
+    """The third round of the flow has heard of the source at this time."""
+    flow = SimpleNamespace(
+        owner="me", identity=FlowIdentity("s", "t", "a", "b"), control_topic_id="id", round=3
+    )
+    book = PositionWriter(target, flow, [mirror], SimpleNamespace(use=lambda: None))
+    asyncio.run(book.flush(heard_ms=2000, waiting={}))
 
 
 def test_a_source_that_is_not_heard_is_not_known_to_be_caught_up_with(monkeypatch):
@@ -91,10 +97,7 @@ def test_a_source_that_is_not_heard_is_not_known_to_be_caught_up_with(monkeypatc
     monkeypatch.setattr(books, "own_batches", lambda records, _: written.extend(records) or ())
     mirror = mirror_of(assigned())
     mirror.offer(fetched(b"", end=0), now_ms=1000)
-    identity = FlowIdentity("s", "t", "a", "b")
-    flow = SimpleNamespace(owner="me", identity=identity, control_topic_id="id", round=3)
-    book = PositionWriter(None, flow, [mirror], SimpleNamespace(use=lambda: None))
-    asyncio.run(book.flush(heard_ms=2000, waiting={}))
+    write_position(None, mirror)
     ((_, value),) = written
     position = PositionRecord.decode(value)
     assert (position.observed_ms, position.at_end_ms) == (2000, 2000)
@@ -106,10 +109,7 @@ def test_a_gap_is_told_once_its_position_is_on_the_control_topic(code, told):
     mirror, target = mirror_of(assigned()), Target(code)
     target.may_answer.set()
     mirror.gaps.met(4, 9)
-    identity = FlowIdentity("s", "t", "a", "b")
-    flow = SimpleNamespace(owner="me", identity=identity, control_topic_id="id", round=3)
-    book = PositionWriter(target, flow, [mirror], SimpleNamespace(use=lambda: None))
-    asyncio.run(book.flush(heard_ms=2000, waiting={}))
+    write_position(target, mirror)
     assert (mirror.gaps.count, mirror.gaps.told) == (5, told)
 
 
@@ -135,30 +135,24 @@ def later(seconds):
     loop.time = lambda: now() + seconds
 
 
-def test_a_leader_that_hangs_or_a_quota_that_mutes_a_connection_for_minutes_ends_no_pump():
+@on_loop
+async def test_a_leader_that_hangs_or_a_quota_that_mutes_a_connection_for_minutes_ends_no_pump():
     """Nobody was asked a second time: the first request had waited for as long as all of them may."""
-
-    async def scene():
-        book = book_of(Moved())
-        await book.flush()
-        return book.sequences
-
-    assert asyncio.run(scene()) == {0: 1}
+    book = book_of(Moved())
+    await book.flush()
+    assert book.sequences == {0: 1}
 
 
-def test_what_an_owner_stores_after_another_write_has_the_number_that_follows():
+@on_loop
+async def test_what_an_owner_stores_after_another_write_has_the_number_that_follows():
     """Numbered alike, the second write would pass for a repetition of the first one."""
     start, target = assigned(), Target()
     target.may_answer.set()
     shard = mirror_of(start).shard
     standing = OwnedState({shard.shard: shard}, {(start.topic_id, start.partition): start.block})
     flow = SimpleNamespace(target=target, identity=FlowIdentity("s", "t", "a", "b"))
-
-    async def scene():
-        await store_owned(flow, standing, shard.shard, [start.block])
-        await store_owned(flow, standing, shard.shard, struck_out=[start.block.key])
-
-    asyncio.run(scene())
+    await store_owned(flow, standing, shard.shard, [start.block])
+    await store_owned(flow, standing, shard.shard, struck_out=[start.block.key])
     assert standing.shards[shard.shard].runs_sequence == shard.runs_sequence + 2
 
 
@@ -180,19 +174,16 @@ class Cluster:
 @pytest.mark.parametrize(
     "error", [ConnectionLostError("east refuses the credentials"), UnreachableError("no answer")]
 )
-def test_a_cluster_that_refuses_a_session_is_told_and_ends_no_task(monkeypatch, error):
+@on_loop
+async def test_a_cluster_that_refuses_a_session_is_told_and_ends_no_task(monkeypatch, error):
     monkeypatch.setattr(state_writer, "syncs_place", lambda _: ("east", "mm2-offset-syncs.west.internal"))
     mirror = mirror_of(assigned())
     mirror.unsynced = Mirrored(UpstreamOffset(2), DownstreamOffset(2))
-
-    async def written():
-        heard = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
-        book = SyncBook(
-            Cluster(error), SimpleNamespace(settings=SimpleNamespace(emit_offset_syncs=True)), [mirror]
-        )
-        await book.close()
-        assert book._writing.exception() is None
-        return book.failure, heard
-
-    assert asyncio.run(written()) == (str(error), [])
+    heard = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
+    book = SyncBook(
+        Cluster(error), SimpleNamespace(settings=SimpleNamespace(emit_offset_syncs=True)), [mirror]
+    )
+    await book.close()
+    assert book._writing.exception() is None
+    assert (book.failure, heard) == (str(error), [])

@@ -10,6 +10,7 @@ import pytest
 
 from kit.batches import PlainRecord, batch_of
 from kit.mirror import SOURCE_ID, TARGET_ID, assigned, fetched
+from kit.wire import on_loop
 from mmtool.errors import NotAuthorisedError
 from mmtool.events import Event
 from mmtool.kafka.state.own_log import own_batches
@@ -34,14 +35,11 @@ class QuotaLeader:
         return self.answers.pop(0)
 
 
-def test_a_word_that_a_quota_holds_back_comes_later(monkeypatch):
+@on_loop
+async def test_a_word_that_a_quota_holds_back_comes_later(monkeypatch):
     monkeypatch.setattr(watching, "_PAUSE_SECONDS", 0)
-
-    async def scene():
-        control = ControlFeed(QuotaLeader(), "mmtool-control", TARGET_ID, 0)
-        return [await control.next(), await control.next()]
-
-    assert asyncio.run(scene()) == [[], [STOP]]
+    control = ControlFeed(QuotaLeader(), "mmtool-control", TARGET_ID, 0)
+    assert [await control.next(), await control.next()] == [[], [STOP]]
 
 
 PAUSE = PauseRecord(WHOLE_FLOW, "", paused=True, by="ops@host", since_ms=1, reason="night")
@@ -66,20 +64,17 @@ class Leader:
 @pytest.mark.parametrize(
     "trouble", [REFUSED, IndexError("no partition in the answer")], ids=["denied", "empty"]
 )
-def test_a_pause_is_heard_after_a_question_that_was_refused(monkeypatch, trouble):
+@on_loop
+async def test_a_pause_is_heard_after_a_question_that_was_refused(monkeypatch, trouble):
     """A broker that was started anew refuses whoever connects before it knows them; said once, however long."""
     monkeypatch.setattr(watching, "_AGAIN_SECONDS", 0.0, raising=False)
     (batch,) = own_batches([(PAUSE.key, PAUSE.encode())], 1, ())
-
-    async def scene():
-        watch = ControlFollower(None, "me", {})
-        leader = Leader(trouble, trouble, fetched(bytes(batch.payload), end=1))
-        following = asyncio.create_task(watch._follow(ControlFeed(leader, "control", "id", 0)))
-        await asyncio.wait({following}, timeout=0.2)
-        following.cancel()
-        return watch.holds.of("any", "orders"), watch.news
-
-    hold, news = asyncio.run(scene())
+    watch = ControlFollower(None, "me", {})
+    leader = Leader(trouble, trouble, fetched(bytes(batch.payload), end=1))
+    following = asyncio.create_task(watch._follow(ControlFeed(leader, "control", "id", 0)))
+    await asyncio.wait({following}, timeout=0.2)
+    following.cancel()
+    hold, news = (watch.holds.of("any", "orders"), watch.news)
     assert hold is not None
     unread = "topic control of the target cannot be read, so new pauses and failovers have no effect yet"
     assert news[0] == f"{unread}: {trouble}; mmtool keeps trying"

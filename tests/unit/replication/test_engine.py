@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.wire import on_loop
 from mmtool.config import load_settings
 from mmtool.config.changes import compare
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
@@ -190,15 +191,8 @@ class Scene:
 
 @pytest.fixture
 def played(tmp_path, monkeypatch):
-    """What ``play`` makes of a scene."""
-
-    def start(play, **options):
-        async def scene():
-            return await play(Scene(tmp_path / "mm2.properties", monkeypatch, **options))
-
-        return asyncio.run(scene())
-
-    return start
+    """Makes a scene with these options of the run."""
+    return lambda **options: Scene(tmp_path / "mm2.properties", monkeypatch, **options)
 
 
 async def until(condition):
@@ -220,40 +214,39 @@ def test_a_spark_that_dies_while_it_starts_is_told_in_one_line_with_the_remedy()
     assert "run the same command again" in str(raised.value.remedy)
 
 
-def test_a_flow_that_begins_while_others_are_waited_for_is_taken_once_and_its_duties_end_with_it(played):
+@on_loop
+async def test_a_flow_that_begins_while_others_are_waited_for_is_taken_once_and_its_duties_end_with_it(
+    played,
+):
     """A second claim leaves a marker in each mirror, and duties that nobody can end commit for who is away."""
-
-    async def play(scene):
-        other, late = scene.runs.values()
-        late.failures["meet"] = [AWAY]
-        other.joined.clear()
-        async with scene.running():
-            await until(lambda: late in scene.flows.runs)
-            other.joined.set()
-            await until(scene.flows.ready.is_set)
-        turns = [duty.turns for duty in scene.duties]
-        await asyncio.sleep(0.02)
-        return late.did.count("take"), [duty.turns for duty in scene.duties] == turns
-
-    assert played(play) == (1, True)
+    scene = played()
+    other, late = scene.runs.values()
+    late.failures["meet"] = [AWAY]
+    other.joined.clear()
+    async with scene.running():
+        await until(lambda: late in scene.flows.runs)
+        other.joined.set()
+        await until(scene.flows.ready.is_set)
+    turns = [duty.turns for duty in scene.duties]
+    await asyncio.sleep(0.02)
+    assert (late.did.count("take"), [duty.turns for duty in scene.duties] == turns) == (1, True)
 
 
-def test_the_flows_that_this_process_does_not_own_are_told_with_the_reason(played):
-    async def play(scene):
-        run, late = scene.runs.values()
-        late.failures["meet"] = [AWAY]
-        late.joined.clear()
-        told = [scene.flows.unowned()]
-        async with scene.running():
-            await until(scene.flows.ready.is_set)
-            told.append(scene.flows.unowned())
-            run.life.happen(FlowEvent.LEASE_LOST)
-            told.append(scene.flows.unowned())
-            run.life.happen(FlowEvent.DOUBT)
-            told.append(scene.flows.unowned())
-        return told
-
-    assert played(play) == [
+@on_loop
+async def test_the_flows_that_this_process_does_not_own_are_told_with_the_reason(played):
+    scene = played()
+    run, late = scene.runs.values()
+    late.failures["meet"] = [AWAY]
+    late.joined.clear()
+    told = [scene.flows.unowned()]
+    async with scene.running():
+        await until(scene.flows.ready.is_set)
+        told.append(scene.flows.unowned())
+        run.life.happen(FlowEvent.LEASE_LOST)
+        told.append(scene.flows.unowned())
+        run.life.happen(FlowEvent.DOUBT)
+        told.append(scene.flows.unowned())
+    assert told == [
         ["a->b: not started yet", "c->b: not started yet"],
         ["c->b: not started yet"],
         ["a->b: lost the ownership lease; asking for it again", "c->b: not started yet"],
@@ -261,54 +254,49 @@ def test_the_flows_that_this_process_does_not_own_are_told_with_the_reason(playe
     ]
 
 
-def test_a_file_that_changes_while_a_flow_is_just_beginning_reaches_it(played):
+@on_loop
+async def test_a_file_that_changes_while_a_flow_is_just_beginning_reaches_it(played):
     """It is in no list meanwhile, and every later look at the file finds nothing that has changed."""
-
-    async def play(scene):
-        _, late = scene.runs.values()
-        late.failures["meet"] = [AWAY]
-        late.joined.clear()
-        async with scene.running():
-            await until(lambda: "join" in late.did)
-            await scene.reload("c->b.sync.group.offsets.interval.seconds = 77\n")
-            late.joined.set()
-            await until(lambda: late in scene.flows.runs)
-        last = [duty for duty in scene.duties if duty.flow == late.name][-1]
-        return late.flow.settings.sync_group_offsets_interval_seconds, last.interval
-
-    assert played(play) == (77, 77)
+    scene = played()
+    _, late = scene.runs.values()
+    late.failures["meet"] = [AWAY]
+    late.joined.clear()
+    async with scene.running():
+        await until(lambda: "join" in late.did)
+        await scene.reload("c->b.sync.group.offsets.interval.seconds = 77\n")
+        late.joined.set()
+        await until(lambda: late in scene.flows.runs)
+    last = [duty for duty in scene.duties if duty.flow == late.name][-1]
+    assert (late.flow.settings.sync_group_offsets_interval_seconds, last.interval) == (77, 77)
 
 
-def test_a_standby_runs_the_flow_whose_turn_has_come_and_waits_for_the_others_beside_it(played):
+@on_loop
+async def test_a_standby_runs_the_flow_whose_turn_has_come_and_waits_for_the_others_beside_it(played):
     """Two that were started together, each with a lease of one flow, would wait for each other for ever."""
-
-    async def play(scene):
-        run, other = scene.runs.values()
-        other.joined.clear()
-        async with scene.running():
-            await until(lambda: scene.flows.ready.is_set() and "take" in run.did)
-            alone = list(scene.flows.runs) == [run] and other.closed is False
-            other.joined.set()
-            await until(lambda: other in scene.flows.runs)
-        return alone, run.did.count("take"), other.did.count("take")
-
-    assert played(play, standby=True) == (True, 1, 1)
+    scene = played(standby=True)
+    run, other = scene.runs.values()
+    other.joined.clear()
+    async with scene.running():
+        await until(lambda: scene.flows.ready.is_set() and "take" in run.did)
+        alone = list(scene.flows.runs) == [run] and other.closed is False
+        other.joined.set()
+        await until(lambda: other in scene.flows.runs)
+    assert (alone, run.did.count("take"), other.did.count("take")) == (True, 1, 1)
 
 
 @pytest.mark.parametrize("goal", [{"until_caught_up": True}, {}], ids=["with a goal", "no standby"])
-def test_all_flows_are_waited_for_where_some_are_not_enough(played, goal):
-    async def play(scene):
-        run, other = scene.runs.values()
-        other.joined.clear()
-        async with scene.running():
-            await until(lambda: "join" in other.did)
-            await asyncio.sleep(0.05)
-            before = "take" in run.did
-            other.joined.set()
-            await until(lambda: "take" in other.did)
-        return before, len(scene.flows.runs)
-
-    assert played(play, standby=bool(goal), **goal) == (False, 2)
+@on_loop
+async def test_all_flows_are_waited_for_where_some_are_not_enough(played, goal):
+    scene = played(standby=bool(goal), **goal)
+    run, other = scene.runs.values()
+    other.joined.clear()
+    async with scene.running():
+        await until(lambda: "join" in other.did)
+        await asyncio.sleep(0.05)
+        before = "take" in run.did
+        other.joined.set()
+        await until(lambda: "take" in other.did)
+    assert (before, len(scene.flows.runs)) == (False, 2)
 
 
 @pytest.mark.parametrize(
@@ -316,106 +304,94 @@ def test_all_flows_are_waited_for_where_some_are_not_enough(played, goal):
     [("take", [LOST, LOST]), ("take", [AWAY]), ("matches", [LOST, AWAY, LOST])],
     ids=["lost in the middle", "silent for a minute", "source away"],
 )
-def test_a_cluster_that_goes_away_before_its_flow_is_taken_stops_no_other_and_is_waited_for(
+@on_loop
+async def test_a_cluster_that_goes_away_before_its_flow_is_taken_stops_no_other_and_is_waited_for(
     played, where, failures
 ):
-    async def play(scene):
-        other, run = scene.runs.values()
-        run.failures[where], run.answers = [*failures], False
-        async with scene.running():
-            await until(lambda: scene.flows.ready.is_set() and run.life.is_claimed)
-            await until(lambda: all(duty.turns for duty in scene.duties))
-        took = [what for what in run.did if what.startswith("take")]
-        return other.did.count("take"), took, run.closed, len(scene.duties), scene.said
-
-    tries = len(failures) + 1 if where == "take" else 1
-    others, took, closed, rotas, said = played(play)
-    assert (others, took, closed, rotas) == (1, ["take"] * tries, True, 2)
+    scene = played()
+    other, run = scene.runs.values()
+    run.failures[where], run.answers = [*failures], False
+    async with scene.running():
+        await until(lambda: scene.flows.ready.is_set() and run.life.is_claimed)
+        await until(lambda: all(duty.turns for duty in scene.duties))
+    took = [what for what in run.did if what.startswith("take")]
+    tries, said = len(failures) + 1 if where == "take" else 1, scene.said
+    assert (other.did.count("take"), took, run.closed, len(scene.duties)) == (1, ["take"] * tries, True, 2)
     assert said[0] == "a->b: owner of the flow; 0 partitions to mirror"
     assert said[1] == f"c->b: waiting for the clusters: {failures[0]}; mmtool keeps trying"
     assert said[-1] == "c->b: owner of the flow; 0 partitions to mirror"
 
 
-def ended(played, prepare, **options):
-    """What ended a run, and how the flow to c was closed."""
-
-    async def play(scene):
-        run = scene.runs["c->b"]
-        prepare(run)
-        with pytest.raises(UnreachableError) as raised:
-            await asyncio.wait_for(scene.engine.run(), 2)
-        return raised.value, run.closed
-
-    return played(play, **options)
+DENIED = NotAuthorisedError("WRITE is denied")
+LEADERLESS = UnreachableError("reading offsets of cluster b: c.orders-0 of b has no leader")
 
 
-def test_what_has_no_leader_is_named_and_nothing_starts_for_its_cluster_answers(played):
-    """That may last, and a restart after a crash cannot fence what nobody leads."""
-    alone = UnreachableError("reading offsets of cluster b: c.orders-0 of b has no leader")
-    error, closed = ended(played, lambda run: run.failures.update(take=[alone]))
-    assert (error, closed) == (alone, False)
+@pytest.mark.parametrize(
+    ("failure", "answers", "options", "message"),
+    [
+        # that may last, and a restart after a crash cannot fence what nobody leads
+        (LEADERLESS, True, {}, LEADERLESS.message),
+        (DENIED, False, {}, "WRITE is denied"),
+        (LOST, True, {"until": {"a->b": {}, "c->b": {}}}, f"c->b: {LOST}"),
+    ],
+    ids=["no leader, and its cluster answers", "a missing right", "a cluster that goes away, and a goal"],
+)
+@on_loop
+async def test_what_is_not_waited_for_at_a_start_ends_the_run_and_is_named(
+    played, failure, answers, options, message
+):
+    scene = played(**options)
+    run = scene.runs["c->b"]
+    run.failures["take"], run.answers = [failure], answers
+    with pytest.raises(UnreachableError) as raised:
+        await asyncio.wait_for(scene.engine.run(), 2)
+    assert (raised.value.message, raised.value.exit_code, run.closed) == (message, 9, False)
 
 
-def test_a_right_that_is_missing_is_not_waited_for_at_a_start(played):
-    def denied(run):
-        run.failures["take"], run.answers = [NotAuthorisedError("WRITE is denied")], False
+@on_loop
+async def test_a_lease_that_was_lost_while_others_were_taken_is_waited_for_before_anything_is_claimed(played):
+    scene = played()
+    run = scene.runs["c->b"]
 
-    error, closed = ended(played, denied)
-    assert (error.message, closed) == ("WRITE is denied", False)
+    async def join_and_lose(**options):
+        await Run.join(run, **options)
+        run.life.happen(FlowEvent.LEASE_LOST)
 
-
-def test_a_run_with_a_goal_ends_where_a_cluster_goes_away_with_one_line_that_says_which(played):
-    error, closed = ended(
-        played, lambda run: run.failures.update(take=[LOST]), until={"a->b": {}, "c->b": {}}
-    )
-    assert (error.message, error.exit_code, closed) == (f"c->b: {LOST}", 9, False)
-
-
-def test_a_lease_that_was_lost_while_others_were_taken_is_waited_for_before_anything_is_claimed(played):
-    async def play(scene):
-        run = scene.runs["c->b"]
-
-        async def join_and_lose(**options):
-            await Run.join(run, **options)
-            run.life.happen(FlowEvent.LEASE_LOST)
-
-        run.join = join_and_lose
-        async with scene.running():
-            await until(scene.flows.ready.is_set)
-        return run.did[2:5]
-
-    assert played(play) == ["again", "matches", "take"]
+    run.join = join_and_lose
+    async with scene.running():
+        await until(scene.flows.ready.is_set)
+    assert run.did[2:5] == ["again", "matches", "take"]
 
 
 @pytest.mark.parametrize(
     "lost", [ClaimLostError("another mmtool claimed it"), FencedError("shard 1"), InDoubtError("offset runs")]
 )
-def test_a_claim_that_is_lost_to_an_earlier_try_of_our_own_is_made_again_at_a_start_as_well(played, lost):
+@on_loop
+async def test_a_claim_that_is_lost_to_an_earlier_try_of_our_own_is_made_again_at_a_start_as_well(
+    played, lost
+):
     """The lease is ours: nobody else runs the flow, so it is no 10, and no defect either."""
-
-    async def play(scene):
-        run = scene.runs["c->b"]
-        run.failures["take"] = [lost]
-        async with scene.running():
-            await until(scene.flows.ready.is_set)
-        return run.did.count("take"), run.closed, scene.said[-1]
-
-    assert played(play) == (2, True, "c->b: owner of the flow; 0 partitions to mirror")
+    scene = played()
+    run = scene.runs["c->b"]
+    run.failures["take"] = [lost]
+    async with scene.running():
+        await until(scene.flows.ready.is_set)
+    assert (run.did.count("take"), run.closed) == (2, True)
+    assert scene.said[-1] == "c->b: owner of the flow; 0 partitions to mirror"
 
 
-def test_a_lease_that_is_lost_ends_nothing_until_it_is_given_up(played):
-    async def play(scene):
-        run = scene.runs["c->b"]
-        async with scene.running():
-            await until(scene.flows.ready.is_set)
-            run.life.happen(FlowEvent.LEASE_LOST)
-            await asyncio.sleep(0.05)
-            kept = scene.engine._must_stop(), "again" in run.did
-            run.life.happen(FlowEvent.GIVE_UP)
-            await until(lambda: "take in doubt" in run.did)
-        return kept, scene.said[-1]
-
-    assert played(play) == ((False, False), "c->b: lost ownership; reacquiring")
+@on_loop
+async def test_a_lease_that_is_lost_ends_nothing_until_it_is_given_up(played):
+    scene = played()
+    run = scene.runs["c->b"]
+    async with scene.running():
+        await until(scene.flows.ready.is_set)
+        run.life.happen(FlowEvent.LEASE_LOST)
+        await asyncio.sleep(0.05)
+        kept = scene.engine._must_stop(), "again" in run.did
+        run.life.happen(FlowEvent.GIVE_UP)
+        await until(lambda: "take in doubt" in run.did)
+    assert (kept, scene.said[-1]) == ((False, False), "c->b: lost ownership; reacquiring")
 
 
 @pytest.mark.parametrize(
@@ -429,17 +405,15 @@ def test_a_lease_that_is_lost_ends_nothing_until_it_is_given_up(played):
         ("renew", (True, False), {}),
     ],
 )
-def test_a_stop_is_heard_wherever_a_cluster_keeps_silent(played, where, closed, options):
+@on_loop
+async def test_a_stop_is_heard_wherever_a_cluster_keeps_silent(played, where, closed, options):
     """Shards stay open on record where it is not known what the target was told last."""
-
-    async def play(scene):
-        other, run = scene.runs.values()
-        run.hangs_at, run.to_mirror = where, ["a load"] if where == "renew" else []
-        task = asyncio.create_task(scene.engine.run())
-        await until(lambda: where in run.did)
-        await asyncio.sleep(0.01)
-        scene.flows.stop.set()
-        await asyncio.wait_for(task, 1)
-        return other.closed, run.closed
-
-    assert played(play, **options) == closed
+    scene = played(**options)
+    other, run = scene.runs.values()
+    run.hangs_at, run.to_mirror = where, ["a load"] if where == "renew" else []
+    task = asyncio.create_task(scene.engine.run())
+    await until(lambda: where in run.did)
+    await asyncio.sleep(0.01)
+    scene.flows.stop.set()
+    await asyncio.wait_for(task, 1)
+    assert (other.closed, run.closed) == closed

@@ -11,6 +11,7 @@ import pytest
 from kit.flow_runs import run_of
 from kit.mirror import SOURCE_ID, TARGET_ID, assigned
 from kit.tasks import under_way
+from kit.wire import on_loop
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.metadata import EARLIEST
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
@@ -159,82 +160,72 @@ class Flow:
 
 
 @pytest.mark.parametrize("refresh_topics", [True, False])
-def test_changed_settings_are_looked_at_at_once_even_where_nothing_is_looked_for_otherwise(refresh_topics):
-    async def scene():
-        flow = Flow(refresh_topics=refresh_topics)
-        flow.gate.set()
-        topics = TopicRefresher([flow], lambda _: None)
-        await topics.look()
-        found = [topics.is_due, flow.looks]
-        topics.soon()
-        found.append(topics.is_due)
-        await topics.look()
-        return [*found, flow.looks]
-
-    assert asyncio.run(scene()) == [False, int(refresh_topics), True, int(refresh_topics) + 1]
+@on_loop
+async def test_changed_settings_are_looked_at_at_once_even_where_nothing_is_looked_for_otherwise(
+    refresh_topics,
+):
+    flow = Flow(refresh_topics=refresh_topics)
+    flow.gate.set()
+    topics = TopicRefresher([flow], lambda _: None)
+    await topics.look()
+    found = [topics.is_due, flow.looks]
+    topics.soon()
+    found.append(topics.is_due)
+    await topics.look()
+    assert [*found, flow.looks] == [False, int(refresh_topics), True, int(refresh_topics) + 1]
 
 
 @pytest.mark.parametrize("refresh_topics", [True, False])
-def test_a_look_that_failed_is_made_again_soon_and_what_it_may_have_found_is_planned_then(
+@on_loop
+async def test_a_look_that_failed_is_made_again_soon_and_what_it_may_have_found_is_planned_then(
     refresh_topics, monkeypatch
 ):
     """It may have come as far as a new topic, whose shape is no news to the next look; that is ten minutes away."""
-
-    async def scene():
-        flow, said = Flow(refresh_topics=refresh_topics), []
-        flow.gate.set()
-        flow.fails = [True, True, False, False]
-        topics = TopicRefresher([flow], said.append)
-        topics.soon()
-        found = []
-        for _ in flow.fails[:]:
-            now[0] += looking._AGAIN_SECONDS
-            found.append(topics.is_due and await topics.look())
-        return found, flow.looks, said
-
     now = [1000.0]
     monkeypatch.setattr(looking.time, "monotonic", lambda: now[0])
-    assert asyncio.run(scene()) == (
+    flow, said = Flow(refresh_topics=refresh_topics), []
+    flow.gate.set()
+    flow.fails = [True, True, False, False]
+    topics = TopicRefresher([flow], said.append)
+    topics.soon()
+    found = []
+    for _ in flow.fails[:]:
+        now[0] += looking._AGAIN_SECONDS
+        found.append(topics.is_due and await topics.look())
+    assert (found, flow.looks, said) == (
         [False, False, True, False],
         3,
         ["a->b: the topic list could not be refreshed: a does not answer; mmtool keeps trying"],
     )
 
 
-def test_a_flow_that_is_away_is_not_looked_at():
-    async def scene():
-        flow = Flow(refresh_topics=True)
-        flow.life.happen(FlowEvent.DOUBT)
-        return await TopicRefresher([flow], lambda _: None).look(), flow.looks
-
-    assert asyncio.run(scene()) == (False, 0)
+@on_loop
+async def test_a_flow_that_is_away_is_not_looked_at():
+    flow = Flow(refresh_topics=True)
+    flow.life.happen(FlowEvent.DOUBT)
+    assert (await TopicRefresher([flow], lambda _: None).look(), flow.looks) == (False, 0)
 
 
-def test_a_look_that_was_cut_off_is_due_again():
+@on_loop
+async def test_a_look_that_was_cut_off_is_due_again():
     """A round that ended for another reason must not put off what the file asks for."""
-
-    async def scene():
-        flow = Flow(refresh_topics=False)
-        topics = TopicRefresher([flow], lambda _: None)
-        topics.soon()
-        async with under_way(topics.look()):
-            await asyncio.sleep(0)
-            before = topics.is_due
-        after = topics.is_due
-        flow.gate.set()
-        return before, after, await topics.look(), flow.looks
-
-    assert asyncio.run(scene()) == (False, True, True, 2)
+    flow = Flow(refresh_topics=False)
+    topics = TopicRefresher([flow], lambda _: None)
+    topics.soon()
+    async with under_way(topics.look()):
+        await asyncio.sleep(0)
+        before = topics.is_due
+    after = topics.is_due
+    flow.gate.set()
+    assert (before, after, await topics.look(), flow.looks) == (False, True, True, 2)
 
 
-def test_a_topic_that_is_refused_later_is_told_once_although_nothing_is_planned_anew():
-    async def scene():
-        flow, said = Flow(refresh_topics=True), []
-        flow.gate.set()
-        topics = TopicRefresher([flow], said.append)
-        for refused in ({}, {"late": "its name is taken"}, {"late": "its name is taken"}):
-            flow.found = TopicsView(matched=1, refused=refused)
-            await topics.look()
-        return said
-
-    assert asyncio.run(scene()) == ["a->b: topic late is not mirrored: its name is taken"]
+@on_loop
+async def test_a_topic_that_is_refused_later_is_told_once_although_nothing_is_planned_anew():
+    flow, said = Flow(refresh_topics=True), []
+    flow.gate.set()
+    topics = TopicRefresher([flow], said.append)
+    for refused in ({}, {"late": "its name is taken"}, {"late": "its name is taken"}):
+        flow.found = TopicsView(matched=1, refused=refused)
+        await topics.look()
+    assert said == ["a->b: topic late is not mirrored: its name is taken"]

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.batches import (
-    ABORT,
     COMMIT,
     CONTROL,
     TRANSACTIONAL,
@@ -22,15 +21,7 @@ from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, mirrored, p
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.in_flight import FencedError, InDoubtError
-from mmtool.translation.runs import Run
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
-
-
-def post(mirror):
-    """The letter is beside the topic, and the books have passed it."""
-    mirror.posted(mirror.letter)
-    mirror.take_blocks()
-    mirror.stored()
 
 
 def landed(log):
@@ -44,23 +35,6 @@ def seasoned(**changes):
 
 
 # --- reading ----------------------------------------------------------------------------------------------
-
-
-def test_what_was_brought_here_is_passed_over_and_what_was_born_here_goes_on():
-    brought = {7}
-    mirror, log = mirror_of(left_out=brought), FakeLog()
-    mirror.offer(
-        fetched(data(0, 2, pid=7), data(2, 1), data(3, 1, pid=8), data(4, 2, pid=7), end=6), now_ms=1
-    )
-    settle(mirror, log)
-    assert (landed(log), mirror.frontier, mirror.held_bytes) == ([b"v2", b"v3"], 6, 0)
-    assert list(mirror.take_blocks()[-1].runs) == [Run(UpstreamOffset(2), DownstreamOffset(0), 2)]
-
-
-def test_what_others_wrote_behind_our_last_record_is_known_once_the_log_was_looked_at_in_a_quiet_moment():
-    mirror, _ = seasoned()
-    mirror.looked(mirror.mark, DownstreamOffset(9))
-    assert mirror.take_blocks()[-1].tail.target_verified_end == 9
 
 
 def test_a_look_at_the_log_is_worth_nothing_once_a_record_of_ours_may_lie_below():
@@ -91,17 +65,6 @@ def test_the_end_to_reach_is_the_last_stable_offset_or_the_high_watermark_by_iso
     assert ends == [5, 9]
 
 
-def test_a_transaction_behind_an_aborted_one_of_its_producer_is_mirrored_however_late_an_answer_comes():
-    """Both were asked at 0: of one connection the aborted one alone, of the other one the next as well."""
-    aborted = (data(0, 2, pid=7, transactional=True), marker(2, 7, ABORT))
-    committed = (data(3, 2, pid=7, transactional=True), marker(5, 7, COMMIT))
-    mirror, log = mirror_of(), FakeLog()
-    mirror.offer(fetched(*aborted, end=3, aborted=[(7, 0)]), now_ms=1)
-    mirror.offer(fetched(*aborted, *committed, end=6, aborted=[(7, 0)]), now_ms=1)
-    settle(mirror, log)
-    assert (landed(log), mirror.frontier) == ([b"v3", b"v4"], 6)
-
-
 def test_the_cut_tail_of_an_answer_is_fetched_again():
     mirror, log = mirror_of(), FakeLog()
     mirror.offer(fetched(data(0, 2), data(2, 2)[:-5], end=4), now_ms=1)
@@ -111,27 +74,24 @@ def test_the_cut_tail_of_an_answer_is_fetched_again():
     assert landed(log) == [b"v0", b"v1", b"v2", b"v3"]
 
 
-def test_what_is_good_before_a_batch_that_cannot_move_still_goes():
+LARGE = PlainRecord(2, value=b"x" * 500)
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        [data(0, 2), batch_of([LARGE]).write()],
+        [batch_of([PlainRecord(0, value=b"v0"), PlainRecord(1, value=b"v1"), LARGE, PlainRecord(3)]).write()],
+    ],
+    ids=["in the batch before", "in its own batch"],
+)
+def test_what_is_good_before_a_record_that_cannot_move_still_goes(batches):
     mirror, log = mirror_of(assigned(max_batch_bytes=200)), FakeLog()
-    big = batch_of([PlainRecord(2, value=b"x" * 500)]).write()
-    mirror.offer(fetched(data(0, 2), big, end=3), now_ms=1)
-    assert (mirror.state, mirror.offer(fetched(big, end=3), now_ms=2)) == (State.RUNNING, 0)
+    mirror.offer(fetched(*batches, end=4), now_ms=1)
+    assert (mirror.state, mirror.offer(fetched(batches[-1], end=4), now_ms=2)) == (State.RUNNING, 0)
     settle(mirror, log)
     assert (mirror.state, "source offset 2" in mirror.reason) == (State.HALTED, True)
     assert (landed(log), mirror.frontier, mirror.fetch_position) == ([b"v0", b"v1"], 2, 2)
-
-
-def mixed(*large):
-    """A batch in which some records are too large for a target that takes 200 bytes."""
-    return batch_of(
-        [PlainRecord(at, 0, b"k", b"x" * 500 if at in large else b"v%d" % at) for at in range(5)]
-    ).write()
-
-
-def test_what_is_good_before_a_record_in_its_own_batch_still_goes():
-    mirror, log = mirrored(fetched(mixed(2), end=5), assigned(max_batch_bytes=200))
-    assert (mirror.state, "source offset 2" in mirror.reason) == (State.HALTED, True)
-    assert (landed(log), mirror.frontier) == ([b"v0", b"v1"], 2)
 
 
 def test_a_damaged_batch_that_must_be_rebuilt_halts_the_partition():
@@ -174,56 +134,21 @@ def test_numbers_wrap_from_the_largest_to_zero():
     assert (len(log.records), mirror.writer.next_sequence) == (5, 3)
 
 
-@pytest.mark.parametrize("code", [Code.INVALID_PRODUCER_EPOCH, Code.PRODUCER_FENCED])
-def test_a_fenced_answer_stops_the_pump(code):
-    mirror = mirror_of()
-    mirror.offer(fetched(data(0), end=1), now_ms=1)
-    sent = mirror.next_to_send()
-    with pytest.raises(FencedError, match="shard 0"):
-        mirror.answered(sent, produced(code))
-
-
-@pytest.mark.parametrize("code", [Code.DUPLICATE_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID])
-def test_an_answer_without_a_place_is_in_doubt(code):
-    mirror = mirror_of()
-    mirror.offer(fetched(data(0), end=1), now_ms=1)
-    sent = mirror.next_to_send()
-    with pytest.raises(InDoubtError, match="orders-0"):
-        mirror.answered(sent, produced(code))
-
-
-def test_the_oldest_batch_out_of_order_is_in_doubt():
-    """All before it is acknowledged: sending it again can only be refused again."""
+@pytest.mark.parametrize(
+    ("code", "ends_with"),
+    [
+        (Code.INVALID_PRODUCER_EPOCH, FencedError),
+        (Code.PRODUCER_FENCED, FencedError),
+        (Code.DUPLICATE_SEQUENCE_NUMBER, InDoubtError),
+        (Code.UNKNOWN_PRODUCER_ID, InDoubtError),
+        (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, InDoubtError),  # of the oldest: it can only be refused again
+    ],
+)
+def test_an_answer_of_another_owner_or_without_a_place_stops_the_pump(code, ends_with):
     mirror, _ = seasoned()
     mirror.offer(fetched(data(1), end=2), now_ms=1)
-    sent = mirror.next_to_send()
-    with pytest.raises(InDoubtError):
-        mirror.answered(sent, produced(Code.OUT_OF_ORDER_SEQUENCE_NUMBER))
-
-
-def test_a_lost_answer_holds_everything_new_back_until_the_batch_was_sent_again():
-    mirror, log = seasoned()
-    mirror.offer(fetched(data(1, 20), data(21, 20), data(41, 20), end=61), now_ms=1)
-    first, second = mirror.next_to_send(), mirror.next_to_send()
-    log.append(bytes(first.batch.payload))
-    mirror.lost(first)
-    assert not mirror.sendable, "the second one's answer is still due"
-    mirror.answered(second, log.append(bytes(second.batch.payload)))
-    assert mirror.next_to_send() is first
-    settle_one = log.append(bytes(first.batch.payload))
-    mirror.answered(first, settle_one)
-    settle(mirror, log)
-    assert landed(log) == [b"v%d" % at for at in range(61)]
-
-
-def test_a_batch_behind_a_missing_one_is_out_of_order_for_a_moment_only():
-    mirror, log = seasoned()
-    mirror.offer(fetched(data(1, 20), data(21, 20), end=41), now_ms=1)
-    first, second = mirror.next_to_send(), mirror.next_to_send()
-    mirror.answered(first, produced(Code.NOT_LEADER_OR_FOLLOWER))
-    mirror.answered(second, log.append(bytes(second.batch.payload)))
-    settle(mirror, log)
-    assert landed(log) == [b"v%d" % at for at in range(41)]
+    with pytest.raises(ends_with, match=r"shard 0|orders-0"):
+        mirror.answered(mirror.next_to_send(), produced(code))
 
 
 def test_a_batch_that_may_be_there_is_not_cut_in_pieces():
@@ -244,47 +169,24 @@ def test_a_single_record_larger_than_the_target_takes_halts_the_partition():
     mirror.offer(fetched(batch_of([PlainRecord(1, value=b"x" * 200)]).write(), end=2), now_ms=1)
     settle(mirror, log)
     assert (mirror.state, mirror.frontier, "source offset 1" in mirror.reason) == (State.HALTED, 1, True)
-
-
-def too_large_with_one_behind_it(large, *behind, with_letters=True):
-    """A batch that is too large by now, and the one behind it, which is still under way under the numbers after it."""
-    mirror, log = mirrored(fetched(data(0), end=1), with_letters=with_letters)
-    log.limit = 150
-    for batch in (large, *behind):
-        mirror.offer(fetched(batch, end=5), now_ms=1)
-    refused, next_one = mirror.next_to_send(), mirror.next_to_send()
-    under_way = bytes(next_one.batch.payload)
-    mirror.answered(refused, log.append(bytes(refused.batch.payload)))
-    return mirror, log, next_one, under_way
-
-
-def letter_among_what_was_sent():
-    """A record that is too large by now, and the one behind it."""
-    return too_large_with_one_behind_it(batch_of([PlainRecord(1, value=b"x" * 200)]).write(), data(2))
-
-
-def test_what_a_letter_gives_another_number_waits_for_the_answer_to_its_old_one():
-    """Else it could come late, from a broken connection, in the place of a record behind it that has its number."""
-    mirror, log, behind, under_way = letter_among_what_was_sent()
-    assert (mirror.letter, mirror.sendable, mirror.settled) == (None, False, False)
-    mirror.answered(behind, log.append(under_way))
-    post(mirror)
-    settle(mirror, log)
-    assert (landed(log), mirror.frontier, mirror.settled) == ([b"v0", b"v2"], 3, True)
-
-
-def too_large_in_a_piece_of_what_was_sent(*, with_letters=True):
-    """Two records, of which the second is too large by now, and two batches behind them."""
-    both = batch_of([PlainRecord(1, value=b"v1"), PlainRecord(2, value=b"x" * 200)]).write()
-    return too_large_with_one_behind_it(both, data(3), data(4), with_letters=with_letters)
+    assert mirror.settled  # else the round would wait for an answer that has come
 
 
 @pytest.mark.parametrize("with_letters", [True, False])
-def test_nor_where_nobody_answers_for_that(with_letters):
+def test_behind_a_batch_that_is_too_large_by_now_nothing_is_settled_that_nobody_answers_for(with_letters):
     """It would come twice from a connection that broke, and pass for the record behind it, which would be lost."""
-    mirror, log, behind, _ = too_large_in_a_piece_of_what_was_sent(with_letters=with_letters)
+    mirror, log = mirrored(fetched(data(0), end=1), with_letters=with_letters)
+    log.limit = 150
+    both = batch_of([PlainRecord(1, value=b"v1"), PlainRecord(2, value=b"x" * 200)]).write()
+    mirror.offer(fetched(both, data(3), end=5), now_ms=1)
+    mirror.offer(fetched(data(4), end=5), now_ms=1)
+    refused, behind = mirror.next_to_send(), mirror.next_to_send()
+    mirror.answered(refused, log.append(bytes(refused.batch.payload)))
     settle(mirror, log)
-    assert not mirror.settled  # nor in the next round, which may know of letters
+    assert (mirror.settled, mirror.letter) == (
+        False,
+        None,
+    )  # nor in the next round, which may know of letters
     with pytest.raises(InDoubtError):
         mirror.lost(behind)
 
@@ -363,14 +265,6 @@ def test_nothing_is_stored_again_while_nothing_changes():
 def test_the_last_acknowledged_record_gets_an_offset_sync():
     mirror, _ = mirrored(fetched(data(0, 3), end=3))
     assert mirror.unsynced == (2, 2)
-
-
-def test_dropping_what_was_never_sent_leaves_the_frontier_before_it():
-    mirror, _ = seasoned()
-    mirror.offer(fetched(data(1, 20), end=21), now_ms=1)
-    freed = mirror.drop_unsent()
-    assert (freed > 0, mirror.held_bytes, mirror.frontier, mirror.settled) == (True, 0, 1, True)
-    assert not mirror.sendable
 
 
 # --- state ------------------------------------------------------------------------------------------------

@@ -36,11 +36,6 @@ def under_way(mirror):
     return count
 
 
-def offer_two(mirror, now_ms):
-    for at in (1, 2):
-        mirror.offer(fetched(data(at), end=3), now_ms=now_ms)
-
-
 def old_and_new(*ages_ms, now_ms):
     """Batches from source offset 1 on, by the age of their records."""
     return [
@@ -58,30 +53,32 @@ def sent_at_once(*ages_ms, last_ms=0, now_ms=1000 * HOUR_MS):
     return under_way(mirror)
 
 
-def test_after_an_hour_without_a_batch_the_target_may_have_forgotten_us_and_gets_one_until_it_is_acknowledged():
+@pytest.mark.parametrize(
+    ("ages_ms", "last_ms", "at_once"),
+    [
+        ([0], 0, 1),
+        ([0] * 7, 0, 5),
+        # by old records the target does not remember us, however recently they were sent
+        ([0, 0], HOUR_MS, 1),
+        # and nothing follows those that are under way
+        ([0, 0, HOUR_MS, 0, 0], 0, 3),
+        # without a timestamp they are as old as can be
+        ([0, 0], 1000 * HOUR_MS + 1, 1),
+    ],
+)
+def test_new_records_go_five_batches_at_a_time_and_old_ones_alone(ages_ms, last_ms, at_once):
+    assert sent_at_once(*ages_ms, last_ms=last_ms) == at_once
+
+
+@pytest.mark.parametrize(("now_ms", "at_once"), [(HOUR_MS, 2), (HOUR_MS + 1001, 1)])
+def test_after_an_hour_without_a_batch_the_target_may_have_forgotten_us_and_gets_one_until_it_is_acknowledged(
+    now_ms, at_once
+):
     """It would take the second one when it refuses the first."""
     mirror, _ = seasoned()
-    offer_two(mirror, now_ms=HOUR_MS + 1001)
-    assert under_way(mirror) == 1
-
-
-def test_a_batch_within_the_hour_goes_with_those_behind_it():
-    mirror, _ = seasoned()
-    offer_two(mirror, now_ms=HOUR_MS)
-    assert under_way(mirror) == 2
-
-
-@pytest.mark.parametrize(("count", "at_once"), [(1, 1), (7, 5)])
-def test_new_records_go_five_batches_at_a_time(count, at_once):
-    assert sent_at_once(*[0] * count) == at_once
-
-
-def test_by_a_batch_of_old_records_the_target_does_not_remember_us_however_recently_it_was_sent():
-    assert sent_at_once(0, 0, last_ms=HOUR_MS) == 1
-
-
-def test_nothing_follows_a_batch_of_old_records_that_is_under_way():
-    assert sent_at_once(0, 0, HOUR_MS, 0, 0) == 3
+    for at in (1, 2):
+        mirror.offer(fetched(data(at), end=3), now_ms=now_ms)
+    assert under_way(mirror) == at_once
 
 
 def test_records_of_the_future_do_not_keep_us_in_mind_longer_than_an_hour():
@@ -93,13 +90,17 @@ def test_records_of_the_future_do_not_keep_us_in_mind_longer_than_an_hour():
     assert under_way(mirror) == 1
 
 
-def test_records_without_a_timestamp_are_as_old_as_can_be():
-    assert sent_at_once(0, 0, last_ms=1000 * HOUR_MS + 1) == 1
-
-
-@pytest.mark.parametrize(("age_ms", "again"), [(0, True), (HOUR_MS, False)])
-@pytest.mark.parametrize("code", [None, Code.REQUEST_TIMED_OUT])
-def test_a_batch_of_old_records_that_may_be_there_is_not_sent_again(age_ms, again, code):
+@pytest.mark.parametrize(
+    ("code", "age_ms", "again"),
+    [
+        (None, 0, True),
+        (None, HOUR_MS, False),
+        (Code.REQUEST_TIMED_OUT, 0, True),
+        (Code.REQUEST_TIMED_OUT, HOUR_MS, False),
+        (Code.NOT_ENOUGH_REPLICAS, HOUR_MS, True),  # it was refused
+    ],
+)
+def test_a_batch_of_old_records_that_may_be_there_is_not_sent_again(code, age_ms, again):
     """The target may have forgotten that it has it."""
     mirror, now_ms = mirror_of(), 1000 * HOUR_MS
     mirror.offer(fetched(*old_and_new(age_ms, now_ms=now_ms), end=21), now_ms=now_ms)
@@ -107,14 +108,6 @@ def test_a_batch_of_old_records_that_may_be_there_is_not_sent_again(age_ms, agai
     with nullcontext() if again else pytest.raises(InDoubtError, match="so old"):
         mirror.lost(sent) if code is None else mirror.answered(sent, produced(code))
         assert mirror.next_to_send() is sent
-
-
-def test_a_batch_of_old_records_that_was_refused_is_sent_again():
-    mirror, now_ms = mirror_of(), 1000 * HOUR_MS
-    mirror.offer(fetched(*old_and_new(HOUR_MS, now_ms=now_ms), end=21), now_ms=now_ms)
-    sent = mirror.next_to_send()
-    mirror.answered(sent, produced(Code.NOT_ENOUGH_REPLICAS))
-    assert mirror.next_to_send() is sent
 
 
 def claimed_anew():
@@ -180,12 +173,3 @@ def test_what_halts_the_partition_behind_a_letter_halts_it_once_that_is_posted()
     assert mirror.state == State.RUNNING
     mirror.posted(mirror.letter)
     assert (mirror.state, mirror.frontier) == (State.HALTED, 1)
-
-
-def test_a_partition_that_a_record_too_large_halts_is_settled():
-    """Else the round would wait for an answer that has come."""
-    mirror, log = seasoned()
-    log.limit = 100
-    mirror.offer(fetched(batch_of([PlainRecord(1, value=b"x" * 200)]).write(), end=2), now_ms=1)
-    answer(mirror, log, mirror.next_to_send())
-    assert (mirror.state, mirror.settled) == (State.HALTED, True)

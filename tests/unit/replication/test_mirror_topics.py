@@ -105,16 +105,13 @@ def test_a_counterpart_that_one_broker_has_not_heard_of_is_still_mirrored(look):
     assert (list(view.topics), view.refused, made) == (["orders"], {}, [])
 
 
-def test_a_counterpart_that_stays_away_was_deleted_and_is_not_made_again(look):
-    view, made = look([MISSING])
-    assert (view.topics, made) == ({}, [])
-    assert "target topic a.orders was deleted" in view.refused["orders"]
-
-
-def test_a_counterpart_of_the_same_name_and_another_id_is_another_topic(look):
-    view, made = look([topic("a.orders", TopicId("another"))])
-    assert (view.topics, made) == ({}, [])
-    assert "deleted and created again" in view.refused["orders"]
+@pytest.mark.parametrize(
+    ("found", "why"),
+    [(MISSING, "a.orders was deleted"), (topic("a.orders", TopicId("another")), "deleted and created again")],
+)
+def test_a_counterpart_that_stays_away_or_has_another_id_is_not_made_again(look, found, why):
+    view, made = look([found])
+    assert (view.topics, made, why in view.refused["orders"]) == ({}, [], True)
 
 
 GONE = topic("orders", TopicId(""), UNKNOWN_TOPIC)
@@ -243,7 +240,7 @@ def test_a_new_topic_with_fewer_replicas_than_are_to_be_in_sync_is_said_with_bot
 
 
 REFUSALS = {
-    "TOPIC_EXCEPTION: Topic 'a.orders' collides with existing topic: a_orders": ("topics other names", None),
+    "TOPIC_EXCEPTION: Topic 'a.orders' collides with existing topic: a_orders": ("topics other names", ""),
     "INVALID_REPLICATION_FACTOR: 3 replicas, 1 broker": ("set replication.factor", "start as many brokers"),
     "TOPIC_AUTHORIZATION_FAILED: denied": ("grant CREATE and ALTER", "grant ALTER on topic a.orders"),
     "POLICY_VIOLATION: no": ("create.topic.policy.class.name", "policy allow 3 partitions"),
@@ -270,18 +267,16 @@ def test_a_topic_whose_mirror_s_name_would_be_too_long_needs_a_shorter_one(setti
 
 
 @pytest.mark.parametrize("reason", REFUSALS)
-def test_the_reason_of_a_topic_that_cannot_be_made_says_what_helps(settings, reason):
-    said = refused_for(settings, reason)
-    assert said.startswith(f"target topic a.orders cannot be created: {reason}; ")
-    assert REFUSALS[reason][0] in said
-
-
-@pytest.mark.parametrize("reason", [reason for reason, (_, helps) in REFUSALS.items() if helps])
-def test_a_topic_with_too_few_partitions_is_to_get_more_and_not_to_be_created(settings, reason):
+def test_the_reason_of_a_topic_that_cannot_be_made_or_gets_no_more_partitions_says_what_helps(
+    settings, reason
+):
     wide = TopicMetadata("orders", UPSTREAM, 0, [object()] * 3)
-    said = refused_for(settings, reason, [wide], [THERE])
-    assert said.startswith(f"target topic a.orders has 1 partition, 3 are needed: {reason}; ")
-    assert REFUSALS[reason][1] in said
+    created, grown = refused_for(settings, reason), refused_for(settings, reason, [wide], [THERE])
+    assert created.startswith(f"target topic a.orders cannot be created: {reason}; ")
+    assert grown.startswith(f"target topic a.orders has 1 partition, 3 are needed: {reason}; ")
+    assert [help_ in said for help_, said in zip(REFUSALS[reason], (created, grown), strict=True)] == [
+        True
+    ] * 2
 
 
 @pytest.mark.parametrize(
@@ -363,17 +358,12 @@ def test_limits_are_those_of_the_topic(told, found):
     assert limits() == TargetLimits()
 
 
-@pytest.mark.parametrize(
-    ("told", "bounds"),
-    [
-        ({}, (60, 60)),
-        ({"message_timestamp_before_max_ms": str(FOR_EVER), "message_timestamp_after_max_ms": "7"}, (60, 7)),
-    ],
-    ids=["before 3.6", "3.6 to 3.9"],
-)
-def test_the_one_bound_that_brokers_before_4_0_know_holds_where_no_other_is_set(told, bounds):
-    limit = limits(message_timestamp_difference_max_ms="60", **told)
-    assert (limit.before[1], limit.after[1]) == bounds
+def test_the_one_bound_that_brokers_before_4_0_know_holds_where_no_other_is_set():
+    before_3_6 = limits(message_timestamp_difference_max_ms="60")
+    told = {"message_timestamp_before_max_ms": str(FOR_EVER), "message_timestamp_after_max_ms": "7"}
+    before_4_0 = limits(message_timestamp_difference_max_ms="60", **told)
+    bounds = [(limit.before[1], limit.after[1]) for limit in (before_3_6, before_4_0)]
+    assert bounds == [(60, 60), (60, 7)]
 
 
 def test_all_that_a_broker_knows_of_bounds_is_lifted_for_a_topic_that_is_to_take_every_timestamp():

@@ -14,7 +14,6 @@ from kit.batches import PlainRecord, batch_of, data
 from kit.mirror import SOURCE_ID, FakeLog, assigned, fetched, mirror_of, mirrored, settle
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import PauseRecord, State
-from mmtool.plan.records.identity import decode_control
 from mmtool.replication.control.control_follower import booked_position, tally_of_all
 from mmtool.replication.pump.gaps import Foreign
 from mmtool.replication.recovery import recover_shards as others
@@ -110,12 +109,6 @@ def test_where_topics_keep_their_names_others_may_write(monkeypatch):
     assert (control.find(range(5)), control.told) == ({}, None)
 
 
-def test_what_is_written_can_be_read_by_whoever_watches(monkeypatch):
-    control = Control(monkeypatch)
-    control.find(range(1))
-    assert decode_control(control.told.key, control.told.encode()) == control.told
-
-
 STEPS = st.lists(st.tuples(st.sampled_from(["ours", "theirs", "look"]), st.integers(1, 5)), max_size=30)
 
 
@@ -157,14 +150,6 @@ def test_at_rest_the_log_s_end_tells_it_and_no_offset_is_moved_by_it():
     mirror.looked(mirror.mark, DownstreamOffset(log.end))
     assert (mirror.foreign.count, mirror.foreign.end, mirror.dirty) == (1, 3, True)
     assert (mirror.take_blocks(), target_verified_end) == ([], 2)
-
-
-def test_who_begins_behind_what_was_there_before_finds_nothing_foreign():
-    """Its own fence, and a mirror that begins in a topic with records of its own."""
-    begun = assigned(upstream=5, downstream=7)
-    mirror = mirror_of(begun, foreign=Foreign.of(begun))
-    mirror.looked(mirror.mark, DownstreamOffset(7))
-    assert mirror.foreign.count == 0
 
 
 def test_what_is_counted_goes_on_from_round_to_round_and_from_owner_to_owner():

@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import confluent_kafka
 import pytest
 
+from kit.wire import on_loop
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.groups.lease import GroupLease
 from mmtool.kafka.state.claims import all_or_none
@@ -39,42 +40,44 @@ class QuietLease(GroupLease):
         pass
 
 
-def test_an_owner_whose_right_was_taken_away_and_given_back_owns_again(monkeypatch):
-    monkeypatch.setattr(ownership, "GroupLease", QuietLease)
-
-    async def scene():
-        mine = owner(FlowPhase.JOINING)
-        mine._now(False)
-        mine._lease.failure = DENIED
-        with pytest.raises(NotAuthorisedError):
-            await mine.again()
-        mine._now(True)
-        await mine.again()
-        return mine._life.phase
-
-    assert asyncio.run(scene()) is FlowPhase.OWNED
-
-
-def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_lease(monkeypatch):
-    """As a host gets one that was cut off and has a new lease: its session is not over yet."""
-    holders = []
+def quiet(monkeypatch, holders, look_seconds=0.0):
+    """Owners whose group says nothing; each look at who has the lease finds the next of these."""
+    told = iter(holders)
 
     async def lease_holder(*_):
-        return holders[-1]
+        if isinstance(answer := next(told), Exception):
+            raise answer
+        return answer
 
     monkeypatch.setattr(ownership, "GroupLease", QuietLease)
     monkeypatch.setattr(ownership, "lease_holder", lease_holder)
-    monkeypatch.setattr(ownership, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(ownership, "LOOK_SECONDS", look_seconds)
 
-    async def scene():
-        mine = owner(FlowPhase.JOINING)
-        holders.append(SimpleNamespace(client_id=mine._lease._client_id))
-        monkeypatch.setattr(ownership.socket, "gethostname", lambda: "another")
-        asyncio.get_running_loop().call_later(0.2, mine._now, True)
-        await asyncio.wait_for(mine.again(), 5)
-        return mine._life.is_leased
 
-    assert asyncio.run(scene())
+@on_loop
+async def test_an_owner_whose_right_was_taken_away_and_given_back_owns_again(monkeypatch):
+    quiet(monkeypatch, repeat(None))
+    mine = owner(FlowPhase.JOINING)
+    mine._now(False)
+    mine._lease.failure = DENIED
+    with pytest.raises(NotAuthorisedError):
+        await mine.again()
+    mine._now(True)
+    await mine.again()
+    assert mine._life.phase is FlowPhase.OWNED
+
+
+@on_loop
+async def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_lease(monkeypatch):
+    """As a host gets one that was cut off and has a new lease: its session is not over yet."""
+    holder = SimpleNamespace()
+    quiet(monkeypatch, repeat(holder), 0.05)
+    mine = owner(FlowPhase.JOINING)
+    holder.client_id = mine._lease._client_id
+    monkeypatch.setattr(ownership.socket, "gethostname", lambda: "another")
+    asyncio.get_running_loop().call_later(0.2, mine._now, True)
+    await asyncio.wait_for(mine.again(), 5)
+    assert mine._life.is_leased
 
 
 ANOTHER = FlowMember("host-1-pid-7", "10.0.0.8", holds=True)
@@ -82,12 +85,6 @@ ANOTHER = FlowMember("host-1-pid-7", "10.0.0.8", holds=True)
 
 def given_up(monkeypatch, answers, back_after=None):
     """Whether an owner that lost its lease gives up, told by each answer who has it meanwhile; and its tasks left."""
-    told = iter(answers)
-
-    async def lease_holder(*_):
-        if isinstance(answer := next(told), Exception):
-            raise answer
-        return answer
 
     async def scene():
         mine = owner(FlowPhase.OWNED)
@@ -102,9 +99,7 @@ def given_up(monkeypatch, answers, back_after=None):
         await asyncio.sleep(0)
         return had, len(asyncio.all_tasks()) - 1
 
-    monkeypatch.setattr(ownership, "GroupLease", QuietLease)
-    monkeypatch.setattr(ownership, "lease_holder", lease_holder)
-    monkeypatch.setattr(ownership, "LOOK_SECONDS", 0.02)
+    quiet(monkeypatch, answers, 0.02)
     monkeypatch.setattr(ownership, "NOBODY_WAITS_SECONDS", 0.3)
     return asyncio.run(scene())
 
@@ -123,38 +118,27 @@ def test_it_gives_up_where_another_has_the_lease_or_nobody_lets_it_in(monkeypatc
     assert given_up(monkeypatch, answers) == (True, 0)
 
 
-def test_a_lease_that_is_lost_while_the_shards_are_claimed_is_judged_after_the_claim(monkeypatch):
+@on_loop
+async def test_a_lease_that_is_lost_while_the_shards_are_claimed_is_judged_after_the_claim(monkeypatch):
     """Until then `again` judges it: a flow of which nothing is mirrored has no workers to stop."""
-
-    async def lease_holder(*_):
-        return ANOTHER
-
-    async def scene():
-        mine = owner(FlowPhase.JOINING)
-        mine._lease.leave = lambda: None
-        mine._now(True)
-        mine._now(False)
-        await asyncio.sleep(0.05)
-        before = mine._life.phase
-        mine.claimed()
-        claimed = mine._life.phase
-        await asyncio.sleep(0.05)
-        after = mine._life.phase
-        await mine.release()
-        return before, claimed, after
-
-    monkeypatch.setattr(ownership, "GroupLease", QuietLease)
-    monkeypatch.setattr(ownership, "lease_holder", lease_holder)
-    monkeypatch.setattr(ownership, "LOOK_SECONDS", 0.01)
-    assert asyncio.run(scene()) == (FlowPhase.JOINING, FlowPhase.LOST, FlowPhase.GIVEN_UP)
+    quiet(monkeypatch, repeat(ANOTHER), 0.01)
+    mine = owner(FlowPhase.JOINING)
+    mine._lease.leave = lambda: None
+    mine._now(True)
+    mine._now(False)
+    await asyncio.sleep(0.05)
+    phases = [mine._life.phase]
+    mine.claimed()
+    phases.append(mine._life.phase)
+    await asyncio.sleep(0.05)
+    phases.append(mine._life.phase)
+    await mine.release()
+    assert phases == [FlowPhase.JOINING, FlowPhase.LOST, FlowPhase.GIVEN_UP]
 
 
 def newcomer(monkeypatch, holders):
     """One that asks for the lease, and is told each second who has it; when it was told what it ends with."""
     clock = iter(range(1000))
-
-    async def lease_holder(*_):
-        return next(holders)
 
     async def scene():
         mine = owner(FlowPhase.DEFERRED)
@@ -167,17 +151,15 @@ def newcomer(monkeypatch, holders):
         pass
 
     said = []
-    monkeypatch.setattr(ownership, "GroupLease", QuietLease)
-    monkeypatch.setattr(ownership, "lease_holder", lease_holder)
-    for name in ("_SILENT_SECONDS", "LOOK_SECONDS"):
-        monkeypatch.setattr(ownership, name, 0.0)
+    quiet(monkeypatch, holders)
+    monkeypatch.setattr(ownership, "_SILENT_SECONDS", 0.0)
     with pytest.raises(MmtoolError) as caught:
         asyncio.run(scene())
     return caught.value, said, next(clock)
 
 
 def test_a_newcomer_to_a_flow_that_somebody_runs_ends_with_10_after_fifteen_seconds(monkeypatch):
-    error, said, seconds = newcomer(monkeypatch, repeat(FlowMember("host-1-pid-7", "10.0.0.8", holds=True)))
+    error, said, seconds = newcomer(monkeypatch, repeat(ANOTHER))
     run_by = "flow a->b is run by host-1-pid-7 on 10.0.0.8"
     assert (error.exit_code, error.message, seconds) == (10, run_by, 16)
     assert said == [f"{run_by}; waiting 15 s at the most"]
@@ -223,30 +205,28 @@ class Member:
         pass
 
 
-def test_an_owner_whose_membership_broke_down_does_not_think_that_it_has_the_lease_and_joins_again(
+@on_loop
+async def test_an_owner_whose_membership_broke_down_does_not_think_that_it_has_the_lease_and_joins_again(
     monkeypatch,
 ):
     """Somebody else is given the lease then: two that think they have it would fence each other for ever."""
     monkeypatch.setattr(confluent_kafka, "Consumer", Member)
     monkeypatch.setattr("mmtool.kafka.clients.librdkafka_config", lambda *_, **__: {})
-
-    async def scene():
-        mine = owner(FlowPhase.JOINING)
-        mine._lease.start()
-        await asyncio.wait_for(mine._life.leased.wait(), 2)
-        for _ in range(2000):
-            if not mine._life.is_leased:
-                break
-            await asyncio.sleep(0.001)
-        await asyncio.wait_for(mine.again(), 2)
-        had = mine._life.phase
-        await mine.release()
-        return had
-
-    assert asyncio.run(scene()) is FlowPhase.OWNED
+    mine = owner(FlowPhase.JOINING)
+    mine._lease.start()
+    await asyncio.wait_for(mine._life.leased.wait(), 2)
+    for _ in range(2000):
+        if not mine._life.is_leased:
+            break
+        await asyncio.sleep(0.001)
+    await asyncio.wait_for(mine.again(), 2)
+    had = mine._life.phase
+    await mine.release()
+    assert had is FlowPhase.OWNED
 
 
-def test_of_claims_that_are_made_together_none_goes_on_where_one_fails():
+@on_loop
+async def test_of_claims_that_are_made_together_none_goes_on_where_one_fails():
     ended = []
 
     async def slow():
@@ -259,10 +239,7 @@ def test_of_claims_that_are_made_together_none_goes_on_where_one_fails():
         await asyncio.sleep(0)
         raise DENIED
 
-    async def scene():
-        with pytest.raises(NotAuthorisedError):
-            await all_or_none([slow(), fails()])
-        await asyncio.sleep(0)
-        return len(asyncio.all_tasks())
-
-    assert (asyncio.run(scene()), ended) == (1, ["slow"])
+    with pytest.raises(NotAuthorisedError):
+        await all_or_none([slow(), fails()])
+    await asyncio.sleep(0)
+    assert (len(asyncio.all_tasks()), ended) == (1, ["slow"])

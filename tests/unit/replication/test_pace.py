@@ -11,6 +11,7 @@ import pytest
 from kit.batches import data
 from kit.mirror import SOURCE_ID, OneBroker, assigned, fetched, mirror_of
 from kit.tasks import cut_off_after
+from kit.wire import on_loop
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
 from mmtool.plan.records.documents import SharesRecord
@@ -94,33 +95,29 @@ def test_a_reader_without_a_throttle_is_not_held_back():
     assert unlimited > rate * (elapsed + BURST_SECONDS) + 2 * 4 * len(BATCH)
 
 
-def test_one_who_waits_hears_of_another_share_at_once_and_of_other_tasks_shares_never():
-    async def scene():
-        pace = pace_of(1.0)
-        pace.took(1000)
-        waiting = asyncio.create_task(pace.ready())
-        await asyncio.sleep(0.01)
-        pace.heard(shares(**{"0": 1_000_000}))
-        await asyncio.sleep(0.05)
-        still = not waiting.done()
-        started = time.monotonic()
-        pace.heard(shares(**{str(TASK): None}))
-        await asyncio.wait_for(waiting, 5)
-        return still, time.monotonic() - started < 1, pace.is_throttled
-
-    assert asyncio.run(scene()) == (True, True, False)
+@on_loop
+async def test_one_who_waits_hears_of_another_share_at_once_and_of_other_tasks_shares_never():
+    pace = pace_of(1.0)
+    pace.took(1000)
+    waiting = asyncio.create_task(pace.ready())
+    await asyncio.sleep(0.01)
+    pace.heard(shares(**{"0": 1_000_000}))
+    await asyncio.sleep(0.05)
+    still = not waiting.done()
+    started = time.monotonic()
+    pace.heard(shares(**{str(TASK): None}))
+    await asyncio.wait_for(waiting, 5)
+    assert (still, time.monotonic() - started < 1, pace.is_throttled) == (True, True, False)
 
 
-def test_several_connections_share_what_there_is_and_each_may_have_a_batch():
-    async def scene():
-        pace = pace_of(1000.0)
-        await asyncio.sleep(0.1)
-        alone, pace.under_way = pace.at_most(1 << 20), 3
-        of_four = pace.at_most(1 << 20)
-        pace.took(10_000)
-        return alone // of_four, pace.at_most(1 << 20)
-
-    assert asyncio.run(scene()) == (4, 1)
+@on_loop
+async def test_several_connections_share_what_there_is_and_each_may_have_a_batch():
+    pace = pace_of(1000.0)
+    await asyncio.sleep(0.1)
+    alone, pace.under_way = pace.at_most(1 << 20), 3
+    of_four = pace.at_most(1 << 20)
+    pace.took(10_000)
+    assert (alone // of_four, pace.at_most(1 << 20)) == (4, 1)
 
 
 def test_use_is_spoken_of_where_there_is_a_throttle():

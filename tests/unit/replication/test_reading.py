@@ -11,6 +11,7 @@ import pytest
 from kit.batches import data
 from kit.mirror import FakeLog, OneBroker, assigned, fetched, mirror_of, settle
 from kit.tasks import cut_off_after, under_way
+from kit.wire import on_loop
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -163,69 +164,59 @@ def reading(source, *mirrors, continue_on_loss=False, origins=None):
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["hangs", "breaks"])
-def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
-    async def scene():
-        source = Source()
-        reader = reading(source)
-        async with under_way(reader.run()):
-            await asyncio.sleep(0.1)
-            now_ms = int(time.time() * 1000)
-            now = time.monotonic()
-            assert reader.heard_ms(now_ms, now) == now_ms
-            setattr(source, how, True)
-            await asyncio.sleep(0.3)
-            heard_ms = reader.heard_ms(now_ms + LATER_MS, now + LATER_MS / 1000)
-            setattr(source, how, False)
-            await asyncio.sleep(0.3)
-            again_ms = reader.heard_ms(now_ms + 1000, now + 1)
-        return heard_ms - now_ms, again_ms - now_ms
-
-    silent, again = asyncio.run(scene())
-    assert -100 < silent < 300
-    assert how == "hangs" or again == 1000
+@on_loop
+async def test_what_was_heard_last_is_told_as_long_as_nothing_is_answered(how):
+    source = Source()
+    reader = reading(source)
+    async with under_way(reader.run()):
+        await asyncio.sleep(0.1)
+        now_ms, now = int(time.time() * 1000), time.monotonic()
+        assert reader.heard_ms(now_ms, now) == now_ms
+        setattr(source, how, True)
+        await asyncio.sleep(0.3)
+        heard_ms = reader.heard_ms(now_ms + LATER_MS, now + LATER_MS / 1000)
+        setattr(source, how, False)
+        await asyncio.sleep(0.3)
+        again_ms = reader.heard_ms(now_ms + 1000, now + 1)
+    assert -100 < heard_ms - now_ms < 300
+    assert how == "hangs" or again_ms == now_ms + 1000
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["hangs", "breaks"])
-def test_a_leader_is_named_that_has_not_answered_for_long(how, monkeypatch):
+@on_loop
+async def test_a_leader_is_named_that_has_not_answered_for_long(how, monkeypatch):
     monkeypatch.setattr(budget, "SILENT_SECONDS", 0.2)
-
-    async def scene():
-        source = Source()
-        reader = reading(source)
-        (mirror,) = reader._mirrors
-        async with under_way(reader.run()):
-            await asyncio.sleep(0.1)
-            named = [reader.kept_waiting().get(mirror)]
-            setattr(source, how, True)
-            await asyncio.sleep(0.5)
-            named.append(reader.kept_waiting().get(mirror))
-        return named
-
-    assert asyncio.run(scene()) == [None, 1]
+    source = Source()
+    reader = reading(source)
+    (mirror,) = reader._mirrors
+    async with under_way(reader.run()):
+        await asyncio.sleep(0.1)
+        named = [reader.kept_waiting().get(mirror)]
+        setattr(source, how, True)
+        await asyncio.sleep(0.5)
+        named.append(reader.kept_waiting().get(mirror))
+    assert named == [None, 1]
 
 
 @pytest.mark.parametrize("turns", range(6))
-def test_a_round_that_ends_in_the_moment_in_which_there_is_room_again_does_end(turns):
+@on_loop
+async def test_a_round_that_ends_in_the_moment_in_which_there_is_room_again_does_end(turns):
     """The reader went on for ever, and its round was given up after three minutes, with Python's own `wait_for`."""
-
-    async def scene():
-        reader = reading(Source())
-        task = asyncio.create_task(reader.run())
-        await asyncio.sleep(0.05)
-        for mirror in reader._mirrors:
-            mirror.halt("nothing to ask for")
-            for followed in reader._followed.values():
-                followed.touch(mirror)
-        await asyncio.sleep(0.05)
-        reader.has_room()
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        task.cancel()
-        _, left = await asyncio.wait({task}, timeout=1)
-        return left
-
-    assert not asyncio.run(scene())
+    reader = reading(Source())
+    task = asyncio.create_task(reader.run())
+    await asyncio.sleep(0.05)
+    for mirror in reader._mirrors:
+        mirror.halt("nothing to ask for")
+        for followed in reader._followed.values():
+            followed.touch(mirror)
+    await asyncio.sleep(0.05)
+    reader.has_room()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    _, left = await asyncio.wait({task}, timeout=1)
+    assert not left
 
 
 @pytest.mark.parametrize(
@@ -258,41 +249,33 @@ def test_what_was_read_before_the_source_had_no_more_of_it_is_mirrored_and_only_
     assert mirror.reason.startswith(reason)
 
 
-def test_a_partition_that_nobody_leads_is_asked_about_alone_until_somebody_does():
+@on_loop
+async def test_a_partition_that_nobody_leads_is_asked_about_alone_until_somebody_does():
     """All others with it, ten times a second, are half a pump's time where there are thousands of them."""
-
-    async def scene():
-        source, bills = HalfLed(), mirror_of(assigned(topic="bills", partition=1))
-        async with under_way(reading(source, mirror_of(), bills).run()):
-            await asyncio.sleep(0.5)
-            source.is_led = True
-            await asyncio.sleep(0.3)
-        return source.asked, bills.fetch_position
-
-    (first, *others), position = asyncio.run(scene())
-    assert (first, position) == ({"orders", "bills"}, 2)
+    source, bills = HalfLed(), mirror_of(assigned(topic="bills", partition=1))
+    async with under_way(reading(source, mirror_of(), bills).run()):
+        await asyncio.sleep(0.5)
+        source.is_led = True
+        await asyncio.sleep(0.3)
+    first, *others = source.asked
+    assert (first, bills.fetch_position) == ({"orders", "bills"}, 2)
     assert 1 <= len(others) <= 8
     assert all(names == {"bills"} for names in others)
 
 
-def test_a_partition_whose_disk_its_broker_lost_is_read_from_who_leads_it_now():
+@on_loop
+async def test_a_partition_whose_disk_its_broker_lost_is_read_from_who_leads_it_now():
     """The old one says that it lost it, for ever, and never that another leads."""
-
-    async def scene():
-        mirror = mirror_of()
-        await cut_off_after(0.6, reading(DiskGone(), mirror).run())
-        return mirror.fetch_position
-
-    assert asyncio.run(scene()) == 2
+    mirror = mirror_of()
+    await cut_off_after(0.6, reading(DiskGone(), mirror).run())
+    assert mirror.fetch_position == 2
 
 
-def test_a_source_that_does_not_tell_where_its_log_begins_is_asked_again_with_pauses():
-    async def scene():
-        source = BoundsAway()
-        await cut_off_after(0.5, reading(source).run())
-        return source.asked
-
-    assert 2 <= asyncio.run(scene()) <= 6
+@on_loop
+async def test_a_source_that_does_not_tell_where_its_log_begins_is_asked_again_with_pauses():
+    source = BoundsAway()
+    await cut_off_after(0.5, reading(source).run())
+    assert 2 <= source.asked <= 6
 
 
 def land(mirror):
@@ -332,15 +315,12 @@ def test_nor_is_it_told_before_all_that_was_read_before_it_is_on_the_target():
     assert seen == [(0, 0, 0)] * 2
 
 
-def test_a_gap_of_one_partition_is_told_however_long_another_waits_for_its_target_before_its_own():
+@on_loop
+async def test_a_gap_of_one_partition_is_told_however_long_another_waits_for_its_target_before_its_own():
     """Both stand in one answer of the source, in the same order each time: the second was never looked at."""
-
-    async def scene():
-        waits, other = mirror_of(assigned(stored=True)), mirror_of(assigned(partition=1, stored=True))
-        await cut_off_after(0.4, reading(DeletingAll(), waits, other, continue_on_loss=True).run())
-        return [(mirror.gaps.count, mirror.gaps.end) for mirror in (waits, other)]
-
-    assert asyncio.run(scene()) == [(0, 0), (9, 9)]
+    waits, other = mirror_of(assigned(stored=True)), mirror_of(assigned(partition=1, stored=True))
+    await cut_off_after(0.4, reading(DeletingAll(), waits, other, continue_on_loss=True).run())
+    assert [(mirror.gaps.count, mirror.gaps.end) for mirror in (waits, other)] == [(0, 0), (9, 9)]
 
 
 @pytest.mark.parametrize(
@@ -352,17 +332,13 @@ def test_a_gap_of_one_partition_is_told_however_long_another_waits_for_its_targe
     ],
     ids=["denied", "gone", "damaged"],
 )
-def test_a_partition_whose_records_origin_cannot_be_told_waits_for_that_and_no_other(error, reason):
+@on_loop
+async def test_a_partition_whose_records_origin_cannot_be_told_waits_for_that_and_no_other(error, reason):
     """The round failed, was resumed, failed again, and after five of them the command ended with 1."""
-
-    async def scene():
-        brought, own = mirror_of(), mirror_of(assigned(partition=1))
-        async with under_way(reading(Two(), brought, own, origins=Hidden(error)).run()) as task:
-            await asyncio.sleep(0.3)
-            failed = task.done()
-        return failed, brought, own
-
-    failed, brought, own = asyncio.run(scene())
+    brought, own = mirror_of(), mirror_of(assigned(partition=1))
+    async with under_way(reading(Two(), brought, own, origins=Hidden(error)).run()) as task:
+        await asyncio.sleep(0.3)
+        failed = task.done()
     assert (failed, brought.state, brought.fetch_position) == (False, State.HALTED, 0)
     assert brought.reason.endswith(reason)
     assert (own.reason, own.fetch_position) == ("", 2)

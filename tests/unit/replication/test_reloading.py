@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.wire import on_loop
 from mmtool.config import load_settings
 from mmtool.config.live import Chosen, LiveFile
 from mmtool.errors import ConfigError
@@ -135,21 +136,19 @@ def test_pairs_that_only_beat_follow_the_file(scene):
     assert scene.beating == ["a->c", "b->c", "c->b", "c->a"]  # c->a goes on until it is started as a flow
 
 
-def test_nothing_is_read_before_the_flow_is_owned_and_then_at_once_when_asked(scene):
-    async def run():
-        scene.engine.ready.clear()
-        task = asyncio.create_task(scene.reloader.run())
-        scene.write("topics = orders")
-        scene.reloader.asked.set()
-        await asyncio.sleep(0.1)
-        before = scene.engine.adopted
-        said, scene.reloader.say = asyncio.Event(), lambda sentence: said.set()
-        scene.engine.ready.set()
-        await asyncio.wait_for(said.wait(), 5)
-        task.cancel()
-        return before
-
-    assert asyncio.run(run()) == 0
+@on_loop
+async def test_nothing_is_read_before_the_flow_is_owned_and_then_at_once_when_asked(scene):
+    scene.engine.ready.clear()
+    task = asyncio.create_task(scene.reloader.run())
+    scene.write("topics = orders")
+    scene.reloader.asked.set()
+    await asyncio.sleep(0.1)
+    before = scene.engine.adopted
+    said, scene.reloader.say = asyncio.Event(), lambda sentence: said.set()
+    scene.engine.ready.set()
+    await asyncio.wait_for(said.wait(), 5)
+    task.cancel()
+    assert before == 0
     assert scene.engine.adopted == 1
 
 
@@ -162,7 +161,8 @@ def test_a_file_is_found_missing_by_its_error(scene):
 
 
 @pytest.mark.long
-def test_a_file_that_cannot_be_looked_at_for_a_while_is_read_again_afterwards(scene, monkeypatch):
+@on_loop
+async def test_a_file_that_cannot_be_looked_at_for_a_while_is_read_again_afterwards(scene, monkeypatch):
     """As on a network disk that is away: the watch outlives it."""
     looked, away = Path.stat, [True]
 
@@ -171,21 +171,18 @@ def test_a_file_that_cannot_be_looked_at_for_a_while_is_read_again_afterwards(sc
             raise OSError(errno.ESTALE, "Stale file handle")
         return looked(path, **how)
 
-    async def run():
-        warned, said = asyncio.Event(), asyncio.Event()
-        scene.reloader.warn, scene.reloader.say = lambda _: warned.set(), lambda _: said.set()
-        monkeypatch.setattr(Path, "stat", stat)
-        scene.reloader.file = LiveFile(scene.path, lambda: stat(scene.path) and scene.load())
-        task = asyncio.create_task(scene.reloader.run())
-        await asyncio.sleep(0.1)
-        scene.reloader.asked.set()
-        await asyncio.wait_for(warned.wait(), 5)
-        away.clear()
-        scene.write("topics = orders")
-        await asyncio.wait_for(said.wait(), 5)
-        task.cancel()
-
-    asyncio.run(run())
+    warned, said = asyncio.Event(), asyncio.Event()
+    scene.reloader.warn, scene.reloader.say = lambda _: warned.set(), lambda _: said.set()
+    monkeypatch.setattr(Path, "stat", stat)
+    scene.reloader.file = LiveFile(scene.path, lambda: stat(scene.path) and scene.load())
+    task = asyncio.create_task(scene.reloader.run())
+    await asyncio.sleep(0.1)
+    scene.reloader.asked.set()
+    await asyncio.wait_for(warned.wait(), 5)
+    away.clear()
+    scene.write("topics = orders")
+    await asyncio.wait_for(said.wait(), 5)
+    task.cancel()
     assert scene.flow.topics.include == ("orders",)
 
 

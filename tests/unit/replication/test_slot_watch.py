@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from kit.wire import on_loop
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.replication.driver.slot_watch import FreeSlot, SlotWatch
 from mmtool.replication.spark.assignment import TaskAssignment
@@ -112,27 +113,6 @@ def test_the_shards_of_the_task_that_is_silent_for_longest_wait_with_the_reason(
     assert driver.run.slots.waiting == ()
 
 
-def test_partitions_are_spread_again_when_a_slot_is_free_and_that_is_said():
-    driver = Driver(Spark(2))
-    driver.begin()
-    driver.spark.held = driver.spark.waiting = 1
-    driver.passes(5)
-    driver.begin()
-    driver.spark.held = 2
-    assert driver.passes(20)
-    assert driver.begin() == 2
-    assert driver.said[1:] == ["Spark has 2 of 2 slots; partitions are spread over 2 tasks"]
-
-
-def test_a_start_with_fewer_slots_than_asked_for_uses_those_that_are_there_and_says_so():
-    driver = Driver(Spark(1, asked=3))
-    assert driver.begin() == 1
-    assert driver.said == [_SHARED.format(3)]
-    driver.spark.held = 3
-    assert driver.passes(20)
-    assert driver.begin() == 3
-
-
 def test_a_task_that_is_heard_has_a_slot_though_spark_counts_it_among_those_that_wait():
     """Spark's count is as old as its last look at the task."""
     driver = Driver(Spark(2))
@@ -162,19 +142,6 @@ def test_without_any_slot_nothing_is_packed_and_nothing_is_silent():
     driver.spark.held, driver.spark.waiting = 2, 0
     assert not driver.passes(60)
     assert driver.said[1:] == ["Spark has 2 of 2 slots; partitions are spread over 2 tasks"]
-
-
-def test_a_spark_that_has_no_slot_at_the_start_is_said_and_every_shard_waits():
-    driver = Driver(Spark(0, asked=2))
-    assert driver.slots.tell_none_yet([driver.run])
-    assert driver.run.slots == SlotsRecord("me", wanted=2, held=0, waiting=tuple(range(_SHARDS)))
-    driver.spark.held = 2
-    assert not driver.slots.tell_none_yet([driver.run])
-    assert driver.begin() == 2
-    assert driver.said == [
-        "Spark has 0 of 2 slots; nothing is copied until it has one. Check the executors of Spark at spark://h:1",
-        "Spark has 2 of 2 slots; partitions are spread over 2 tasks",
-    ]
 
 
 @pytest.mark.parametrize(("seconds", "told"), [(25, False), (35, True)])
@@ -238,18 +205,15 @@ def test_no_round_has_more_tasks_than_the_limit(limit):
     assert driver.spark.probed == 0
 
 
-def test_a_slot_that_a_later_probe_waits_for_is_not_free_any_more():
+@on_loop
+async def test_a_slot_that_a_later_probe_waits_for_is_not_free_any_more():
     spark, ends = Spark(2), threading.Event()
-
-    async def look():
-        free = FreeSlot(spark)
-        free.seconds(1000.0, is_wanted=True)
-        await asyncio.sleep(0.05)
-        found = [free.seconds(1001.0, is_wanted=True)]
-        spark.probe = ends.wait
-        found += [free.seconds(now, is_wanted=True) for now in (1002.0, 1011.0, 1012.0)]
-        ends.set()
-        await asyncio.sleep(0.05)
-        return found
-
-    assert asyncio.run(look()) == [0.0, 1.0, None, None]
+    free = FreeSlot(spark)
+    free.seconds(1000.0, is_wanted=True)
+    await asyncio.sleep(0.05)
+    found = [free.seconds(1001.0, is_wanted=True)]
+    spark.probe = ends.wait
+    found += [free.seconds(now, is_wanted=True) for now in (1002.0, 1011.0, 1012.0)]
+    ends.set()
+    await asyncio.sleep(0.05)
+    assert found == [0.0, 1.0, None, None]

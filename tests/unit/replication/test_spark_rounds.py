@@ -20,7 +20,6 @@ from mmtool.plan.records.documents import PositionRecord, State, decode, encode
 from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.driver.round import round_ended
 from mmtool.replication.pump.report import AWAY, ReportRow
-from mmtool.replication.pyspark.daemon import zips_last
 from mmtool.replication.spark import log, rounds
 from mmtool.replication.spark.assignment import NOTHING_YET
 from mmtool.replication.spark.log import (
@@ -67,44 +66,6 @@ def test_a_program_that_has_a_place_for_what_libraries_log_keeps_it():
     assert before, "pytest's own"
     keep_talk_aside()
     assert logging.getLogger().handlers == before
-
-
-_NO_DISK = """
-import asyncio, logging, os, sys
-from mmtool.replication.spark.log import keep_talk_aside, spark_log
-from mmtool.replication.spark.rounds import end_spark
-os.environ["XDG_STATE_HOME"] = sys.argv[1]
-keep_talk_aside()
-spark_log().mkdir(parents=True)  # neither written nor removed, by root either
-
-
-async def main():
-    async def fails():
-        raise ConnectionError("the JVM is gone")
-
-    class Spark:
-        def stop(self): pass
-
-    lost, up = asyncio.ensure_future(fails()), asyncio.get_running_loop().create_future()
-    up.set_result(Spark())
-    await asyncio.sleep(0.01)
-    del lost  # asyncio logs that nobody has heard of it
-    await end_spark(up, clean=True)
-
-
-asyncio.run(main())
-print("well")
-"""
-
-
-def test_a_disk_that_takes_no_log_any_more_ends_nothing_and_is_no_traceback(tmp_path):
-    ran = subprocess.run(
-        [sys.executable, "-c", _NO_DISK, str(tmp_path)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ran.stdout, ran.stderr) == ("well\n", "")
 
 
 def test_spark_s_log_is_in_the_state_folder_and_gone_after_a_clean_end(monkeypatch, tmp_path):
@@ -204,12 +165,6 @@ load()
 modules = ["pyspark.worker", "mmtool.replication.pump.pump", "confluent_kafka", "pandas", "pyarrow"]
 print(json.dumps([len(os.listdir("/proc/self/task")), [name for name in modules if name in sys.modules]]))
 """
-
-
-def test_what_spark_has_zipped_is_looked_for_after_what_is_installed():
-    spark = ["/spark/python/lib/pyspark.zip", "/spark/python/lib/py4j-0.10.9.9-src.zip"]
-    rest = ["/usr/lib/python311.zip", "/usr/lib/python3.11", "/venv/site-packages", "/a/pyspark.zip.d"]
-    assert zips_last([*spark, *rest]) == [*rest, *spark]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells the threads of a process in /proc")

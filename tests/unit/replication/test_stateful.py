@@ -88,10 +88,6 @@ def test_own_topics_with_fewer_replicas_than_are_to_be_in_sync_are_said_when_the
     assert made(monkeypatch) == []
 
 
-def test_topics_that_mmtool_has_made_will_do(monkeypatch):
-    made(monkeypatch)
-
-
 @pytest.mark.parametrize(
     ("topic", "count"),
     [(FLOW.control_topic, 3), (JOURNAL_TOPIC, 2), (PRODUCERS_TOPIC, 6), (FLOW.runs_topic, 1)],

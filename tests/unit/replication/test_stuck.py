@@ -11,6 +11,7 @@ import pytest
 from kit.batches import PlainRecord, batch_of
 from kit.mirror import SOURCE_ID, OneBroker, assigned, mirror_of
 from kit.tasks import under_way
+from kit.wire import on_loop
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
 from mmtool.kafka.wire.produce import ProducedPartition
@@ -61,21 +62,19 @@ class Target:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("partitions", "stuck"), [(40, 30), (40, 39), (120, 100), (2, 1)])
-def test_what_the_target_does_not_take_leaves_room_for_the_others(partitions, stuck):
-    async def scene():
-        mirrors = [mirror_of(assigned(partition=n)) for n in range(partitions)]
-        target = Target(set(range(stuck)))
-        pace = Pace(SimpleNamespace(owner="me", round=1, bytes_per_second=None), 0)
-        target.reader = SourceReader(
-            Source(), mirrors, Budget(LIMIT).account(), pace, target.fetched,
-            read_committed=True, continue_on_loss=False,
-        )  # fmt: skip
-        async with under_way(target.reader.run()):
-            await asyncio.sleep(0.6)
-            before = +target.taken
-            await asyncio.sleep(0.6)
-        held = sum(mirror.held_bytes for mirror in mirrors)
-        return [n for n in range(stuck, partitions) if target.taken[n] <= before[n]], held
-
-    still, held = asyncio.run(scene())
+@on_loop
+async def test_what_the_target_does_not_take_leaves_room_for_the_others(partitions, stuck):
+    mirrors = [mirror_of(assigned(partition=n)) for n in range(partitions)]
+    target = Target(set(range(stuck)))
+    pace = Pace(SimpleNamespace(owner="me", round=1, bytes_per_second=None), 0)
+    target.reader = SourceReader(
+        Source(), mirrors, Budget(LIMIT).account(), pace, target.fetched,
+        read_committed=True, continue_on_loss=False,
+    )  # fmt: skip
+    async with under_way(target.reader.run()):
+        await asyncio.sleep(0.6)
+        before = +target.taken
+        await asyncio.sleep(0.6)
+    held = sum(mirror.held_bytes for mirror in mirrors)
+    still = [n for n in range(stuck, partitions) if target.taken[n] <= before[n]]
     assert (still, held <= LIMIT) == ([], True)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
 
 from kit.mirror import assigned
+from kit.wire import on_loop
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, RefusedError, UnreachableError
 from mmtool.events import is_for_people
 from mmtool.kafka.state.claims import ClaimLostError
@@ -61,33 +63,27 @@ class Run:
         return self.life.happen(FlowEvent.CLAIM)
 
 
-def scene(run, play, begin=FlowSupervisor.lose):
-    """What ``play`` made of it, and what was said."""
-
-    async def played():
-        said = []
-        taking = FlowSupervisor((), RunOptions(), asyncio.Event(), said.append, runs=[run])
-        taking._schedulers[run.name] = SimpleNamespace(stop=run._nothing, start=lambda: None)
-        if begun := begin(taking, run):
-            await begun
-        try:
-            return await play(taking, taking.replan), said
-        finally:
-            await taking.end()
-
-    return asyncio.run(played())
+@asynccontextmanager
+async def supervised(run, begin=FlowSupervisor.lose):
+    """Its supervisor, which has begun so, and what that says."""
+    said = []
+    taking = FlowSupervisor((), RunOptions(), asyncio.Event(), said.append, runs=[run])
+    taking._schedulers[run.name] = SimpleNamespace(stop=run._nothing, start=lambda: None)
+    if begun := begin(taking, run):
+        await begun
+    try:
+        yield taking, said
+    finally:
+        await taking.end()
 
 
-def test_a_flow_is_away_until_it_is_taken_and_its_clusters_are_named_once():
+@on_loop
+async def test_a_flow_is_away_until_it_is_taken_and_its_clusters_are_named_once():
     run = Run(AWAY, AWAY, None)
-
-    async def play(taking, regained):
-        before = (run.life.is_claimed, taking.is_busy)
+    async with supervised(run) as (taking, said):
+        assert (run.life.is_claimed, taking.is_busy) == (False, True)
         await taking.wait(5)
-        return before, (run.life.is_claimed, taking.is_busy, regained.is_set())
-
-    found, said = scene(run, play)
-    assert found == ((False, True), (True, False, True))
+        assert (run.life.is_claimed, taking.is_busy, taking.replan.is_set()) == (True, False, True)
     assert [(told.event, told.fields["flow"]) for told in said] == [
         ("ownership_lost", "a->b"),
         ("cluster_away", "a->b"),
@@ -99,69 +95,55 @@ def test_a_flow_is_away_until_it_is_taken_and_its_clusters_are_named_once():
     ]
 
 
-def test_a_claim_that_is_lost_to_an_earlier_try_of_our_own_is_made_again():
+@on_loop
+async def test_a_claim_that_is_lost_to_an_earlier_try_of_our_own_is_made_again():
     run = Run(ClaimLostError("another mmtool claimed it"), FencedError("shard 1"), InDoubtError("runs"), None)
-
-    async def play(taking, regained):
+    async with supervised(run) as (taking, said):
         await taking.wait(5)
-        return run.tried, regained.is_set()
-
-    found, said = scene(run, play)
-    assert found == (4, True)
+        assert (run.tried, taking.replan.is_set()) == (4, True)
     assert [(told.event, str(told)) for told in said[1:4]] == [
         ("ownership_lost", f"a->b: the flow could not be claimed: {why}; mmtool keeps trying")
         for why in ("another mmtool claimed it", "shard 1", "runs")
     ]
 
 
-def test_a_cluster_that_denies_a_right_is_not_waited_for_as_one_that_is_away():
-    run = Run(
-        NotAuthorisedError("west denies WRITE", remedy="grant it, then run the same command again"), None
-    )
-
-    async def play(taking, _):
+@on_loop
+async def test_a_cluster_that_denies_a_right_is_not_waited_for_as_one_that_is_away():
+    denied = NotAuthorisedError("west denies WRITE", remedy="grant it, then run the same command again")
+    async with supervised(Run(denied, None)) as (taking, said):
         await taking.wait(5)
+    assert "a->b: west denies WRITE; grant it; mmtool keeps trying" in said
 
-    assert "a->b: west denies WRITE; grant it; mmtool keeps trying" in scene(run, play)[1]
 
-
-def test_while_the_source_is_away_nothing_is_fenced_on_the_target():
+@on_loop
+async def test_while_the_source_is_away_nothing_is_fenced_on_the_target():
     """Each fence leaves a marker in each mirrored partition."""
     run = Run(None)
     run.source_away = [AWAY, AWAY, AWAY]
-
-    async def play(taking, _):
+    async with supervised(run) as (taking, _):
         await taking.wait(5)
-        return run.tried
-
-    assert scene(run, play)[0] == 1
+    assert run.tried == 1
 
 
 @pytest.mark.long
-def test_only_what_was_just_lost_is_waited_for():
+@on_loop
+async def test_only_what_was_just_lost_is_waited_for():
     """Else each round of the others would begin a second late for as long as an outage lasts."""
-
-    async def play(taking, _):
-        began = time.monotonic()
-        await taking.settle()
-        first = time.monotonic() - began
-        began = time.monotonic()
-        await taking.settle()
-        return first, time.monotonic() - began
-
-    (first, later), _ = scene(Run(AWAY), play)
-    assert first >= supervisor._GRACE_SECONDS > 0.5 > later
+    async with supervised(Run(AWAY)) as (taking, _):
+        times = [time.monotonic()]
+        for _ in range(2):
+            await taking.settle()
+            times.append(time.monotonic())
+    assert times[1] - times[0] >= supervisor._GRACE_SECONDS > 0.5 > times[2] - times[1]
 
 
-def test_what_cannot_be_taken_again_is_told():
-    async def play(taking, _):
+@on_loop
+async def test_what_cannot_be_taken_again_is_told():
+    async with supervised(Run(OwnedElsewhereError("lost to somebody else"))) as (taking, _):
         await asyncio.sleep(0.01)
-        failed = taking.has_failed
+        assert taking.has_failed
         with pytest.raises(OwnedElsewhereError, match="somebody else"):
             await taking.settle()
-        return failed
-
-    assert scene(Run(OwnedElsewhereError("lost to somebody else")), play)[0] is True
 
 
 class PutOff(Run):
@@ -198,57 +180,51 @@ class PutOff(Run):
         return await super().take_to_mirror()
 
 
-def looked_for(run, play):
-    """What ``play`` made of a flow with a partition that was put off."""
-    return scene(run, play, lambda taking, run: taking._claim(run, waits=False))
+def looked_for(run):
+    """The same of a flow with a partition that was put off."""
+    return supervised(run, lambda taking, run: taking._claim(run, waits=False))
 
 
-def test_what_was_put_off_is_taken_up_once_its_source_answers_and_the_round_ends_for_it(monkeypatch):
+@on_loop
+async def test_what_was_put_off_is_taken_up_once_its_source_answers_and_the_round_ends_for_it(monkeypatch):
     run = PutOff(monkeypatch, None, {}, {}, {"orders-0": 9})
-
-    async def play(taking, differs):
+    async with looked_for(run) as (taking, said):
+        differs = taking.replan
         taking.recover_found()
-        before = taking.is_busy
+        assert not taking.is_busy
         await asyncio.wait_for(differs.wait(), 5)
         taking.planned()
-        stays = differs.is_set()
+        assert differs.is_set()
         taking.recover_found()
-        mirrored = run.life.is_claimed
+        assert not run.life.is_claimed
         await taking.wait(5)
         taking.planned()
-        return before, stays, mirrored, (run.life.is_claimed, run.tried, differs.is_set(), taking.is_busy)
-
-    found, said = looked_for(run, play)
-    assert found == (False, True, False, (True, 1, False, False))
+        assert (run.life.is_claimed, run.tried, differs.is_set(), taking.is_busy) == (True, 1, False, False)
     assert list(filter(is_for_people, said))[1:] == [
         "a->b: a partition on the source has a leader again, or was deleted; the flow checks its last writes first"
     ]
     assert run.looks == 3
 
 
-def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for(monkeypatch):
+@on_loop
+async def test_a_topic_that_is_deleted_meanwhile_is_not_waited_for(monkeypatch):
     """Taken again, its partition is told to be gone."""
     run = PutOff(monkeypatch, {})
-
-    async def play(_, differs):
+    async with looked_for(run) as (taking, _):
         await asyncio.sleep(0.02)
         run.flow.source.topic_id = lambda _: None
-        await asyncio.wait_for(differs.wait(), 5)
-
-    looked_for(run, play)
+        await asyncio.wait_for(taking.replan.wait(), 5)
 
 
-def test_a_flow_that_is_taken_again_for_another_reason_is_looked_at_once(monkeypatch):
+@on_loop
+async def test_a_flow_that_is_taken_again_for_another_reason_is_looked_at_once(monkeypatch):
     run = PutOff(monkeypatch, {})
-
-    async def play(taking, _):
+    async with looked_for(run) as (taking, _):
         taking.lose(run)
         await taking.wait(5)
         looks = run.looks
         await asyncio.sleep(0.02)
-        return run.looks - looks
-
-    assert looked_for(run, play)[0] == 0
+        assert run.looks == looks
 
 
 FAILED_OVER = RefusedError("flow a->b is not mirrored", remedy="release it", code="failed_over")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kit.wire import on_loop
 from mmtool.errors import UnreachableError
 from mmtool.plan.records.documents import UseRecord
 from mmtool.replication.driver import slot_watch as throttling
@@ -150,24 +151,22 @@ def test_reserved_and_held_stay_within_the_limit(fetches, chance):
     assert free == LIMIT
 
 
-def test_one_who_wants_more_than_there_is_waits_until_nothing_is_held():
-    async def scene():
-        budget, order = Budget(LIMIT).account(), []
-        budget.add(600)
+@on_loop
+async def test_one_who_wants_more_than_there_is_waits_until_nothing_is_held():
+    budget, order = Budget(LIMIT).account(), []
+    budget.add(600)
 
-        async def wants():
-            await budget.wait(5 * LIMIT)
-            order.append("goes")
+    async def wants():
+        await budget.wait(5 * LIMIT)
+        order.append("goes")
 
-        waiting = asyncio.create_task(wants())
-        for step in (-300, -300):
-            await asyncio.sleep(0)
-            order.append(budget.free)
-            budget.add(step)
-        await waiting
-        return order
-
-    assert asyncio.run(scene()) == [400, 700, "goes"]
+    waiting = asyncio.create_task(wants())
+    for step in (-300, -300):
+        await asyncio.sleep(0)
+        order.append(budget.free)
+        budget.add(step)
+    await waiting
+    assert order == [400, 700, "goes"]
 
 
 def test_a_first_batch_larger_than_the_limit_is_held_all_the_same():
@@ -187,19 +186,17 @@ def test_flows_together_stay_within_the_limit_and_each_has_its_part(count, data)
         assert all(f.free >= LIMIT // (2 * count) for f in flows if not f.used)
 
 
-def test_a_flow_that_ends_gives_back_all_that_it_held():
-    async def scene():
-        budget = Budget(LIMIT, 2)
-        stuck, other = budget.account(), budget.account()
-        stuck.add(stuck.free)
-        waiting = asyncio.create_task(other.wait(LIMIT // 2))
-        await asyncio.sleep(0)
-        before = waiting.done()
-        stuck.close()
-        await asyncio.wait_for(waiting, 5)
-        return before, other.free
-
-    assert asyncio.run(scene()) == (False, LIMIT * 3 // 4)  # the part of a flow stays its own
+@on_loop
+async def test_a_flow_that_ends_gives_back_all_that_it_held():
+    budget = Budget(LIMIT, 2)
+    stuck, other = budget.account(), budget.account()
+    stuck.add(stuck.free)
+    waiting = asyncio.create_task(other.wait(LIMIT // 2))
+    await asyncio.sleep(0)
+    before = waiting.done()
+    stuck.close()
+    await asyncio.wait_for(waiting, 5)
+    assert (before, other.free) == (False, LIMIT * 3 // 4)  # the part of a flow stays its own
 
 
 RATES = st.floats(1024, 1e9)

@@ -8,6 +8,7 @@ import pytest
 
 from kit.batches import data
 from kit.mirror import TARGET_ID, FakeLog, assigned, fetched, mirror_of
+from kit.wire import on_loop
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
@@ -106,87 +107,66 @@ def run(scene):
     return asyncio.run(asyncio.wait_for(scene(), 10))
 
 
-def test_each_record_is_counted_once_with_the_time_since_its_batch_s_newest_timestamp():
+@on_loop
+async def test_each_record_is_counted_once_with_the_time_since_its_batch_s_newest_timestamp():
     """Also where an answer was lost, and the batch was sent again."""
-
-    async def scene():
-        s = Scene(Target(Code.NONE, None))
-        s.fetch(4)
-        assert await s.finished()
-        (mirror,) = s.mirrors
-        return mirror.records, mirror.latencies.latency
-
-    records, latency = run(scene)
-    assert records == sum(latency.counts) == 80
+    s = Scene(Target(Code.NONE, None))
+    s.fetch(4)
+    assert await s.finished()
+    (mirror,) = s.mirrors
+    latency = mirror.latencies.latency
+    assert mirror.records == sum(latency.counts) == 80
     assert latency.counts[-1] == 80  # of 1970
     assert latency.total_ms > 80 * 1_000_000_000_000
 
 
-def test_every_byte_is_given_back_once_when_everything_is_acknowledged():
+@on_loop
+async def test_every_byte_is_given_back_once_when_everything_is_acknowledged():
     """Also while more is fetched, and other requests are acknowledged, during a request."""
-
-    async def scene():
-        s = Scene(Target(), partitions=3)
-        for _ in range(20):
-            s.fetch(4)
-            assert s.held == sum(m.held_bytes for m in s.mirrors)
-            await asyncio.sleep(0)
-        assert await s.finished()
-        return s.held, [len(log.records) for log in s.target.logs.values()]
-
-    assert run(scene) == (0, [1600] * 3)
+    s = Scene(Target(), partitions=3)
+    for _ in range(20):
+        s.fetch(4)
+        assert s.held == sum(m.held_bytes for m in s.mirrors)
+        await asyncio.sleep(0)
+    assert await s.finished()
+    assert (s.held, [len(log.records) for log in s.target.logs.values()]) == (0, [1600] * 3)
 
 
-def test_a_request_names_each_partition_once():
-    async def scene():
-        s = Scene(Target(), partitions=4)
-        s.fetch(6)
-        assert await s.finished()
-        return s.target.requests
-
-    assert [request for request in run(scene) if len(set(request)) != len(request)] == []
+@on_loop
+async def test_a_request_names_each_partition_once():
+    s = Scene(Target(), partitions=4)
+    s.fetch(6)
+    assert await s.finished()
+    assert [request for request in s.target.requests if len(set(request)) != len(request)] == []
 
 
-def test_a_lost_connection_costs_time_and_no_record():
-    async def scene():
-        s = Scene(Target(Code.NONE, None, None), partitions=2)
-        s.fetch(5)
-        assert await s.finished()
-        return [[r.value for r in log.records.values()] for log in s.target.logs.values()], s.held
-
-    assert run(scene) == ([[b"v%d" % at for at in range(100)]] * 2, 0)
-
-
-def test_a_leader_that_loses_every_connection_is_named_by_what_waits_for_it_until_it_answers(monkeypatch):
+@on_loop
+async def test_a_leader_that_loses_every_connection_is_named_by_what_waits_for_it_until_it_answers(
+    monkeypatch,
+):
     monkeypatch.setattr(budget, "SILENT_SECONDS", 0.05)
-
-    async def scene():
-        s = Scene(Target(None, None))
-        (mirror,) = s.mirrors
-        named = [s.writer.kept_waiting().get(mirror)]
-        s.fetch(1)
-        await asyncio.sleep(0.08)
-        named.append(s.writer.kept_waiting().get(mirror))
-        assert await s.finished()
-        return [*named, s.writer.kept_waiting().get(mirror)]
-
-    assert run(scene) == [None, 1, None]
+    s = Scene(Target(None, None))
+    (mirror,) = s.mirrors
+    named = [s.writer.kept_waiting().get(mirror)]
+    s.fetch(1)
+    await asyncio.sleep(0.08)
+    named.append(s.writer.kept_waiting().get(mirror))
+    assert await s.finished()
+    assert [*named, s.writer.kept_waiting().get(mirror)] == [None, 1, None]
 
 
 @pytest.mark.parametrize("code", [Code.NOT_LEADER_OR_FOLLOWER, Code.KAFKA_STORAGE_ERROR])
-def test_a_leader_that_moved_is_looked_up_before_the_batch_goes_again(code):
+@on_loop
+async def test_a_leader_that_moved_is_looked_up_before_the_batch_goes_again(code):
     """A broker that lost a disk never says that another leads what was on it."""
-
-    async def scene():
-        s = Scene(Target(code))
-        s.fetch(1)
-        assert await s.finished()
-        return s.target.refreshed, len(s.target.requests)
-
-    assert run(scene) == ([{"source.orders"}], 2)
+    s = Scene(Target(code))
+    s.fetch(1)
+    assert await s.finished()
+    assert (s.target.refreshed, len(s.target.requests)) == ([{"source.orders"}], 2)
 
 
-def test_what_waits_its_turn_with_a_broker_that_hangs_goes_to_whoever_leads_by_the_time_it_comes():
+@on_loop
+async def test_what_waits_its_turn_with_a_broker_that_hangs_goes_to_whoever_leads_by_the_time_it_comes():
     """Each turn with the hung one would cost as long as a connection to it is waited for."""
 
     class Hanging(Target):
@@ -204,19 +184,17 @@ def test_what_waits_its_turn_with_a_broker_that_hangs_goes_to_whoever_leads_by_t
             await self.breaks.wait()
             raise ConnectionLostError("no answer in time")
 
-    async def scene():
-        s = Scene(Hanging(), partitions=12)
-        s.fetch(1)
-        await asyncio.sleep(0.01)
-        s.target.leads = 2
-        s.target.breaks.set()
-        assert await s.finished()
-        return s.target.to_it, len(s.target.logs)
-
-    assert run(scene) == (5, 12)
+    s = Scene(Hanging(), partitions=12)
+    s.fetch(1)
+    await asyncio.sleep(0.01)
+    s.target.leads = 2
+    s.target.breaks.set()
+    assert await s.finished()
+    assert (s.target.to_it, len(s.target.logs)) == (5, 12)
 
 
-def test_a_topic_that_nobody_asked_about_is_not_taken_for_deleted(monkeypatch):
+@on_loop
+async def test_a_topic_that_nobody_asked_about_is_not_taken_for_deleted(monkeypatch):
     """Its batch is refused while the leaders of another one are being looked up."""
     monkeypatch.setattr(presence, "_GONE_AFTER_SECONDS", -1)
 
@@ -231,64 +209,57 @@ def test_a_topic_that_nobody_asked_about_is_not_taken_for_deleted(monkeypatch):
             await self.answer.wait()
             return found
 
-    async def scene():
-        s = Scene(Slow(), 2, ["source.orders", "source.bills"])
-        s.offer(s.mirrors[0], 1)
-        await s.target.asked.wait()
-        s.offer(s.mirrors[1], 1)
-        await asyncio.sleep(0.01)
-        s.target.answer.set()
-        assert await s.finished()
-        return [mirror.reason for mirror in s.mirrors]
-
-    assert run(scene) == ["", ""]
+    s = Scene(Slow(), 2, ["source.orders", "source.bills"])
+    s.offer(s.mirrors[0], 1)
+    await s.target.asked.wait()
+    s.offer(s.mirrors[1], 1)
+    await asyncio.sleep(0.01)
+    s.target.answer.set()
+    assert await s.finished()
+    assert [mirror.reason for mirror in s.mirrors] == ["", ""]
 
 
-def test_a_broker_that_asks_for_patience_is_left_in_peace_for_a_moment():
-    async def scene():
-        s = Scene(Target(*[Code.NOT_ENOUGH_REPLICAS] * 1000))
-        s.fetch(3)
-        await asyncio.sleep(0.35)
-        await s.finished_early()
-        return len(s.target.requests)
-
-    assert run(scene) <= 5
+@on_loop
+async def test_a_broker_that_asks_for_patience_is_left_in_peace_for_a_moment():
+    s = Scene(Target(*[Code.NOT_ENOUGH_REPLICAS] * 1000))
+    s.fetch(3)
+    await asyncio.sleep(0.35)
+    await s.finished_early()
+    assert len(s.target.requests) <= 5
 
 
-def test_the_end_does_not_wait_for_replicas_that_a_partition_is_short_of():
+@on_loop
+async def test_the_end_does_not_wait_for_replicas_that_a_partition_is_short_of():
     """What was put off is not there, and is sent by the next round; the other partition has nothing left."""
 
     class Short(Target):
         def _answer(self, part, batch, code):
             return super()._answer(part, batch, code if part.partition else Code.NOT_ENOUGH_REPLICAS)
 
-    async def scene():
-        s = Scene(Short(), 2)
-        s.fetch(3)
-        await asyncio.sleep(0.01)
-        for mirror in s.mirrors:
-            mirror.drop_unsent()
-        drained = await s.writer.drain(5)
-        requests = len(s.target.requests)
-        await asyncio.sleep(0.3)
-        await s.writer.close()
-        return drained, len(s.target.requests) - requests, [m.writer.next_sequence for m in s.mirrors]
-
-    assert run(scene) == (True, 0, [0, 60])
+    s = Scene(Short(), 2)
+    s.fetch(3)
+    await asyncio.sleep(0.01)
+    for mirror in s.mirrors:
+        mirror.drop_unsent()
+    drained = await s.writer.drain(5)
+    requests = len(s.target.requests)
+    await asyncio.sleep(0.3)
+    await s.writer.close()
+    assert (drained, len(s.target.requests) - requests) == (True, 0)
+    assert [mirror.writer.next_sequence for mirror in s.mirrors] == [0, 60]
 
 
-def test_the_end_waits_in_vain_for_a_batch_of_which_the_target_says_nothing_but_that_it_is_late():
-    async def scene():
-        s = Scene(Target(*[Code.REQUEST_TIMED_OUT] * 1000))
-        s.fetch(1)
-        drained = await s.writer.drain(0.5)
-        await s.writer.close()
-        return drained
-
-    assert run(scene) is False
+@on_loop
+async def test_the_end_waits_in_vain_for_a_batch_of_which_the_target_says_nothing_but_that_it_is_late():
+    s = Scene(Target(*[Code.REQUEST_TIMED_OUT] * 1000))
+    s.fetch(1)
+    drained = await s.writer.drain(0.5)
+    await s.writer.close()
+    assert drained is False
 
 
-def test_a_leader_that_moved_is_looked_up_beside_a_partition_that_is_short_of_replicas_for_long():
+@on_loop
+async def test_a_leader_that_moved_is_looked_up_beside_a_partition_that_is_short_of_replicas_for_long():
     """Which is told so a moment earlier, each time."""
 
     class Short(Target):
@@ -300,39 +271,32 @@ def test_a_leader_that_moved_is_looked_up_beside_a_partition_that_is_short_of_re
             code = (Code.NOT_ENOUGH_REPLICAS, Code.NOT_LEADER_OR_FOLLOWER)[part.partition]
             return super()._answer(part, batch, code)
 
-    async def scene():
-        s = Scene(Short(), 2, ["source.bills", "source.orders"])
-        s.fetch(1)
-        await asyncio.sleep(0.5)
-        await s.finished_early()
-        return s.target.refreshed
-
-    assert {"source.bills", "source.orders"} in run(scene)
+    s = Scene(Short(), 2, ["source.bills", "source.orders"])
+    s.fetch(1)
+    await asyncio.sleep(0.5)
+    await s.finished_early()
+    assert {"source.bills", "source.orders"} in s.target.refreshed
 
 
-def test_being_fenced_stops_the_writer_and_is_told():
-    async def scene():
-        s = Scene(Target(*[Code.INVALID_PRODUCER_EPOCH] * 9), partitions=2)
-        s.fetch(3)
-        drained = await s.finished()
-        return drained, [type(error) for error in s.failures]
-
-    assert run(scene) == (False, [FencedError])
+@on_loop
+async def test_being_fenced_stops_the_writer_and_is_told():
+    s = Scene(Target(*[Code.INVALID_PRODUCER_EPOCH] * 9), partitions=2)
+    s.fetch(3)
+    drained = await s.finished()
+    assert (drained, [type(error) for error in s.failures]) == (False, [FencedError])
 
 
 @pytest.mark.parametrize("asked", ["send", "refresh"])
-def test_credentials_that_are_refused_by_now_stop_the_writer_and_are_told(asked):
+@on_loop
+async def test_credentials_that_are_refused_by_now_stop_the_writer_and_are_told(asked):
     """By whoever was connected to anew: nothing else would end the wait for that answer."""
 
     async def refused(*_request, **_purpose):
         raise NotAuthorisedError("cluster target refuses the credentials")
 
-    async def scene():
-        s = Scene(Target(Code.NOT_LEADER_OR_FOLLOWER))
-        setattr(s.target, asked, refused)
-        s.fetch(1)
-        drained = await s.writer.drain(0.5)
-        await s.writer.close()
-        return drained, [type(error) for error in s.failures]
-
-    assert run(scene) == (False, [NotAuthorisedError])
+    s = Scene(Target(Code.NOT_LEADER_OR_FOLLOWER))
+    setattr(s.target, asked, refused)
+    s.fetch(1)
+    drained = await s.writer.drain(0.5)
+    await s.writer.close()
+    assert (drained, [type(error) for error in s.failures]) == (False, [NotAuthorisedError])

@@ -201,7 +201,7 @@ def pair_without_flow(tail):
     return go_home_in_pair(None, back, tail, DownstreamOffset(1), away=away, home=at_home(0, 5))
 
 
-def test_a_topic_that_was_made_away_comes_home_by_the_way_back_alone_if_home_has_no_records_of_its_own():
+def test_a_topic_that_was_made_away_comes_home_by_the_way_back_alone():
     assert pair_without_flow(tail_of(0, 0)) == Homeward(Exact(4), 0, 0)
     assert pair_without_flow(tail_of(0, 3, (0, 3, 3))) == Refused(Reason.NEVER_RAN)
 
