@@ -56,7 +56,7 @@ def quiet(monkeypatch, holders, look_seconds=0.0):
 
 @on_loop
 async def test_an_owner_whose_right_was_taken_away_and_given_back_owns_again(monkeypatch):
-    quiet(monkeypatch, repeat(None))
+    monkeypatch.setattr(ownership, "GroupLease", QuietLease)
     mine = owner(FlowPhase.JOINING)
     mine._now(False)
     mine._lease.failure = DENIED
