@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
     from mmtool.metrics.families import Level
     from mmtool.plan.groups.facts import ChosenUnit, GroupSelection
-    from mmtool.replication.driver.service import Observe
+    from mmtool.replication.driver.engine import Observe
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 _SMOKE_REQUEST = timedelta(seconds=20)

@@ -86,7 +86,7 @@ def replicate(
     from mmtool.output import Result, finish, talk, warn
     from mmtool.output.console import stderr_is_tty, switches
     from mmtool.output.progress import Progress
-    from mmtool.replication.driver.service import replicate as run
+    from mmtool.replication.driver.engine import replicate as run
     from mmtool.replication.driver.supervisor import RunOptions
 
     switches.timed = not stderr_is_tty()

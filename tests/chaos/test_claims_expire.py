@@ -21,7 +21,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic, read_topic
-from mmtool.replication.pump.in_flight import InDoubtError
+from mmtool.replication.pump.batch_prep import InDoubtError
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.timeout(1800)]
 

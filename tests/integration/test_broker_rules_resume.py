@@ -22,7 +22,7 @@ from kit.writers import RunningWriter
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.topics import create_topic, read_topic, topics_of
 from mmtool.replication.pump import pump
-from mmtool.replication.pump.in_flight import FencedError
+from mmtool.replication.pump.batch_prep import FencedError
 from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.spark.task import Flows
 

@@ -24,9 +24,9 @@ from mmtool.kafka.state.state_log import read_control, read_runs_log
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.replication.driver.context import connect
 from mmtool.replication.flow_state import flow_moves, rebuild
+from mmtool.replication.ownership.checks import refuse_lost_runs
 from mmtool.replication.pump import mirror as pump_mirror
 from mmtool.replication.pump import state_writer
-from mmtool.replication.recovery.state_loss import refuse_lost_runs
 from mmtool.translation.block_codec import decode_block
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from mmtool.lab.topics import end_offsets, read_topic, topics_of
 from mmtool.plan.records.documents import PositionRecord, State
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.recovery.state_loss import was_mirrored
+from mmtool.replication.ownership.checks import was_mirrored
 
 pytestmark = pytest.mark.kafka
 

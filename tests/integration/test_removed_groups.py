@@ -14,7 +14,7 @@ from kit.mirror_flow import Owner
 from mmtool.kafka.mirror_maker import Mm2Topics
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import Commit
-from mmtool.replication.background.flow_tasks import duties_of
+from mmtool.replication.background import duties_of
 from mmtool.translation.types import TopicPartition
 
 pytestmark = [pytest.mark.kafka]

@@ -11,7 +11,7 @@ from kit.mirror_flow import Owner, flow_of, mirror
 from kit.same_offsets import KINDS, RECORDS, check_growing, check_same, plain, transactional
 from mmtool.kafka.state.journal import KafkaMarks
 from mmtool.lab.topics import end_offsets
-from mmtool.replication.pump.in_flight import FencedError, InDoubtError
+from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka

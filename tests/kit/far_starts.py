@@ -11,7 +11,7 @@ from mmtool.kafka.wire.scan import list_offsets
 from mmtool.kafka.wire.transactions import InitProducerIdRequest
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.records.documents import OffsetWritersRecord
-from mmtool.replication.same_offsets.log_fill import LogFill
+from mmtool.replication.same_offsets.fills import LogFill
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:

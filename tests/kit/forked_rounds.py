@@ -29,8 +29,7 @@ from mmtool.replication.spark.task import run_task
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from mmtool.replication.pump.report import ReportRow
-    from mmtool.replication.spark.assignment import TaskAssignment
+    from mmtool.replication.spark.assignment import ReportRow, TaskAssignment
     from mmtool.replication.spark.rounds import Rounds
 
     Opener = Callable[[str, Mapping[str, str]], Rounds]

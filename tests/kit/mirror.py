@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from mmtool.kafka.batches import BatchHeader
-    from mmtool.replication.pump.gaps import Foreign
+    from mmtool.replication.pump.log_changes import Foreign
     from mmtool.translation.types import TopicPartition
 
 _REMEMBERED = 5

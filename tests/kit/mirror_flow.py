@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.lab.fleet import Fleet
-    from mmtool.replication.pump.report import ReportRow
-    from mmtool.replication.spark.assignment import FlowAssignment, ShardAssignment
+    from mmtool.replication.spark.assignment import FlowAssignment, ReportRow, ShardAssignment
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 

@@ -11,7 +11,7 @@ from kit.mirror import SOURCE_ID, TARGET_ID, assigned
 from kit.paired_logs import Brought, LogOnWire
 from mmtool.kafka.wire.codes import FENCED, Code
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.in_flight import FencedError, InDoubtError
+from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
 from mmtool.replication.recovery.recover_partition import Resumed, Upstream, resume
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from kit.paired_logs import PairedLog
-    from mmtool.replication.pump.in_flight import InFlightBatch
+    from mmtool.replication.pump.batch_prep import InFlightBatch
     from mmtool.translation.blocks import Block, BlockKey
     from mmtool.translation.types import TopicId, Unknown
 

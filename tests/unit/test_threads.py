@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mmtool.config.live import Chosen, LiveFile
-from mmtool.replication.driver import service
+from mmtool.replication.driver import engine
 from mmtool.replication.driver.supervisor import RunOptions
 from mmtool.runtime.threads import Once, in_thread, run_loop, within
 
@@ -89,11 +89,11 @@ def test_a_name_that_nobody_resolves_does_not_hold_up_a_stop(resolver, monkeypat
                 async with asyncio.timeout(0.2):
                     await asyncio.get_running_loop().getaddrinfo("hangs.example", 1)
 
-    monkeypatch.setattr(service, "Engine", Engine)
-    monkeypatch.setattr(service, "java_binary", lambda: None)
+    monkeypatch.setattr(engine, "Engine", Engine)
+    monkeypatch.setattr(engine, "java_binary", lambda: None)
     file = LiveFile(Path("mm2.properties"), lambda: Chosen(()))
     began = time.monotonic()
-    outcome = service.replicate(file, RunOptions(), show=print, say=print, warn=print)
+    outcome = engine.replicate(file, RunOptions(), show=print, say=print, warn=print)
     assert (outcome.error, time.monotonic() - began < 10) == (None, True)
 
 

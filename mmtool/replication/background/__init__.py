@@ -9,17 +9,45 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import MmtoolError, PartlyAppliedError
 from mmtool.events import Event, flow_notice
-from mmtool.plan.words import then
+from mmtool.insight.flow_now import FlowClusters, FlowNow
+from mmtool.insight.translation import mirrors_others
+from mmtool.kafka.admin.cluster_facts import KafkaCluster
+from mmtool.kafka.admin.fences import KafkaFences
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.kafka.errors import remedy_of
+from mmtool.kafka.state.flow_state import FollowedFlowState, way_back_state
+from mmtool.kafka.state.own_log import MARK, append_records
+from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.topics.configs import KeptConfig, plan_acls, plan_topic_configs
+from mmtool.plan.topics.facts import TopicFacts, configs_hidden
+from mmtool.plan.words import counted, then
+from mmtool.replication.background.checkpoints import Checkpoints, GroupOffsets
 from mmtool.replication.driver.notices import retried
-from mmtool.runtime.threads import came_within
+from mmtool.replication.mm2.guard import (
+    RECENT_SECONDS,
+    MirrorMakerGuard,
+    MirrorMakerWatch,
+    writes_same_topics,
+)
+from mmtool.replication.ownership.internal_topics import mm2_topic
+from mmtool.replication.topics.mirror_topics import config_rules
+from mmtool.runtime.threads import came_within, in_thread
+from mmtool.translation.mm2_records import Heartbeat
+from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Iterable, Sequence
+
+    from mmtool.config import FlowSettings
+    from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.topics.configs import ResetConfig, SetConfig
+    from mmtool.replication.driver.flow_run import FlowRun
+    from mmtool.replication.driver.notices import ConfigNotices
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,3 +162,210 @@ class Scheduler:
                 flow_notice(self._flow, f"{duty.name}: working again", Event.DUTY_RESUMED, duty=duty.name)
             )
         return ""
+
+
+@dataclass(slots=True)
+class Heartbeats:
+    """Writes one record per interval into ``heartbeats`` on the target of a pair of clusters.
+
+    Attributes:
+        pair: The flow, or a reverse flow.
+        target: The pair's target.
+    """
+
+    pair: FlowSettings
+    target: WireCluster
+    _is_there: bool = False
+
+    async def perform(self) -> None:
+        topic = self.pair.policy.heartbeats_topic()
+        try:
+            if not self._is_there:
+                wanted = mm2_topic(topic, self.pair.heartbeats_replication_factor)
+                await in_thread(TopicAdmin(self.pair.target).create_internal, [wanted])
+                await self.target.refresh([topic])
+            aliases = self.pair.topic_aliases
+            beat = Heartbeat(aliases.source, aliases.target, int(time.time() * 1000))
+            await append_records(self.target, topic, [(beat.key(), beat.value())], MARK)
+        except BaseException:
+            self._is_there = False  # deleted, perhaps: the next turn makes it again
+            raise
+        self._is_there = True
+
+
+_ACL_SECONDS = 30.0
+_BY_HAND = "add the ACL on {alias} with kafka-acls.sh"
+"""The remedy where the error is no broker's, or has none of its own."""
+
+
+@dataclass(slots=True)
+class TopicAcls:
+    """Adds the source's ACLs on the target; does nothing where the source has no authorizer (as MM2)."""
+
+    flow: FlowSettings
+
+    async def perform(self) -> None:
+        """Compare the topic ACLs of both clusters, and add those that the target lacks.
+
+        Raises:
+            MmtoolError: ACLs could not be read, or some could not be added.
+        """
+        await in_thread(self._perform)
+
+    def _perform(self) -> None:
+        here = KafkaFences(self.flow.source, _ACL_SECONDS).topic_rules()
+        if here is UNKNOWN:
+            return
+        target = KafkaFences(self.flow.target, _ACL_SECONDS)
+        there = target.topic_rules()
+        if there is UNKNOWN:
+            raise MmtoolError(
+                f"cluster {self.flow.target.alias} has no authorizer, so topic ACLs are not copied",
+                remedy=f"configure an authorizer on the brokers of {self.flow.target.alias}, or set"
+                f" {self.flow.name}.sync.topic.acls.enabled = false",
+            )
+        missing = plan_acls(
+            sorted(here), there, mirrors=self.flow.mirrors_topic, remote_topic=self.flow.remote_topic
+        )
+        failed = target.add(missing)
+        if failed:
+            first = next(iter(failed))
+            example = "for example for" if len(failed) > 1 else "for"
+            raise MmtoolError(
+                f"{counted(len(failed), 'ACL')} could not be added on {self.flow.target.alias}, {example} topic"
+                f" {first.name}: {failed[first]}",
+                remedy=remedy_of(failed[first].name, self.flow.target.alias, otherwise=_BY_HAND),
+            )
+
+
+_EXCLUDE = "set the config on {alias} with kafka-configs.sh, or add its name to config.properties.exclude"
+"""The remedy where the broker's error has none of its own."""
+
+
+@dataclass(slots=True)
+class TopicConfigs:
+    """Alters configs that differ; a config or topic that cannot be altered does not block the others.
+
+    Attributes:
+        flow: The flow.
+        topics: The source's topics that are mirrored now, and their names on the target.
+        say: Called once with each sentence for the operator.
+        adjusted: The configs that the target refuses and that were already reported.
+    """
+
+    flow: FlowSettings
+    topics: Callable[[], dict[str, str]]
+    say: Callable[[str], None]
+    adjusted: ConfigNotices
+    _said: set[str] = field(default_factory=set)
+
+    async def perform(self) -> None:
+        """Compare the configs of every topic of the flow, and alter those that differ on the target.
+
+        Raises:
+            MmtoolError: the configs of some topics could not be read or altered; the message names an example.
+        """
+        await in_thread(self._perform, self.topics())
+
+    def _perform(self, topics: dict[str, str]) -> None:
+        target = TopicAdmin(self.flow.target)
+        here, there = TopicAdmin(self.flow.source).configs(topics), target.configs(topics.values())
+        steps: dict[str, list[SetConfig | ResetConfig]] = {}
+        unseen = (
+            ([topic for topic in topics if topic not in here], self.flow.source.alias),
+            ([remote for remote in topics.values() if remote not in there], self.flow.target.alias),
+        )
+        for topic, remote in topics.items():
+            if topic not in here or remote not in there:
+                continue
+            for step in plan_topic_configs(here[topic], there[remote], config_rules(self.flow)):
+                if isinstance(step, KeptConfig):
+                    kept = f"topic {remote}: {step.name} is not copied from the source: {step.reason}"
+                    if kept not in self._said:
+                        self._said.add(kept)
+                        self.say(flow_notice(self.flow.name, f"{kept}; nothing has to be done"))
+                else:
+                    steps.setdefault(remote, []).append(step)
+        result = target.alter_adjusted(steps)
+        for sentence in self.adjusted.of(self.flow, result.adjustments, there):
+            self.say(flow_notice(self.flow.name, sentence))
+        if failed := result.failed:
+            first = next(iter(failed))
+            more = f" and {counted(len(failed) - 1, 'more topic')}" if len(failed) > 1 else ""
+            raise MmtoolError(
+                f"the configuration of topic {first}{more} on {self.flow.target.alias} could not be changed:"
+                f" {failed[first].by_name}",
+                remedy=remedy_of(failed[first].name, self.flow.target.alias, otherwise=_EXCLUDE),
+            )
+        if hidden := [configs_hidden(names, alias) for names, alias in unseen if names]:
+            raise MmtoolError("; ".join(hidden))
+
+
+_SECONDS = 30.0  # for one request
+
+
+def duties_of(
+    run: FlowRun, heartbeats_only: Iterable[FlowSettings], say: Callable[[str], None]
+) -> list[Duty]:
+    """The periodic tasks of a flow's owner, as its settings ask for them.
+
+    Args:
+        run: The flow.
+        heartbeats_only: Pairs of clusters that are not enabled as flows but keep their heartbeats, as in MM2: a one-way
+            flow carries the heartbeats of the reverse flow to its target, where ``MirrorClient`` counts hops by them.
+        say: Called with sentences for the operator.
+    """
+    flow, here = run.flow, run.flow.settings
+    duties: list[Duty] = []
+    pairs = [(here, flow.target)] if here.emit_heartbeats else []
+    pairs += [
+        (pair, flow.source)
+        for pair in heartbeats_only
+        if (pair.source.alias, pair.target.alias) == (here.target.alias, here.source.alias)
+    ]
+    for pair, cluster in pairs:
+        beat = Heartbeats(pair, cluster)
+        duties.append(Duty("heartbeats", pair.emit_heartbeats_interval_seconds, beat.perform, "first"))
+    if here.emit_checkpoints:
+        target = KafkaCluster(here.target, _SECONDS)
+        checkpoints = Checkpoints(_flow_now(run, target), flow.target)
+        seconds = here.emit_checkpoints_interval_seconds
+        duties.append(Duty("checkpoints", seconds, checkpoints.perform, "last"))
+        if here.sync_group_offsets:  # without checkpoints MM2 syncs no offsets either
+            offsets = GroupOffsets(checkpoints, target, lambda: run.watch.moved)
+            seconds = here.sync_group_offsets_interval_seconds
+            duties.append(Duty("group offsets", seconds, offsets.perform, "last"))
+    if here.sync_topic_configs:
+        configs = TopicConfigs(here, run.topic_names, say, run.config_notices)
+        duties.append(Duty("topic configs", here.sync_topic_configs_interval_seconds, configs.perform))
+    if here.sync_topic_acls:
+        duties.append(Duty("ACLs", here.sync_topic_acls_interval_seconds, TopicAcls(here).perform))
+    if writes_same_topics(here):
+        watch = MirrorMakerWatch(MirrorMakerGuard(flow, []), say)
+        duties.append(Duty("looking for MirrorMaker 2", RECENT_SECONDS / 2, watch.perform))
+    return duties
+
+
+def _flow_now(run: FlowRun, target: KafkaCluster) -> Callable[[], FlowNow]:
+    """A function that returns the flow as it is when called, with the topics that are mirrored then."""
+    here = run.flow.settings
+    source = KafkaCluster(here.source, _SECONDS)
+    back = way_back_state(here, FollowedFlowState)
+    clusters = FlowClusters(here, source, target, FollowedFlowState(here.target), back)
+
+    def now() -> FlowNow:
+        topics = run.view.topics.values()
+        return FlowNow(
+            clusters,
+            run.flow.identity,
+            {topic.name: TopicFacts(topic.name, topic.topic_id, topic.partitions) for topic in topics},
+            target_topics={
+                topic.target_name: TopicFacts(topic.target_name, topic.target_id, topic.partitions)
+                for topic in topics
+            },
+            mirrored_to=frozenset({Direction.FORWARD})
+            if mirrors_others(run.flow.source.topics, run.flow.identity.way_back)
+            else frozenset(),
+        )
+
+    return now

@@ -29,7 +29,13 @@ from mmtool.replication.control.control_follower import (
 from mmtool.replication.driver.context import OwnedState, Place
 from mmtool.replication.driver.notices import ConfigNotices
 from mmtool.replication.mm2.takeover import Mm2Takeover
-from mmtool.replication.ownership.checks import check_identity, check_stored
+from mmtool.replication.ownership.checks import (
+    OwnTopics,
+    check_identity,
+    check_stored,
+    own_topic_id,
+    refuse_lost_runs,
+)
 from mmtool.replication.ownership.claim_and_recover import claim_and_recover, claim_blindly, doubtful
 from mmtool.replication.ownership.internal_topics import (
     Refusals,
@@ -40,12 +46,17 @@ from mmtool.replication.ownership.internal_topics import (
     write_documents,
 )
 from mmtool.replication.ownership.ownership import FlowLife, Ownership
-from mmtool.replication.recovery.state_loss import OwnTopics, own_topic_id, refuse_lost_runs
 from mmtool.replication.same_offsets.prefill import Prefills
 from mmtool.replication.same_offsets.refusals import check_prefill, check_right, refuse_topics_of_mm2
 from mmtool.replication.spark.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
-from mmtool.replication.topics.deleted_topics import forget_deleted, refuse_recreated, refuse_unfinished
-from mmtool.replication.topics.mirror_topics import MirrorTopics, TopicsView, source_ends
+from mmtool.replication.topics.mirror_topics import (
+    MirrorTopics,
+    TopicsView,
+    forget_deleted,
+    refuse_recreated,
+    refuse_unfinished,
+    source_ends,
+)
 from mmtool.replication.topics.start_offsets import FirstSizes, LeaderCheck, first_blocks, refused_times
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.block_codec import decode_block
@@ -57,8 +68,7 @@ if TYPE_CHECKING:
     from mmtool.plan.flow.phases import FlowTransition
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.pump.report import ReportRow
-    from mmtool.replication.spark.assignment import Tally
+    from mmtool.replication.spark.assignment import ReportRow, Tally
     from mmtool.replication.topics.mirror_topics import MirroredTopic
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from mmtool.replication.driver.flow_run import FlowRun
     from mmtool.replication.driver.slot_watch import SlotWatch
     from mmtool.replication.driver.supervisor import FlowSupervisor
-    from mmtool.replication.pump.report import ReportRow
-    from mmtool.replication.spark.assignment import FlowAssignment
+    from mmtool.replication.spark.assignment import FlowAssignment, ReportRow
     from mmtool.replication.spark.rounds import Rounds
 
 FIRST_RETRY_SECONDS = 15.0

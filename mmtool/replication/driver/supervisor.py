@@ -22,15 +22,14 @@ from mmtool.output import human
 from mmtool.plan.flow.phases import MEANING, START, FlowEvent, FlowPhase
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import counted
-from mmtool.replication.background import Scheduler
-from mmtool.replication.background.flow_tasks import duties_of
+from mmtool.replication.background import Scheduler, duties_of
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.driver.notices import NoticeDeduplicator, awaited, retried
 from mmtool.replication.driver.topic_refresh import TopicRefresher, refuse_idle
+from mmtool.replication.ownership.checks import check_led
 from mmtool.replication.ownership.limits import refuse_met_topics
-from mmtool.replication.pump.in_flight import FencedError, InDoubtError
-from mmtool.replication.recovery.state_loss import check_led
+from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.runtime.threads import StopAskedError, unless_stopped
 
 if TYPE_CHECKING:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from mmtool.errors import MmtoolError, RefusedError, UnreachableError, UsageError
+from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError, UsageError
 from mmtool.insight.partitions import partition_facts
+from mmtool.kafka.groups.lease import holder_now
 from mmtool.kafka.state.state_log import read_blocks, read_control
+from mmtool.kafka.wire.cluster import ConnectionLostError, remedy_after
 from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plain_text import did_you_mean, nearest
@@ -33,8 +36,8 @@ from mmtool.plan.words import counted, few, have
 from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.driver.context import connect
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
 from mmtool.replication.ownership.internal_topics import write_documents
+from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.topics.start_offsets import partition_of, starts_at
 from mmtool.runtime.threads import in_thread, run_loop
@@ -51,7 +54,7 @@ from mmtool.translation.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 
     from mmtool.config.values import RelativeStart, Start
     from mmtool.insight.flow_now import FlowNow
@@ -409,3 +412,62 @@ class _Mover:
 def _known(offset: UpstreamOffset | None) -> UpstreamOffset:
     assert offset is not None, "a move that was not refused says where to"
     return offset
+
+
+def owner_now(flow: FlowNow) -> FlowMember | None:
+    """The process that runs the flow now; None without an owner.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: as `holder_now`.
+    """
+    return holder_now(flow.clusters.settings.target, flow.identity.ownership_group)
+
+
+def owned(flow: str, owner: object) -> OwnedElsewhereError:
+    """The error of a command that needs ``flow`` while ``owner`` runs it."""
+    return _stop_first(f"flow {flow} is run by {owner}")
+
+
+def _stop_first(message: str) -> OwnedElsewhereError:
+    return OwnedElsewhereError(
+        message,
+        remedy="stop the process that owns the flow (`mmtool status -c FILE` names it), run this command again, then"
+        " start `mmtool replicate`",
+    )
+
+
+async def joined(joining: Awaitable[None]) -> None:
+    """Wait until this process owns the flow.
+
+    Raises:
+        OwnedElsewhereError: another process runs it; the error names the next step.
+    """
+    try:
+        await joining
+    except OwnedElsewhereError as error:
+        raise _stop_first(error.message) from error
+
+
+@asynccontextmanager
+async def borrowed(name: str, close: Callable[[], Awaitable[None]], again: str) -> AsyncIterator[None]:
+    """Wrap the work of a command that joins a flow: translate its errors, and always release the flow.
+
+    Args:
+        name: The flow's name.
+        close: Releases the flow and closes its connections.
+        again: What the operator does when the work was interrupted.
+
+    Raises:
+        OwnedElsewhereError: another process took the flow meanwhile.
+        UnreachableError: a cluster did not answer, or its answer left a write in doubt.
+    """
+    try:
+        yield
+    except FencedError as error:
+        raise _stop_first(
+            f"another process took ownership of flow {name} during this command: {error}"
+        ) from error
+    except (InDoubtError, ConnectionLostError) as error:
+        raise UnreachableError(f"flow {name}: {error}", remedy=remedy_after(error, again)) from error
+    finally:
+        await close()

@@ -24,7 +24,8 @@ from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
 from mmtool.plan.records.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
 from mmtool.replication.driver.context import connect
-from mmtool.replication.flow_state.borrowed_flow import borrowed, joined, owned, owner_now
+from mmtool.replication.flow_state.flow_moves import borrowed, joined, owned, owner_now
+from mmtool.replication.ownership.checks import lost_runs, resume_after_loss, was_mirrored
 from mmtool.replication.ownership.claim_and_recover import claim_blindly, doubtful
 from mmtool.replication.ownership.internal_topics import (
     closed_records,
@@ -36,7 +37,6 @@ from mmtool.replication.ownership.internal_topics import (
 from mmtool.replication.ownership.ownership import FlowLife, Ownership
 from mmtool.replication.pump.state_writer import store_records
 from mmtool.replication.recovery.mirror_log import RecordPrints
-from mmtool.replication.recovery.state_loss import lost_runs, resume_after_loss, was_mirrored
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.process import operator
 from mmtool.runtime.threads import in_thread, run_loop

@@ -9,19 +9,24 @@ from mmtool.kafka.batches import BatchError, ReadyBatch
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.flow.moves import rebuild
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.batch_prep import DeadLetter, Fill, Unsent, judge, prepared, shrunk, why
-from mmtool.replication.pump.gaps import Gaps
-from mmtool.replication.pump.in_flight import (
+from mmtool.replication.pump.batch_prep import (
     NO_TIME,
     NOBODY_KNOWS,
     PERHAPS_APPENDED,
     BatchState,
+    DeadLetter,
     FencedError,
+    Fill,
     InDoubtError,
     InFlightBatch,
+    Unsent,
+    judge,
+    prepared,
     refusal,
+    shrunk,
+    why,
 )
-from mmtool.replication.pump.truncation import LeaderEpochs, source_cut, target_cut
+from mmtool.replication.pump.log_changes import Gaps, LeaderEpochs, source_cut, target_cut
 from mmtool.runtime.latency import Latency, LatencyCounter
 from mmtool.translation.blocks import SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.fetch import FetchedPartition
     from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.replication.pump.budget import RoundTrips
-    from mmtool.replication.pump.gaps import Foreign
+    from mmtool.replication.pump.log_changes import Foreign
     from mmtool.replication.spark.assignment import PartitionAssignment, ShardAssignment
     from mmtool.translation.blocks import Block
 

@@ -1,37 +1,127 @@
-"""The copier: mirrors one flow's share of a Spark task until the round ends."""
+"""The copier: mirrors one flow's share of a Spark task until the round ends, with the dead letters of its mirrors."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
+from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
+from mmtool.kafka.logs.dead_letters import KafkaDeadLetters, Letter
 from mmtool.plan.records.documents import State
 from mmtool.replication.control.control_follower import until_told
+from mmtool.replication.ownership.checks import until_gone
+from mmtool.replication.pump.batch_prep import InDoubtError
 from mmtool.replication.pump.budget import SILENT_SECONDS, Pace, RoundTrips
-from mmtool.replication.pump.dead_letters import DeadLetters
-from mmtool.replication.pump.gaps import Foreign
-from mmtool.replication.pump.in_flight import InDoubtError
+from mmtool.replication.pump.log_changes import Foreign
 from mmtool.replication.pump.log_watch import TargetEnds
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.replication.pump.reader import SourceReader
-from mmtool.replication.pump.report import rows_of
-from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter, SyncBook
+from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter, SyncBook, tally_of
 from mmtool.replication.pump.writer import TargetWriter
-from mmtool.replication.recovery.state_loss import until_gone
 from mmtool.replication.same_offsets.fills import Fills
 from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
+from mmtool.replication.spark.assignment import ReportRow
+from mmtool.replication.spark.log import executor_name
 from mmtool.replication.topics.origins import Origins
-from mmtool.runtime.threads import came_within, to_its_end
+from mmtool.runtime.threads import came_within, in_thread, to_its_end
+from mmtool.translation.block_codec import encode_block
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Sequence
 
     from mmtool.replication.pump.budget import Account
-    from mmtool.replication.pump.report import ReportRow
     from mmtool.replication.spark.assignment import FlowAssignment
+
+
+_PAUSE_SECONDS = 0.2
+
+
+class LetterPort(Protocol):
+    """The producer of dead-letter records."""
+
+    def post(self, letter: Letter) -> None:
+        """Write a dead letter to all in-sync replicas of its topic, unless it is there already.
+
+        Raises:
+            UnreachableError: The target does not answer; the caller retries.
+            MmtoolError: The target refuses the record.
+        """
+
+
+class DeadLetters:
+    """Writes the dead letters of one flow's mirrors, one after the other.
+
+    Args:
+        flow: What is mirrored.
+        mirrors: Whose letters.
+        freed: Called with the bytes that went.
+        wake: Called for a mirror that may continue, once its dead letters are in the stored offset runs.
+        books: Called where that is waited for.
+        ports: To the target, by shard; opened at the first letter.
+    """
+
+    def __init__(
+        self,
+        flow: FlowAssignment,
+        mirrors: Sequence[PartitionMirror],
+        freed: Callable[[int], None],
+        wake: Callable[[PartitionMirror], None],
+        books: Callable[[], None],
+        ports: Callable[[int], LetterPort] | None = None,
+    ) -> None:
+        self._flow = flow
+        self._mirrors = mirrors
+        self._freed = freed
+        self._wake = wake
+        self._books = books
+        self._open = ports or (
+            lambda shard: KafkaDeadLetters(
+                flow.settings.target, flow.identity.letters_id(shard), flow.settings.replication_factor
+            )
+        )
+        self._ports: dict[int, LetterPort] = {}
+        self._posted: set[PartitionMirror] = set()
+
+    async def run(self) -> None:
+        """Write dead letters until cancelled; a write in progress is completed first."""
+        while True:
+            for mirror in self._mirrors:
+                if mirror.letter is not None:
+                    await to_its_end(self._post(mirror))
+            for mirror in [mirror for mirror in self._posted if not mirror.awaits_books]:
+                self._posted.discard(mirror)
+                self._wake(mirror)
+            if self._posted:
+                self._books()
+            await asyncio.sleep(_PAUSE_SECONDS)
+
+    async def _post(self, mirror: PartitionMirror) -> None:
+        batch, about = mirror.letter, mirror.assignment
+        assert batch is not None
+        letter = Letter(self._flow.identity.source_id, about.topic_id, about.place, about.target_topic, batch)
+        before = mirror.held_bytes
+        try:
+            await in_thread(self._port(about.shard).post, letter)
+        except UnreachableError:
+            return  # it is still the mirror's letter
+        except MmtoolError as error:
+            mirror.halt(
+                f"the record at source offset {letter.offset} cannot be written to the dead-letter topic:"
+                f" {error.message}{f': {error.remedy}' if error.remedy else ''}"
+            )
+        else:
+            mirror.posted(batch)
+            self._posted.add(mirror)
+        self._freed(before - mirror.held_bytes)
+
+    def _port(self, shard: int) -> LetterPort:
+        if shard not in self._ports:
+            self._ports[shard] = self._open(shard)
+        return self._ports[shard]
+
 
 _STORE_SECONDS = 1.0
 _FOREIGN_SECONDS = 10.0
@@ -173,15 +263,34 @@ class FlowPump:
             await self._open()
             await self._until(end)
             await self._close()
-            return rows_of(
-                self.flow.identity.flow, self.mirrors, self.runs.sequences, end.told, self.syncs.failure
-            )
+            return [self._row(mirror, end.told) for mirror in self.mirrors]
         finally:
             with suppress(Exception):
                 await self.writer.close()
                 await self.fills.close()
                 await asyncio.gather(self.source.close(), self.target.close())
             self._budget.close()
+
+    def _row(self, mirror: PartitionMirror, told: str) -> ReportRow:
+        return ReportRow(
+            flow=self.flow.identity.flow,
+            shard=mirror.shard.shard,
+            topic_id=mirror.assignment.topic_id,
+            topic=mirror.assignment.topic,
+            partition=mirror.assignment.partition,
+            state=mirror.state,
+            reason=mirror.reason,
+            for_good=mirror.for_good,
+            producer_id=mirror.shard.producer_id,
+            epoch=mirror.shard.epoch,
+            next_sequence=mirror.writer.next_sequence,
+            runs_sequence=self.runs.sequences[mirror.shard.shard],
+            block=encode_block(mirror.open_block),
+            tally=tally_of(mirror),
+            told=told,
+            executor=executor_name(),
+            syncs_failure=self.syncs.failure,
+        )
 
     async def _open(self) -> None:
         """Connect, and store the first block of every new partition before its first record is sent."""

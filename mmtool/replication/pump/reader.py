@@ -21,8 +21,8 @@ from mmtool.plan.topics.retention import deleted_unmirrored
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.pump.batch_prep import damaged
 from mmtool.replication.pump.budget import PendingReplies
+from mmtool.replication.pump.log_changes import log_ended
 from mmtool.replication.pump.log_watch import OpenTransactionWatch
-from mmtool.replication.pump.truncation import log_ended
 from mmtool.replication.topics.presence import Presence, TopicWatch, source_gone
 from mmtool.runtime.threads import came_within
 from mmtool.translation.types import UpstreamOffset

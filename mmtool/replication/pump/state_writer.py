@@ -19,8 +19,8 @@ from mmtool.plan.failover.emergency_facts import REPORT_SECONDS
 from mmtool.plan.records.documents import PositionRecord
 from mmtool.plan.records.identity import runs_partition_of
 from mmtool.replication.driver.notices import retried
-from mmtool.replication.pump.in_flight import FencedError, InDoubtError
-from mmtool.replication.pump.report import tally_of
+from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
+from mmtool.replication.spark.assignment import Tally
 from mmtool.replication.spark.log import executor_name
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.mm2_records import OffsetSync
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.driver.context import FlowContext, OwnedState
     from mmtool.replication.pump.budget import Pace
-    from mmtool.replication.pump.gaps import Gaps
+    from mmtool.replication.pump.log_changes import Gaps
     from mmtool.replication.pump.mirror import PartitionMirror
     from mmtool.replication.spark.assignment import FlowAssignment, ShardAssignment
     from mmtool.translation.blocks import Block, BlockKey
@@ -315,3 +315,11 @@ class PositionWriter:
             executor=executor_name(),
             round=self._flow.round,
         )
+
+
+def tally_of(mirror: PartitionMirror) -> Tally:
+    """The counters of ``mirror`` so far."""
+    foreign = mirror.foreign
+    others = (foreign.count, foreign.end) if foreign is not None else (0, 0)
+    gaps = (mirror.gaps.count, mirror.gaps.end)
+    return Tally(mirror.records, mirror.bytes, mirror.dead_letters, *others, *gaps, *mirror.latencies.latency)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.produce import ProducedPartition
+    from mmtool.replication.pump.batch_prep import InFlightBatch
     from mmtool.replication.pump.budget import Quotas, RoundTrips
-    from mmtool.replication.pump.in_flight import InFlightBatch
     from mmtool.replication.pump.mirror import PartitionMirror
 
 _REQUESTS_IN_FLIGHT = 5

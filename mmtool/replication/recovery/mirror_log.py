@@ -11,7 +11,7 @@ import numpy as np
 from mmtool.kafka.batches import SEQUENCES
 from mmtool.kafka.batches.records import read_columns
 from mmtool.kafka.wire.scan import read_range
-from mmtool.replication.pump.truncation import target_cut
+from mmtool.replication.pump.log_changes import target_cut
 from mmtool.translation.blocks import MirroredTo
 from mmtool.translation.derive import Appended, Logged, Remains, match_remains
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown

@@ -29,7 +29,7 @@ from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.flow.moves import rebuild
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason
 from mmtool.plan.words import counted
-from mmtool.replication.pump.truncation import target_cut
+from mmtool.replication.pump.log_changes import target_cut
 from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog, SourceRemains, match_compacted
 from mmtool.replication.same_offsets.mirror import offsets_differ
 from mmtool.replication.topics.presence import TopicWatch, source_gone

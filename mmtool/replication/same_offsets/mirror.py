@@ -9,8 +9,7 @@ from mmtool.kafka.batches import at_holes
 from mmtool.plain_text import duration
 from mmtool.plan.flow.moves import START_AGAIN
 from mmtool.plan.topics.facts import HaltReason
-from mmtool.replication.pump.batch_prep import DeadLetter, Fill
-from mmtool.replication.pump.in_flight import InDoubtError
+from mmtool.replication.pump.batch_prep import DeadLetter, Fill, InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from mmtool.kafka.batches import BatchHeader, BatchView, ReadyBatch
-    from mmtool.replication.pump.in_flight import InFlightBatch
+    from mmtool.replication.pump.batch_prep import InFlightBatch
     from mmtool.replication.spark.assignment import PartitionAssignment, ShardAssignment
     from mmtool.translation.blocks import MirroredPartition
 

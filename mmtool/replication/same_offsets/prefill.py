@@ -27,7 +27,7 @@ from mmtool.replication.control.control_follower import position_by_books
 from mmtool.replication.driver.notices import retried
 from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.pump.budget import TokenBucket
-from mmtool.replication.same_offsets.log_fill import (
+from mmtool.replication.same_offsets.fills import (
     FillRefusedError,
     ForeignLogError,
     LogFill,

@@ -1,10 +1,11 @@
-"""The work of one task in one round: frozen values, pickled into the task's closure, secrets included."""
+"""The work of one task in one round, and its report: frozen values, pickled, secrets of the clusters included."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from mmtool.replication.spark.log import executor_name
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -148,3 +149,45 @@ class TaskAssignment:
     round_seconds: float
     buffer_bytes: int
     flows: tuple[FlowAssignment, ...]
+
+
+class ReportRow(NamedTuple):
+    """One partition at the end of a round.
+
+    ``block`` is its open block, encoded; ``tally`` its counters, kept from round to round; ``told`` the command that
+    ended the round, empty when time did; ``executor`` the worker; ``syncs_failure`` why the flow's offset syncs are not
+    written, empty when they are.
+    """
+
+    flow: str
+    shard: int
+    topic_id: str
+    topic: str
+    partition: int
+    state: str
+    reason: str
+    for_good: bool
+    producer_id: int
+    epoch: int
+    next_sequence: int
+    runs_sequence: int
+    block: bytes
+    tally: Tally
+    told: str
+    executor: str = ""
+    syncs_failure: str = ""
+
+
+FENCED = "fenced"
+"""``told`` in the row of a flow whose shards another owner has claimed."""
+AWAY = "away"
+"""``told`` in the row of a flow that a task left in doubt, because one of its clusters did not answer."""
+
+
+def nothing_known(flow: FlowAssignment, told: str) -> list[ReportRow]:
+    """One row for a flow whose partitions the task cannot report on any more.
+
+    ``told`` is the cause: `FENCED` or `AWAY`.
+    """
+    nothing = ("", "", -1, "", "", False, -1, -1, 0, 0, b"")
+    return [ReportRow(flow.identity.flow, -1, *nothing, NOTHING_YET, told, executor_name())]

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from mmtool.replication.pump.report import ReportRow
-    from mmtool.replication.spark.assignment import TaskAssignment
+    from mmtool.replication.spark.assignment import ReportRow, TaskAssignment
 
 T = TypeVar("T")
 R = TypeVar("R")

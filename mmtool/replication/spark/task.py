@@ -18,16 +18,15 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.replication.control.control_follower import tally_of_all
 from mmtool.replication.driver.context import connect
 from mmtool.replication.ownership.claim_and_recover import claim_and_recover
+from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.replication.pump.budget import Budget
-from mmtool.replication.pump.in_flight import FencedError, InDoubtError
 from mmtool.replication.pump.pump import FlowPump, RoundEnd
-from mmtool.replication.pump.report import AWAY, FENCED, nothing_known
+from mmtool.replication.spark.assignment import AWAY, FENCED, nothing_known
 from mmtool.replication.spark.log import attempt_number
 from mmtool.runtime.threads import in_thread, run_loop
 
 if TYPE_CHECKING:
-    from mmtool.replication.pump.report import ReportRow
-    from mmtool.replication.spark.assignment import FlowAssignment, TaskAssignment
+    from mmtool.replication.spark.assignment import FlowAssignment, ReportRow, TaskAssignment
 
 _LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 2.0

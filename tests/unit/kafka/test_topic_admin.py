@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.admin.topics import TopicAdmin, TrialResult
 from mmtool.plan.topics.configs import ConfigEntry, Origin
-from mmtool.replication.background import flow_tasks
-from mmtool.replication.background.flow_tasks import TopicConfigs
+from mmtool.replication import background
+from mmtool.replication.background import TopicConfigs
 
 SILENT = SimpleNamespace(of=lambda *_: [])
 
@@ -67,8 +67,8 @@ def test_configs_of_topics_are_carried_over_beside_one_that_may_not_be_described
             alter_adjusted=lambda steps: altered.update(steps) or TrialResult(),
         )
 
-    monkeypatch.setattr(flow_tasks, "TopicAdmin", fake)
-    monkeypatch.setattr(flow_tasks, "config_rules", lambda _: SimpleNamespace(accepts=bool, defaults_from=""))
+    monkeypatch.setattr(background, "TopicAdmin", fake)
+    monkeypatch.setattr(background, "config_rules", lambda _: SimpleNamespace(accepts=bool, defaults_from=""))
     flow = SimpleNamespace(source=SimpleNamespace(alias="source"), target=SimpleNamespace(alias="target"))
     duty = TopicConfigs(flow, dict, print, SILENT)
     with pytest.raises(MmtoolError, match="topic shy of source does not show its configuration"):

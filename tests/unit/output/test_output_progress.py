@@ -125,7 +125,7 @@ import asyncio, os, signal
 from pathlib import Path
 from mmtool.config.live import Chosen, LiveFile
 from mmtool.output import Progress, talk
-from mmtool.replication.driver import service
+from mmtool.replication.driver import engine
 from mmtool.replication.driver.supervisor import RunOptions
 
 class Engine:

@@ -19,7 +19,7 @@ from mmtool.plan.records.identity import FlowIdentity
 from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.pump import state_writer
 from mmtool.replication.pump import state_writer as books
-from mmtool.replication.pump.in_flight import InDoubtError
+from mmtool.replication.pump.batch_prep import InDoubtError
 from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter, SyncBook, store_owned
 from mmtool.replication.spark.log import executor_name
 from mmtool.runtime.threads import to_its_end

@@ -15,7 +15,7 @@ from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.batches import decode, view_of
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.replication.pump.dead_letters import DeadLetters
+from mmtool.replication.pump.pump import DeadLetters
 from mmtool.translation.types import ClusterId
 
 IDENTITY = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")

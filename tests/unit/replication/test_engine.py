@@ -22,7 +22,7 @@ from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.driver.engine import Engine
 from mmtool.replication.driver.supervisor import FlowSupervisor, RunOptions
 from mmtool.replication.ownership.ownership import FlowLife
-from mmtool.replication.pump.in_flight import FencedError, InDoubtError
+from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.replication.spark.rounds import spark_up
 from mmtool.replication.topics.mirror_topics import TopicsView
 

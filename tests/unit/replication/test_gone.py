@@ -15,13 +15,12 @@ from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import source_deleted
 from mmtool.replication.driver.context import OwnedState
+from mmtool.replication.driver.engine import Outcome
 from mmtool.replication.driver.progress import rows_of_run
-from mmtool.replication.driver.service import Outcome
 from mmtool.replication.driver.topic_refresh import TopicRefresher
-from mmtool.replication.topics import deleted_topics as gone
+from mmtool.replication.topics import mirror_topics as gone
 from mmtool.replication.topics import presence
-from mmtool.replication.topics.deleted_topics import forget_deleted
-from mmtool.replication.topics.mirror_topics import MirroredTopic, TopicsView
+from mmtool.replication.topics.mirror_topics import MirroredTopic, TopicsView, forget_deleted
 from mmtool.replication.topics.presence import AbsenceCheck
 from mmtool.replication.topics.target_limits import TargetLimits
 from mmtool.translation.types import TopicId, TopicPartition

@@ -13,7 +13,7 @@ from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.transactions import DescribedProducers, ProducerState
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.marks import FailedOverRecord
-from mmtool.replication.driver.service import Outcome
+from mmtool.replication.driver.engine import Outcome
 from mmtool.replication.ownership.checks import all_failed_over
 from mmtool.replication.pump.log_watch import LONG_MS, OpenTransactionWatch
 from mmtool.replication.topics.mirror_topics import TopicsView

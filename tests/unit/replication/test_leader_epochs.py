@@ -16,8 +16,8 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import Diverging
 from mmtool.kafka.wire.metadata import ListedOffset
 from mmtool.plan.records.documents import State
+from mmtool.replication.pump.log_changes import LeaderEpochs
 from mmtool.replication.pump.log_watch import TargetEnds
-from mmtool.replication.pump.truncation import LeaderEpochs
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import UNKNOWN, UpstreamOffset
 

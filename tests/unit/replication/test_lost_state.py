@@ -13,9 +13,9 @@ from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.replication.pump.in_flight import FencedError
-from mmtool.replication.recovery import state_loss as lost_state
-from mmtool.replication.recovery.state_loss import OwnTopics, check_led, own_topic_id, until_gone
+from mmtool.replication.ownership import checks as lost_state
+from mmtool.replication.ownership.checks import OwnTopics, check_led, own_topic_id, until_gone
+from mmtool.replication.pump.batch_prep import FencedError
 from mmtool.replication.topics import presence
 from mmtool.translation.types import ClusterId, TopicId
 

@@ -20,7 +20,7 @@ from kit.batches import (
 from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, mirrored, produced, settle
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.in_flight import FencedError, InDoubtError
+from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 

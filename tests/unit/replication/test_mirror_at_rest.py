@@ -11,7 +11,7 @@ from kit.batches import PlainRecord, batch_of, data
 from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, mirrored, produced
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.in_flight import InDoubtError
+from mmtool.replication.pump.batch_prep import InDoubtError
 from mmtool.translation.blocks import WriterState
 from mmtool.translation.types import DownstreamOffset
 

@@ -16,7 +16,7 @@ from kit.batches import ABORT, COMMIT, TRANSACTIONAL, PlainRecord, batch_of, mar
 from kit.mirror import SHARD, FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import State
-from mmtool.replication.pump.in_flight import BatchState, InDoubtError
+from mmtool.replication.pump.batch_prep import BatchState, InDoubtError
 from mmtool.replication.pump.mirror import IN_FLIGHT
 
 pytestmark = pytest.mark.long

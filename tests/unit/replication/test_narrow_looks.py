@@ -12,9 +12,8 @@ from mmtool.errors import MmtoolError, OwnedElsewhereError, UnreachableError, Us
 from mmtool.insight.flow_progress import copied_by_mm2, short_of
 from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError
 from mmtool.replication.flow_state import flow_moves
-from mmtool.replication.flow_state.borrowed_flow import borrowed, joined
-from mmtool.replication.flow_state.flow_moves import rehearse_forget, rehearse_seek
-from mmtool.replication.pump.in_flight import FencedError, InDoubtError
+from mmtool.replication.flow_state.flow_moves import borrowed, joined, rehearse_forget, rehearse_seek
+from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 ORDERS = TopicPartition("orders", 0)

@@ -15,9 +15,9 @@ from kit.mirror import SOURCE_ID, FakeLog, assigned, fetched, mirror_of, mirrore
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import PauseRecord, State
 from mmtool.replication.control.control_follower import booked_position, tally_of_all
-from mmtool.replication.pump.gaps import Foreign
-from mmtool.replication.recovery import recover_shards as others
-from mmtool.replication.recovery.recover_shards import told_of_others, with_others
+from mmtool.replication.ownership import claim_and_recover as others
+from mmtool.replication.ownership.claim_and_recover import told_of_others, with_others
+from mmtool.replication.pump.log_changes import Foreign
 from mmtool.replication.spark.assignment import NOTHING_YET, Tally
 from mmtool.translation.types import DownstreamOffset
 

@@ -26,7 +26,7 @@ from mmtool.replication.flow_state.flow_moves import _refuse_other, refusal_of
 from mmtool.replication.ownership import internal_topics
 from mmtool.replication.ownership.internal_topics import Refusals
 from mmtool.replication.pump.batch_prep import why
-from mmtool.replication.pump.truncation import target_cut
+from mmtool.replication.pump.log_changes import target_cut
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition
 
 FLOW = "-c FILE -s east -t west"

@@ -24,7 +24,7 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.topics.facts import source_made_again
 from mmtool.replication.driver.context import OwnedState
-from mmtool.replication.recovery import recover_shards
+from mmtool.replication.ownership import claim_and_recover
 from mmtool.translation.types import TopicId
 
 UNCOMPARED = "the records that mmtool copied last from orders-0 cannot be compared with the source:"
@@ -377,8 +377,8 @@ class Scene:
         self.block, self.ours = flow.newest, {flow.producer_id}
         self.standing = OwnedState({SHARD.shard: SHARD}, {(SOURCE_ID, 0): self.block})
         self.order = []
-        monkeypatch.setattr(recover_shards, "store_owned", self.stored)
-        monkeypatch.setattr(recover_shards, "told_of_others", self.told)
+        monkeypatch.setattr(claim_and_recover, "store_owned", self.stored)
+        monkeypatch.setattr(claim_and_recover, "told_of_others", self.told)
 
     async def told(self, _flow, _blocks, others):
         self.order.append(others)
@@ -395,7 +395,7 @@ class Scene:
     def resume(self):
         claims = {SHARD.shard: Claim(SHARD.producer_id, SHARD.epoch)}
         asyncio.run(
-            recover_shards.resume_all(self.flow, self.standing, claims, self.ours, [SHARD.shard], 1, {})
+            claim_and_recover.resume_all(self.flow, self.standing, claims, self.ours, [SHARD.shard], 1, {})
         )
         return self.standing.halted, self.standing.blocks[SOURCE_ID, 0].tail.upstream_frontier
 
@@ -451,7 +451,7 @@ def test_a_leader_of_the_target_that_does_not_come_back_in_a_minute_is_said_and_
     flow = died([3, 3])
     scene = Scene(flow, monkeypatch)
     lose_answers(flow.target, 1 << 30)
-    monkeypatch.setattr(recover_shards, "_LEADER_SECONDS", 0.0)
+    monkeypatch.setattr(claim_and_recover, "_LEADER_SECONDS", 0.0)
     with pytest.raises(UnreachableError, match=r"source\.orders-0 failed: broker 1 does not answer$"):
         scene.resume()
     assert scene.standing.halted == {}
@@ -463,10 +463,10 @@ def test_a_partition_whose_source_leader_stays_away_is_put_off_and_the_others_do
     scene = Scene(flow, monkeypatch)
     read = flow.source.fetch
     lose_answers(flow.source, 1 << 30)
-    monkeypatch.setattr(recover_shards, "_SOURCE_SECONDS", 0.0)
+    monkeypatch.setattr(claim_and_recover, "_SOURCE_SECONDS", 0.0)
     place = (SOURCE_ID, 0)
     halted, frontier = scene.resume()
-    why = f"broker 1 does not answer: {recover_shards.COMPARED_LATER}"
+    why = f"broker 1 does not answer: {claim_and_recover.COMPARED_LATER}"
     assert (halted, frontier, scene.closes) == ({place: why}, 0, False)
     assert [about.upstream for about in scene.standing.awaited] == [scene.block.about.upstream]
     assert scene.standing.way_on(place, scene.flow.identity).endswith("the source partition can be read")
@@ -483,7 +483,7 @@ def test_while_the_whole_source_is_away_nothing_is_put_off(monkeypatch):
     scene = Scene(flow, monkeypatch)
     lose_answers(flow.source, 1 << 30)
     for limit in ("_SOURCE_SECONDS", "_LEADER_SECONDS"):
-        monkeypatch.setattr(recover_shards, limit, 0.0)
+        monkeypatch.setattr(claim_and_recover, limit, 0.0)
 
     looks, there = counted(1), LogOnWire.refresh
 

@@ -14,7 +14,7 @@ from kit.mirror import FakeLog, assigned, fetched, mirror_of, produced
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.records.documents import PrefillRecord, State
 from mmtool.replication.control.control_follower import position_by_books
-from mmtool.replication.pump.in_flight import InDoubtError
+from mmtool.replication.pump.batch_prep import InDoubtError
 from mmtool.replication.same_offsets import prefill
 from mmtool.replication.same_offsets.mirror import FILLED_AT_ONCE, MOST_FILLED
 from mmtool.replication.same_offsets.prefill import Prefills

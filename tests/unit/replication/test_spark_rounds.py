@@ -19,9 +19,8 @@ from mmtool.errors import MmtoolError, UnreachableError, UsageError
 from mmtool.plan.records.documents import PositionRecord, State, decode, encode
 from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.driver.round import round_ended
-from mmtool.replication.pump.report import AWAY, ReportRow
 from mmtool.replication.spark import log, rounds
-from mmtool.replication.spark.assignment import NOTHING_YET
+from mmtool.replication.spark.assignment import AWAY, NOTHING_YET, ReportRow
 from mmtool.replication.spark.log import (
     GivenUpError,
     HungError,

@@ -23,7 +23,7 @@ from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.driver.supervisor import FlowSupervisor, RunOptions
 from mmtool.replication.ownership.ownership import FlowLife
-from mmtool.replication.pump.in_flight import FencedError, InDoubtError
+from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 
 AWAY = UnreachableError("cluster east does not answer")
 

@@ -16,10 +16,10 @@ from mmtool.plan.records.documents import OwnerRecord
 from mmtool.plan.topics.facts import HaltReason
 from mmtool.replication.control.control_follower import booked_position
 from mmtool.replication.driver.context import OwnedState
-from mmtool.replication.pump.in_flight import InDoubtError
-from mmtool.replication.pump.report import FENCED, tally_of
+from mmtool.replication.pump.batch_prep import InDoubtError
+from mmtool.replication.pump.state_writer import tally_of
 from mmtool.replication.spark import task
-from mmtool.replication.spark.assignment import FlowAssignment, Tally, TaskAssignment
+from mmtool.replication.spark.assignment import FENCED, FlowAssignment, Tally, TaskAssignment
 from mmtool.replication.spark.task import Flows
 
 OWNER = "owner-1"

@@ -15,8 +15,8 @@ from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.produce import ProduceAnswer
 from mmtool.replication.pump import budget
+from mmtool.replication.pump.batch_prep import FencedError
 from mmtool.replication.pump.budget import Quotas, RoundTrips
-from mmtool.replication.pump.in_flight import FencedError
 from mmtool.replication.pump.writer import TargetWriter
 from mmtool.replication.topics import presence
 
