@@ -6,8 +6,12 @@ and a person reads the same text. With ``--log-format json`` its event and its f
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Self
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FLOW_ARROW = "->"
 
@@ -262,3 +266,24 @@ def flow_notice(flow: str, sentence: str, event: Event = Event.MESSAGE, **fields
         fields: Further fields.
     """
     return Notice.of(sentence, event).under(f"{flow}: ", **flow_fields(flow), **fields)
+
+
+@dataclass(slots=True)
+class NoticeDeduplicator:
+    """Reports a problem when it starts, not at every check."""
+
+    say: Callable[[str], None]
+    _said: dict[str, str] = field(default_factory=dict)
+
+    def once(self, about: str, sentence: str) -> None:
+        """Report the sentence, unless it is the last one that was reported about the same subject."""
+        if self._said.get(about) != sentence:
+            self._said[about] = sentence
+            self.say(sentence)
+
+    def is_well(self, about: str) -> bool:
+        """Clear the report about the subject, so that the same problem is reported again when it returns.
+
+        Returns whether there was such a report.
+        """
+        return self._said.pop(about, None) is not None

@@ -11,9 +11,8 @@ from mmtool.doctor.finding import flow_check, judge_hidden, limited, ok, problem
 from mmtool.kafka.logs.samples import SizeQuestion
 from mmtool.output.human import size
 from mmtool.plain_text import duration
-from mmtool.plan.topics.configs import ConfigEntry, Origin
+from mmtool.plan.topics.configs import FOR_EVER, ConfigEntry, Origin, TargetLimits
 from mmtool.plan.words import are, counted, few, have
-from mmtool.replication.topics.target_limits import FOR_EVER, TargetLimits
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
 

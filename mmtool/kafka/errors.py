@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError
 from mmtool.errors import REPORT, ConfigError, MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.patience import RetriableError
 from mmtool.kafka.ports import Problem
+from mmtool.plan.words import retried
 
 
 class Named(Protocol):
@@ -368,3 +369,9 @@ def failure_of(cluster: Named, error: Any, what: str, *, right: str = "") -> Mmt
     if kind is Kind.AWAY and name not in REMEDIES:
         remedy += f"; mmtool tried {cluster.bootstrap_servers}"
     return ours(f"cluster {cluster.alias}{failed}: {said}", remedy=remedy)
+
+
+def awaited(error: Exception) -> str:
+    """The notice of a cluster's error that mmtool retries by itself; a cluster that denies a right has answered."""
+    waits = "" if isinstance(error, NotAuthorisedError) else "waiting for the clusters: "
+    return f"{waits}{retried(error)}; mmtool keeps trying"

@@ -154,3 +154,8 @@ class Names:
     @property
     def flow(self) -> str:
         return f"{self.source}->{self.target}"
+
+
+def retried(error: Exception) -> str:
+    """An error that mmtool retries by itself, as one sentence: its remedy asks for no command to be run again."""
+    return joined(str(error) or type(error).__name__, first_part(getattr(error, "remedy", "")))

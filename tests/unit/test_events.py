@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from mmtool.events import LOGGED_ONLY, Event, Notice, flow_fields, flow_notice, is_for_people
-from mmtool.replication.driver.notices import NoticeDeduplicator
+from mmtool.events import (
+    LOGGED_ONLY,
+    Event,
+    Notice,
+    NoticeDeduplicator,
+    flow_fields,
+    flow_notice,
+    is_for_people,
+)
 
 ROOT = Path(__file__).parents[2]
 HALTED = Notice("orders is halted", Event.TOPIC_HALTED, topic="orders", partition=0, reason="")

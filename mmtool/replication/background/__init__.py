@@ -23,11 +23,10 @@ from mmtool.kafka.errors import remedy_of
 from mmtool.kafka.state.flow_state import FollowedFlowState, way_back_state
 from mmtool.kafka.state.own_log import MARK, append_records
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.topics.configs import KeptConfig, plan_acls, plan_topic_configs
+from mmtool.plan.topics.configs import KeptConfig, ResetConfig, SetConfig, plan_acls, plan_topic_configs
 from mmtool.plan.topics.facts import TopicFacts, configs_hidden
-from mmtool.plan.words import counted, then
+from mmtool.plan.words import counted, retried, then
 from mmtool.replication.background.checkpoints import Checkpoints, GroupOffsets
-from mmtool.replication.driver.notices import retried
 from mmtool.replication.mm2.guard import (
     RECENT_SECONDS,
     MirrorMakerGuard,
@@ -35,7 +34,7 @@ from mmtool.replication.mm2.guard import (
     writes_same_topics,
 )
 from mmtool.replication.ownership.internal_topics import mm2_topic
-from mmtool.replication.topics.mirror_topics import config_rules
+from mmtool.replication.topics.mirror_topics import ConfigNotices, config_rules
 from mmtool.runtime.threads import came_within, in_thread
 from mmtool.translation.mm2_records import Heartbeat
 from mmtool.translation.types import UNKNOWN
@@ -45,9 +44,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.topics.configs import ResetConfig, SetConfig
     from mmtool.replication.driver.flow_run import FlowRun
-    from mmtool.replication.driver.notices import ConfigNotices
 
 
 @dataclass(frozen=True, slots=True)

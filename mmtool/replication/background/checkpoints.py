@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.failover.commits.group_sync import OffsetSyncer
+from mmtool.failover.commits.group_sync import Offsets, OffsetSyncer
 from mmtool.insight.group_lookup import ShownCommits, remedy_of
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import selected_groups
@@ -29,17 +29,15 @@ from mmtool.replication.ownership.internal_topics import mm2_topic
 from mmtool.runtime.threads import LookUps, in_thread
 from mmtool.translation.answers import Refused
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
-from mmtool.translation.types import UNKNOWN, Unknown, or_none
+from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown, or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Mapping
     from concurrent.futures import Future
 
-    from mmtool.failover.commits.group_sync import Offsets
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import ClusterPort
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.translation.types import TopicPartition
 
     Commits = Mapping[str, Mapping[TopicPartition, Commit]]
     Key = tuple[str, TopicPartition]

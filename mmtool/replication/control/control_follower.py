@@ -12,9 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.events import Event, Notice
+from mmtool.events import Event, Notice, NoticeDeduplicator
 from mmtool.kafka.batches import decode, iter_batches
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
 from mmtool.plan.flow.partition_rows import STILL
@@ -33,8 +33,8 @@ from mmtool.plan.records.holds import Holds, news
 from mmtool.plan.records.identity import decode_control
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord, note_move
 from mmtool.plan.topics.facts import HaltReason
-from mmtool.replication.driver.notices import NoticeDeduplicator, retried
-from mmtool.replication.spark.assignment import Tally
+from mmtool.plan.words import retried
+from mmtool.replication.spark.assignment import FlowAssignment, PartitionAssignment, Tally
 from mmtool.runtime.latency import Latency
 from mmtool.translation.types import UNKNOWN, TopicId
 
@@ -42,10 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.records.documents import Document
     from mmtool.replication.driver.context import FlowContext, Place
-    from mmtool.replication.spark.assignment import FlowAssignment, PartitionAssignment
     from mmtool.translation.blocks import Block
 
 

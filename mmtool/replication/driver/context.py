@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 
 from mmtool.kafka.admin.cluster_facts import check_cluster_id, check_distinct
 from mmtool.kafka.clients import wire_cluster, wire_options
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.plan.records.identity import FlowIdentity, shard_of
-from mmtool.replication.spark.assignment import OffsetWriters
+from mmtool.replication.spark.assignment import OffsetWriters, ShardAssignment
 
 if TYPE_CHECKING:
     from typing import Self
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
     from mmtool.plan.topics.facts import HaltReason
-    from mmtool.replication.spark.assignment import ShardAssignment
     from mmtool.translation.blocks import Block, MirroredPartition
     from mmtool.translation.types import TopicId
 

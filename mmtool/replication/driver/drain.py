@@ -10,21 +10,20 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError, MmtoolError, OwnedElsewhereError, RefusedError
-from mmtool.events import Event, flow_notice
+from mmtool.events import Event, NoticeDeduplicator, flow_notice
 from mmtool.java import java_binary
 from mmtool.kafka.groups.lease import holder_now
 from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_control
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import not_the_same
 from mmtool.plan.words import are, counted
-from mmtool.replication.driver.context import connect
+from mmtool.replication.driver.context import Place, connect
 from mmtool.replication.driver.engine import Engine
-from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.driver.progress import FlowsShown
 from mmtool.replication.driver.supervisor import FlowSupervisor, RunOptions
 from mmtool.replication.mm2.guard import BY_MIRROR_MAKER, MirrorMakerGuard
 from mmtool.runtime.threads import in_thread, run_loop
-from mmtool.translation.types import TopicId
+from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,8 +32,6 @@ if TYPE_CHECKING:
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.output.progress import ProgressSnapshot
     from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.replication.driver.context import Place
-    from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 _POLL_SECONDS = 0.5
 _SPOKEN_OF_SECONDS = 30.0

@@ -1,4 +1,4 @@
-"""`replicate`: runs the flows in rounds on Spark until they are done or a signal stops them, and closes them cleanly."""
+"""`replicate`: runs the flows in rounds on Spark until they are done or stopped by a signal; closes them cleanly."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, StoppedError, UnreachableError
-from mmtool.events import FLOW_ARROW, Event, Notice, flow_notice
+from mmtool.events import FLOW_ARROW, Event, Notice, NoticeDeduplicator, flow_notice
 from mmtool.java import java_binary
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output.console import leave_terminal
@@ -21,28 +21,22 @@ from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY
 from mmtool.plan.words import are, flow_options
-from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.driver.progress import FlowsShown, rows_of_run
 from mmtool.replication.driver.reload import Reloader
 from mmtool.replication.driver.round import HaltRetry, Round, plan_round, round_ended, round_started
 from mmtool.replication.driver.slot_watch import SlotWatch
-from mmtool.replication.driver.supervisor import FlowSupervisor
+from mmtool.replication.driver.supervisor import FlowSupervisor, RunOptions
 from mmtool.replication.same_offsets.refusals import refuse_take_over
-from mmtool.replication.spark.assignment import AWAY, FENCED
+from mmtool.replication.spark.assignment import AWAY, FENCED, ReportRow
 from mmtool.replication.spark.log import ended_by, reason_of, spark_is_gone, spark_log
-from mmtool.replication.spark.rounds import end_spark, local_master, open_rounds, spark_up
+from mmtool.replication.spark.rounds import Rounds, end_spark, local_master, open_rounds, spark_up
 from mmtool.runtime.process import usable_cores
 from mmtool.runtime.threads import StopAskedError, came_within, left_behind, run_loop, unless_stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from mmtool.config.live import LiveFile
     from mmtool.output.progress import ProgressSnapshot
     from mmtool.replication.driver.flow_run import FlowRun
-    from mmtool.replication.driver.supervisor import RunOptions
-    from mmtool.replication.spark.assignment import ReportRow
-    from mmtool.replication.spark.rounds import Rounds
 
 
 _IDLE_SECONDS = 1.0

@@ -12,7 +12,7 @@ from mmtool.config.aliases import may_meet
 from mmtool.events import Event, flow_notice
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.state.state_log import read_control
-from mmtool.plan.flow.phases import FlowPhase
+from mmtool.plan.flow.phases import FlowPhase, FlowTransition
 from mmtool.plan.flow.slots import ShardLoad, SlotsRecord
 from mmtool.plan.records.documents import Command, ControlRecord, PositionRecord, State
 from mmtool.plan.records.holds import Holds
@@ -26,8 +26,7 @@ from mmtool.replication.control.control_follower import (
     tally_of_all,
     waiting,
 )
-from mmtool.replication.driver.context import OwnedState, Place
-from mmtool.replication.driver.notices import ConfigNotices
+from mmtool.replication.driver.context import FlowContext, OwnedState, Place
 from mmtool.replication.mm2.takeover import Mm2Takeover
 from mmtool.replication.ownership.checks import (
     OwnTopics,
@@ -48,8 +47,16 @@ from mmtool.replication.ownership.internal_topics import (
 from mmtool.replication.ownership.ownership import FlowLife, Ownership
 from mmtool.replication.same_offsets.prefill import Prefills
 from mmtool.replication.same_offsets.refusals import check_prefill, check_right, refuse_topics_of_mm2
-from mmtool.replication.spark.assignment import NOTHING_YET, FlowAssignment, PartitionAssignment
+from mmtool.replication.spark.assignment import (
+    NOTHING_YET,
+    FlowAssignment,
+    PartitionAssignment,
+    ReportRow,
+    Tally,
+)
 from mmtool.replication.topics.mirror_topics import (
+    ConfigNotices,
+    MirroredTopic,
     MirrorTopics,
     TopicsView,
     forget_deleted,
@@ -65,11 +72,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.plan.flow.phases import FlowTransition
     from mmtool.plan.records.marks import FailedOverRecord
-    from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.spark.assignment import ReportRow, Tally
-    from mmtool.replication.topics.mirror_topics import MirroredTopic
     from mmtool.translation.blocks import Block
     from mmtool.translation.types import TopicId
 

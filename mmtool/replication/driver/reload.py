@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.config.changes import Changes, compare
-from mmtool.config.live import FileWatch, first_problem
+from mmtool.config.live import Chosen, FileWatch, LiveFile, first_problem
 from mmtool.errors import MmtoolError
 from mmtool.events import Event, Notice
 from mmtool.runtime.threads import came_within, in_thread
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.config.live import Chosen, LiveFile
     from mmtool.replication.driver.supervisor import FlowSupervisor
 
 _LOOK_SECONDS = 0.5

@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.events import Event, Notice
+from mmtool.events import Event, Notice, NoticeDeduplicator
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.slots import first_shares, pack
 from mmtool.plan.records.documents import Command, State
-from mmtool.plan.words import counted
-from mmtool.replication.driver.notices import NoticeDeduplicator, retried
-from mmtool.replication.driver.slot_watch import Throttling
-from mmtool.replication.spark.assignment import TaskAssignment
+from mmtool.plan.words import counted, retried
+from mmtool.replication.driver.slot_watch import SlotWatch, Throttling
+from mmtool.replication.spark.assignment import FlowAssignment, ReportRow, TaskAssignment
 from mmtool.replication.spark.log import GivenUpError, HungError
 from mmtool.runtime.threads import in_thread, left_behind
 
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
 
     from mmtool.plan.topics.facts import HaltReason
     from mmtool.replication.driver.flow_run import FlowRun
-    from mmtool.replication.driver.slot_watch import SlotWatch
     from mmtool.replication.driver.supervisor import FlowSupervisor
-    from mmtool.replication.spark.assignment import FlowAssignment, ReportRow
     from mmtool.replication.spark.rounds import Rounds
 
 FIRST_RETRY_SECONDS = 15.0

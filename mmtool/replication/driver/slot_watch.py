@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
-from mmtool.events import Event, Notice
+from mmtool.events import Event, Notice, NoticeDeduplicator
 from mmtool.plan.flow.slots import (
     Change,
     SlotFacts,
@@ -22,7 +22,6 @@ from mmtool.plan.flow.slots import (
     slots_sentence,
 )
 from mmtool.plan.records.documents import SharesRecord
-from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.runtime.threads import left_behind
 

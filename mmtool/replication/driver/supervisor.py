@@ -10,22 +10,21 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeGuard
 
-from mmtool.config.changes import compare
+from mmtool.config.changes import Changes, compare
 from mmtool.errors import MmtoolError, UnreachableError, is_away
-from mmtool.events import Event, Notice, flow_fields, flow_notice
-from mmtool.kafka.errors import BOTH_AWAY
+from mmtool.events import Event, Notice, NoticeDeduplicator, flow_fields, flow_notice
+from mmtool.kafka.errors import BOTH_AWAY, awaited
 from mmtool.kafka.state.claims import ClaimLostError
 from mmtool.kafka.wire.cluster import ConnectionLostError, remedy_after
 from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import offsets_now
 from mmtool.output import human
-from mmtool.plan.flow.phases import MEANING, START, FlowEvent, FlowPhase
+from mmtool.plan.flow.phases import MEANING, START, FlowEvent, FlowPhase, FlowTransition
 from mmtool.plan.records.documents import State
-from mmtool.plan.words import counted
-from mmtool.replication.background import Scheduler, duties_of
-from mmtool.replication.driver.context import connect
+from mmtool.plan.words import counted, retried
+from mmtool.replication.background import Duty, Scheduler, duties_of
+from mmtool.replication.driver.context import Place, connect
 from mmtool.replication.driver.flow_run import FlowRun
-from mmtool.replication.driver.notices import NoticeDeduplicator, awaited, retried
 from mmtool.replication.driver.topic_refresh import TopicRefresher, refuse_idle
 from mmtool.replication.ownership.checks import check_led
 from mmtool.replication.ownership.limits import refuse_met_topics
@@ -36,10 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.config.changes import Changes
-    from mmtool.plan.flow.phases import FlowTransition
-    from mmtool.replication.background import Duty
-    from mmtool.replication.driver.context import Place
 
 _AGAIN_SECONDS = 2.0
 _TOGETHER_SECONDS = 5.0

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UsageError
-from mmtool.events import Event, Notice, flow_fields, flow_notice
-from mmtool.plan.words import few
-from mmtool.replication.driver.notices import NoticeDeduplicator, retried
+from mmtool.events import Event, Notice, NoticeDeduplicator, flow_fields, flow_notice
+from mmtool.plan.words import few, retried
 from mmtool.translation.names import RenamePolicy
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,6 +21,7 @@ from mmtool.plain_text import did_you_mean, nearest
 from mmtool.plan.flow.moves import (
     MISSING,
     Action,
+    FlowRow,
     Move,
     changes,
     forget_missing,
@@ -42,7 +43,7 @@ from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.topics.start_offsets import partition_of, starts_at
 from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.answers import Reason
-from mmtool.translation.blocks import MirrorStart, SeenOffset, WriterState
+from mmtool.translation.blocks import BlockKey, MirrorStart, SeenOffset, WriterState
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import (
     UNKNOWN,
@@ -54,13 +55,9 @@ from mmtool.translation.types import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-
     from mmtool.config.values import RelativeStart, Start
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.plan.flow.moves import FlowRow
     from mmtool.plan.flow.status import FlowMember
-    from mmtool.translation.blocks import BlockKey
     from mmtool.translation.partition_map import PartitionMap
 
 

@@ -14,16 +14,22 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError, UnreachableError
-from mmtool.kafka.batches import BatchError
+from mmtool.kafka.batches import BatchError, BatchView
 from mmtool.kafka.state.own_log import append_records
-from mmtool.kafka.state.state_log import read_control, read_control_of_run, read_producers, read_runs_log
-from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError, remedy_after
+from mmtool.kafka.state.state_log import (
+    RunsLog,
+    read_control,
+    read_control_of_run,
+    read_producers,
+    read_runs_log,
+)
+from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError, WireCluster, remedy_after
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.flow.moves import MISSING, Action, FlowRow, forget_missing
-from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord
+from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, PositionRecord
 from mmtool.plan.records.identity import runs_partition_of, shard_of
 from mmtool.plan.words import counted
-from mmtool.replication.driver.context import connect
+from mmtool.replication.driver.context import FlowContext, connect
 from mmtool.replication.flow_state.flow_moves import borrowed, joined, owned, owner_now
 from mmtool.replication.ownership.checks import lost_runs, resume_after_loss, was_mirrored
 from mmtool.replication.ownership.claim_and_recover import claim_blindly, doubtful
@@ -58,13 +64,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Mapping
 
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.kafka.batches import BatchView
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.kafka.state.state_log import RunsLog
-    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.flow.status import FlowMember
-    from mmtool.plan.records.documents import PositionRecord
-    from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.spark.assignment import ShardAssignment
     from mmtool.translation.runs import RunMap
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from mmtool.config.aliases import workers_groups
 from mmtool.errors import NotAuthorisedError, OwnedElsewhereError, UnreachableError
-from mmtool.events import Event, flow_notice
+from mmtool.events import Event, NoticeDeduplicator, flow_notice
+from mmtool.kafka.errors import awaited
 from mmtool.kafka.groups.lease import described
 from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.state.own_log import foreign_records
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
-from mmtool.replication.driver.context import connect
-from mmtool.replication.driver.notices import NoticeDeduplicator, awaited
+from mmtool.replication.driver.context import FlowContext, connect
 from mmtool.runtime.threads import run_loop
 from mmtool.translation.mm2_records import Heartbeat, OffsetSync, decode_heartbeat, decode_offset_sync
 from mmtool.translation.names import RenamePolicy, TopicAliases
@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.batches import Record
-    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.groups import DescribedGroup
-    from mmtool.replication.driver.context import FlowContext
 
     Say = Callable[[str], None]
     Judge = Callable[[FlowSettings, Record], bool]

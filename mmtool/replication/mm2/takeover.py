@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
-from mmtool.kafka.batches import BatchError, raw_records, same_records
+from mmtool.kafka.batches import BatchError, Comparison, raw_records, same_records
 from mmtool.kafka.errors import BOTH_AWAY
 from mmtool.kafka.mirror_maker import read_positions, read_syncs, syncs_place
 from mmtool.kafka.wire.cluster import ConnectionLostError, UnreadableLogError, remedy_after
@@ -24,7 +24,7 @@ from mmtool.replication.recovery.recover_partition import Upstream, surviving
 from mmtool.replication.topics.start_offsets import partition_of
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.answers import SourceLog, TargetLog
-from mmtool.translation.blocks import WriterState
+from mmtool.translation.blocks import Block, MirroredPartition, MirrorStart, WriterState
 from mmtool.translation.names import DefaultPolicy
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, Unknown, UpstreamOffset
@@ -32,10 +32,8 @@ from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from mmtool.kafka.batches import Comparison
     from mmtool.replication.driver.context import FlowContext, OwnedState
     from mmtool.replication.topics.mirror_topics import MirroredTopic
-    from mmtool.translation.blocks import Block, MirroredPartition, MirrorStart
     from mmtool.translation.mm2_records import OffsetSync
 
     Place = tuple[MirroredTopic, int]

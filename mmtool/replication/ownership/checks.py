@@ -10,13 +10,13 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, Unreach
 from mmtool.kafka.errors import DOCTOR_PRINTS, NO_LEADER
 from mmtool.kafka.state.flow_state import KafkaFlowState
 from mmtool.kafka.state.state_log import read_blocks
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.scan import without_leader
 from mmtool.plan.flow.moves import START_AGAIN
-from mmtool.plan.records.documents import State
-from mmtool.plan.records.identity import PRODUCERS_TOPIC
-from mmtool.plan.records.marks import FAILED_OVER_REMEDY
+from mmtool.plan.records.documents import PositionRecord, State
+from mmtool.plan.records.identity import PRODUCERS_TOPIC, FlowIdentity
+from mmtool.plan.records.marks import FAILED_OVER_REMEDY, FailedOverRecord
 from mmtool.plan.words import counted, flow_options, named_topics
 from mmtool.replication.pump.batch_prep import FencedError
 from mmtool.replication.topics.origins import Origins
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.records.documents import PositionRecord
-    from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.replication.driver.context import FlowContext
 
 

@@ -16,43 +16,43 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.errors import NO_LEADER
-from mmtool.kafka.state.claims import all_or_none, take_shards
+from mmtool.kafka.state.claims import Claim, all_or_none, take_shards
 from mmtool.kafka.state.flow_state import count_unbooked, unbooked_of
 from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_control, read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import active_producers_of_all, list_offsets, log_bounds
-from mmtool.plan.records.documents import ProducerRecord, ShardRecord
+from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord, ProducerRecord, ShardRecord
 from mmtool.plan.records.identity import PRODUCERS_TOPIC, runs_partition_of, shard_of
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason
 from mmtool.plan.words import flow_options
 from mmtool.replication.control.control_follower import position_by_books
-from mmtool.replication.driver.context import OwnedState
+from mmtool.replication.driver.context import FlowContext, OwnedState, Place
 from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.pump.log_changes import target_cut
 from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
-from mmtool.replication.recovery.recover_partition import GoneError, SourceAwayError, Upstream, resume
+from mmtool.replication.recovery.recover_partition import (
+    GoneError,
+    Resumed,
+    SourceAwayError,
+    Upstream,
+    resume,
+)
 from mmtool.replication.same_offsets.fills import offset_writers, replicated_ends
 from mmtool.replication.spark.assignment import ShardAssignment
 from mmtool.replication.topics.origins import Origins
 from mmtool.replication.topics.presence import gone_for_good
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.answers import TargetLog
-from mmtool.translation.blocks import WriterState
-from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition
+from mmtool.translation.blocks import Block, WriterState
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicId, TopicPartition, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable, Mapping
 
-    from mmtool.kafka.state.claims import Claim
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
-    from mmtool.replication.driver.context import FlowContext, Place
-    from mmtool.replication.recovery.recover_partition import Resumed
-    from mmtool.translation.blocks import Block
-    from mmtool.translation.types import TopicId, Unknown
 
 
 async def claim_and_recover(

@@ -20,17 +20,16 @@ from mmtool.kafka.state.own_log import (
     known_everywhere,
 )
 from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.plan.records.documents import FlowRecord, OwnerRecord, RefusedRecord, ShardRecord
-from mmtool.plan.topics.facts import CreateTopic
-from mmtool.replication.topics.target_limits import short_of_replicas
+from mmtool.plan.records.documents import Document, FlowRecord, OwnerRecord, RefusedRecord, ShardRecord
+from mmtool.plan.topics.configs import MIN_ISR, ConfigEntry
+from mmtool.plan.topics.facts import CreateTopic, too_few_replicas
 from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Collection, Container, Iterable, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.records.documents import Document
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.spark.assignment import ShardAssignment
 
@@ -165,3 +164,30 @@ class Refusals:
                 topic = self.flow.identity.control_topic
                 await write_documents(self.flow, topic, news, tombstones=sorted(over))
                 self._told = words
+
+
+def short_of_replicas(
+    target: TopicAdmin,
+    made: Collection[str],
+    configs: Mapping[str, Mapping[str, ConfigEntry]],
+    alias: str,
+    key: str = "replication.factor",
+) -> list[str]:
+    """Warnings about new topics with fewer replicas than ``min.insync.replicas``: one per pair of numbers.
+
+    Args:
+        target: The admin client of their cluster.
+        made: The new topics.
+        configs: The configs of topics, as far as they can be read.
+        alias: The alias of their cluster.
+        key: The property that sets how many replicas a new topic has.
+    """
+    in_sync = {
+        name: configs[name][MIN_ISR].value for name in sorted(made) if MIN_ISR in configs.get(name, {})
+    }
+    short: dict[tuple[int, int], list[str]] = {}
+    for name, replicas in target.replicas(in_sync).items():
+        wanted = int(in_sync[name] or 1)
+        if replicas < wanted:
+            short.setdefault((replicas, wanted), []).append(name)
+    return [too_few_replicas(names, *numbers, alias, key) for numbers, names in short.items()]

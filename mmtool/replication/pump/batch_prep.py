@@ -11,6 +11,7 @@ from mmtool.kafka.batches import (
     SEQUENCES,
     AbortedFilter,
     BatchError,
+    BatchView,
     OversizeRecordError,
     ReadyBatch,
     coalesce,
@@ -22,14 +23,13 @@ from mmtool.kafka.batches.errors import OTHER_LEADER, CorruptBatchError, LargeBa
 from mmtool.kafka.errors import remedy_of_refusal
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
 from mmtool.plan.flow.moves import seek_to
+from mmtool.plan.topics.configs import RAISE
 from mmtool.plan.topics.facts import missing_right
-from mmtool.replication.topics.target_limits import RAISE
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.replication.spark.assignment import PartitionAssignment
 

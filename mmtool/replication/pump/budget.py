@@ -7,14 +7,13 @@ import time
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from mmtool.plan.flow.slots import Use
-from mmtool.plan.records.documents import UseRecord
+from mmtool.plan.records.documents import SharesRecord, UseRecord
 from mmtool.runtime.threads import came_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
 
-    from mmtool.plan.records.documents import SharesRecord
     from mmtool.replication.spark.assignment import FlowAssignment
 
 

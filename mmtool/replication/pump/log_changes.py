@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.flow.moves import rebuild, seek_to
 from mmtool.plan.topics.facts import HaltReason
-from mmtool.translation.types import UNKNOWN, Unknown
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.fetch import Diverging
     from mmtool.replication.spark.assignment import PartitionAssignment
     from mmtool.translation.blocks import MirroredPartition
-    from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
 
 
 class LeaderEpochs:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import active_producers, offsets_now
 from mmtool.plan.records.documents import State
@@ -26,7 +26,6 @@ from mmtool.translation.types import UNKNOWN, DownstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.kafka.wire.fetch import FetchedPartition
     from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.replication.pump.mirror import PartitionMirror

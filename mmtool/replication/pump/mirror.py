@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.batches import BatchError, ReadyBatch
+from mmtool.kafka.batches import BatchError, BatchHeader, BatchView, ReadyBatch
 from mmtool.kafka.wire.codes import FENCED, RETRIABLE, Code, name_of
 from mmtool.plan.flow.moves import rebuild
 from mmtool.plan.records.documents import State
@@ -26,9 +26,9 @@ from mmtool.replication.pump.batch_prep import (
     shrunk,
     why,
 )
-from mmtool.replication.pump.log_changes import Gaps, LeaderEpochs, source_cut, target_cut
+from mmtool.replication.pump.log_changes import Foreign, Gaps, LeaderEpochs, source_cut, target_cut
 from mmtool.runtime.latency import Latency, LatencyCounter
-from mmtool.translation.blocks import SeenOffset, WriterState
+from mmtool.translation.blocks import Block, SeenOffset, WriterState
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.recorder import OPEN_RUNS, MapRecorder
 from mmtool.translation.runs import Mirrored
@@ -37,13 +37,10 @@ from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, Upstrea
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Sequence
 
-    from mmtool.kafka.batches import BatchHeader, BatchView
     from mmtool.kafka.wire.fetch import FetchedPartition
     from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.replication.pump.budget import RoundTrips
-    from mmtool.replication.pump.log_changes import Foreign
     from mmtool.replication.spark.assignment import PartitionAssignment, ShardAssignment
-    from mmtool.translation.blocks import Block
 
 IN_FLIGHT = 5
 """Brokers remember five batches of a producer per partition; up to five may be retried without harm (KIP-98)."""

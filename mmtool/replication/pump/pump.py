@@ -14,7 +14,7 @@ from mmtool.plan.records.documents import State
 from mmtool.replication.control.control_follower import until_told
 from mmtool.replication.ownership.checks import until_gone
 from mmtool.replication.pump.batch_prep import InDoubtError
-from mmtool.replication.pump.budget import SILENT_SECONDS, Pace, RoundTrips
+from mmtool.replication.pump.budget import SILENT_SECONDS, Account, Pace, RoundTrips
 from mmtool.replication.pump.log_changes import Foreign
 from mmtool.replication.pump.log_watch import TargetEnds
 from mmtool.replication.pump.mirror import PartitionMirror
@@ -23,7 +23,7 @@ from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter
 from mmtool.replication.pump.writer import TargetWriter
 from mmtool.replication.same_offsets.fills import Fills
 from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
-from mmtool.replication.spark.assignment import ReportRow
+from mmtool.replication.spark.assignment import FlowAssignment, ReportRow
 from mmtool.replication.spark.log import executor_name
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.threads import came_within, in_thread, to_its_end
@@ -31,9 +31,6 @@ from mmtool.translation.block_codec import encode_block
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Sequence
-
-    from mmtool.replication.pump.budget import Account
-    from mmtool.replication.spark.assignment import FlowAssignment
 
 
 _PAUSE_SECONDS = 0.2

@@ -9,33 +9,29 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.batches import producer_ids
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import RETRY_SAME_LEADER, Code
-from mmtool.kafka.wire.fetch import FetchPartition, FetchSession
+from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition, FetchPartition, FetchSession
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import offsets_now
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.plan.topics.facts import missing_right
 from mmtool.plan.topics.retention import deleted_unmirrored
-from mmtool.replication.driver.notices import retried
+from mmtool.plan.words import retried
 from mmtool.replication.pump.batch_prep import damaged
-from mmtool.replication.pump.budget import PendingReplies
+from mmtool.replication.pump.budget import Account, Pace, PendingReplies
 from mmtool.replication.pump.log_changes import log_ended
 from mmtool.replication.pump.log_watch import OpenTransactionWatch
 from mmtool.replication.topics.presence import Presence, TopicWatch, source_gone
 from mmtool.runtime.threads import came_within
-from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.types import TopicId, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.fetch import FetchAnswer, FetchedPartition
-    from mmtool.replication.pump.budget import Account, Pace
     from mmtool.replication.pump.mirror import PartitionMirror
     from mmtool.replication.topics.origins import Origins
-    from mmtool.translation.types import TopicId
 
 
 FETCH_BYTES = 8 << 20

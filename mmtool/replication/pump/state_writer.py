@@ -12,15 +12,15 @@ from mmtool.errors import MmtoolError
 from mmtool.kafka.errors import remedy_of_refusal
 from mmtool.kafka.mirror_maker import syncs_place
 from mmtool.kafka.state.own_log import MARK, append, own_batches, refused
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import FENCED, RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
 from mmtool.plan.failover.emergency_facts import REPORT_SECONDS
 from mmtool.plan.records.documents import PositionRecord
-from mmtool.plan.records.identity import runs_partition_of
-from mmtool.replication.driver.notices import retried
+from mmtool.plan.records.identity import FlowIdentity, runs_partition_of
+from mmtool.plan.words import retried
 from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
-from mmtool.replication.spark.assignment import Tally
+from mmtool.replication.spark.assignment import FlowAssignment, ShardAssignment, Tally
 from mmtool.replication.spark.log import executor_name
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.mm2_records import OffsetSync
@@ -29,13 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from mmtool.kafka.batches import ReadyBatch
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.records.identity import FlowIdentity
     from mmtool.replication.driver.context import FlowContext, OwnedState
     from mmtool.replication.pump.budget import Pace
     from mmtool.replication.pump.log_changes import Gaps
     from mmtool.replication.pump.mirror import PartitionMirror
-    from mmtool.replication.spark.assignment import FlowAssignment, ShardAssignment
     from mmtool.translation.blocks import Block, BlockKey
 
 

@@ -7,21 +7,18 @@ import time
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING
 
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code
-from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
+from mmtool.kafka.wire.produce import ProducedPartition, ProducePartition, ProduceRequest
 from mmtool.plan.topics.facts import BEGIN_AGAIN
-from mmtool.replication.pump.budget import PendingReplies
+from mmtool.replication.pump.budget import PendingReplies, Quotas, RoundTrips
 from mmtool.replication.topics.presence import TopicWatch
 from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.produce import ProducedPartition
     from mmtool.replication.pump.batch_prep import InFlightBatch
-    from mmtool.replication.pump.budget import Quotas, RoundTrips
     from mmtool.replication.pump.mirror import PartitionMirror
 
 _REQUESTS_IN_FLIGHT = 5

@@ -8,25 +8,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from mmtool.kafka.batches import SEQUENCES
+from mmtool.kafka.batches import SEQUENCES, BatchView
 from mmtool.kafka.batches.records import read_columns
 from mmtool.kafka.wire.scan import read_range
 from mmtool.replication.pump.log_changes import target_cut
-from mmtool.translation.blocks import MirroredTo
-from mmtool.translation.derive import Appended, Logged, Remains, match_remains
-from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown
+from mmtool.translation.blocks import Block, MirroredPartition, MirroredTo, Tail, WriterState
+from mmtool.translation.derive import Appended, FoundTail, Logged, Remains, match_remains
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicId, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Container, Sequence
 
-    from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.plan.topics.facts import HaltReason
     from mmtool.translation.answers import TargetLog
-    from mmtool.translation.blocks import Block, MirroredPartition, Tail, WriterState
-    from mmtool.translation.derive import FoundTail
     from mmtool.translation.runs import Offsets
-    from mmtool.translation.types import TopicId
 
 
 _GROWN = 1000

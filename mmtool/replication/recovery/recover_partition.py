@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
-from mmtool.kafka.batches import BatchError, same_records
+from mmtool.kafka.batches import BatchError, BatchView, Comparison, same_records
 from mmtool.kafka.batches.errors import OTHER_LEADER
 from mmtool.kafka.errors import NO_LEADER
 from mmtool.kafka.wire.cluster import (
@@ -23,6 +23,7 @@ from mmtool.kafka.wire.cluster import (
     ConnectionLostError,
     OutOfRangeError,
     UnreadableLogError,
+    WireCluster,
 )
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
@@ -36,16 +37,13 @@ from mmtool.replication.topics.presence import TopicWatch, source_gone
 from mmtool.translation.derive import FoundTail
 from mmtool.translation.recorder import MapRecorder
 from mmtool.translation.runs import RunMap
-from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from mmtool.kafka.batches import BatchView, Comparison
-    from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.replication.topics.origins import Origins
     from mmtool.translation.blocks import Block, MirroredPartition
-    from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 
 class SourceAwayError(ConnectionLostError):

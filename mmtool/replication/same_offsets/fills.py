@@ -9,10 +9,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError
-from mmtool.kafka.batches import SEQUENCES
+from mmtool.kafka.batches import SEQUENCES, ReadyBatch
 from mmtool.kafka.batches.ready import MOST_FILLER, filler, is_filler
 from mmtool.kafka.state.state_log import read_control
-from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster, retrying
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST, NO_REPLICA, DeleteRecordsRequest
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
@@ -26,26 +26,22 @@ from mmtool.kafka.wire.scan import (
 from mmtool.kafka.wire.transactions import (
     InitProducerIdRequest,
     Marker,
+    ProducerState,
     WriteTxnMarkersRequest,
     markers_denied,
 )
 from mmtool.plan.records.documents import OffsetWritersRecord
 from mmtool.replication.ownership.internal_topics import write_documents
-from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
+from mmtool.replication.pump.batch_prep import FencedError, Fill, InDoubtError
 from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
 from mmtool.runtime.threads import in_thread
-from mmtool.translation.types import UNKNOWN, DownstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
-    from mmtool.kafka.batches import ReadyBatch
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.transactions import ProducerState
     from mmtool.replication.driver.context import FlowContext
-    from mmtool.replication.pump.batch_prep import Fill
     from mmtool.replication.pump.mirror import PartitionMirror
-    from mmtool.translation.types import TopicId, TopicPartition
 
 
 _MARKERS = 300

@@ -5,19 +5,17 @@ from __future__ import annotations
 from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Any
 
-from mmtool.kafka.batches import at_holes
+from mmtool.kafka.batches import BatchHeader, BatchView, ReadyBatch, at_holes
 from mmtool.plain_text import duration
 from mmtool.plan.flow.moves import START_AGAIN
 from mmtool.plan.topics.facts import HaltReason
-from mmtool.replication.pump.batch_prep import DeadLetter, Fill, InDoubtError
+from mmtool.replication.pump.batch_prep import DeadLetter, Fill, InDoubtError, InFlightBatch
 from mmtool.replication.pump.mirror import PartitionMirror
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from mmtool.kafka.batches import BatchHeader, BatchView, ReadyBatch
-    from mmtool.replication.pump.batch_prep import InFlightBatch
     from mmtool.replication.spark.assignment import PartitionAssignment, ShardAssignment
     from mmtool.translation.blocks import MirroredPartition
 

@@ -20,11 +20,11 @@ from mmtool.kafka.errors import KINDS, Kind, remedy_of_refusal
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds, offsets_now
-from mmtool.plan.records.documents import PrefillRecord, State
+from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord, PrefillRecord, State
 from mmtool.plan.topics.configs import ResetConfig, SetConfig
 from mmtool.plan.topics.facts import HaltReason
+from mmtool.plan.words import retried
 from mmtool.replication.control.control_follower import position_by_books
-from mmtool.replication.driver.notices import retried
 from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.pump.budget import TokenBucket
 from mmtool.replication.same_offsets.fills import (
@@ -36,19 +36,16 @@ from mmtool.replication.same_offsets.fills import (
 )
 from mmtool.replication.same_offsets.refusals import FEW, SHARE, Cost
 from mmtool.runtime.threads import in_thread
-from mmtool.translation.blocks import MirrorStart
+from mmtool.translation.blocks import Block, MirrorStart
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import DownstreamOffset
+from mmtool.translation.types import DownstreamOffset, TopicId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Sequence
 
-    from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
     from mmtool.plan.records.holds import Holds
     from mmtool.replication.driver.context import FlowContext, OwnedState, Place
     from mmtool.replication.topics.mirror_topics import MirroredTopic
-    from mmtool.translation.blocks import Block
-    from mmtool.translation.types import TopicId
 
     Begun = tuple[MirroredTopic, int, Block]
 

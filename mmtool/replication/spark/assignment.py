@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.replication.spark.log import executor_name
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicId, TopicPartition
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.blocks import Block
-    from mmtool.translation.types import TopicId
 
 
 class Tally(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.state.claims import ClaimLostError
@@ -21,12 +21,16 @@ from mmtool.replication.ownership.claim_and_recover import claim_and_recover
 from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.replication.pump.budget import Budget
 from mmtool.replication.pump.pump import FlowPump, RoundEnd
-from mmtool.replication.spark.assignment import AWAY, FENCED, nothing_known
+from mmtool.replication.spark.assignment import (
+    AWAY,
+    FENCED,
+    FlowAssignment,
+    ReportRow,
+    TaskAssignment,
+    nothing_known,
+)
 from mmtool.replication.spark.log import attempt_number
 from mmtool.runtime.threads import in_thread, run_loop
-
-if TYPE_CHECKING:
-    from mmtool.replication.spark.assignment import FlowAssignment, ReportRow, TaskAssignment
 
 _LOOK_SECONDS = 1.0
 _AGAIN_SECONDS = 2.0

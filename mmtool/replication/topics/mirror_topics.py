@@ -10,14 +10,23 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
 from mmtool.events import Event, Notice
-from mmtool.kafka.admin.topics import TrialResult
+from mmtool.kafka.admin.topics import TopicAdmin, TrialResult
 from mmtool.kafka.state.state_log import read_blocks
 from mmtool.kafka.wire.codes import DENIED, Code
-from mmtool.kafka.wire.metadata import LATEST
+from mmtool.kafka.wire.metadata import LATEST, TopicMetadata
 from mmtool.kafka.wire.scan import list_offsets
-from mmtool.plan.records.documents import position_key
+from mmtool.plan.records.documents import PositionRecord, position_key
 from mmtool.plan.records.identity import PRODUCERS_TOPIC, shard_of
-from mmtool.plan.topics.configs import ConfigRules, SetConfig, plan_topic_configs
+from mmtool.plan.topics.configs import (
+    TIME_BOUNDS,
+    ConfigAdjustment,
+    ConfigEntry,
+    ConfigRules,
+    SetConfig,
+    TargetLimits,
+    adjustment_sentences,
+    plan_topic_configs,
+)
 from mmtool.plan.topics.disappearance import StoredPartition, last_of_each
 from mmtool.plan.topics.facts import (
     BEGIN_AGAIN,
@@ -37,12 +46,10 @@ from mmtool.plan.topics.facts import (
     what_helps,
 )
 from mmtool.plan.words import counted
-from mmtool.replication.driver.notices import ConfigNotices
 from mmtool.replication.ownership.checks import under_new_names
-from mmtool.replication.ownership.internal_topics import write_documents
+from mmtool.replication.ownership.internal_topics import short_of_replicas, write_documents
 from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.topics.presence import AbsenceCheck, gone_for_good, presence_of
-from mmtool.replication.topics.target_limits import TIME_BOUNDS, TargetLimits, short_of_replicas
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.types import TopicId, TopicPartition
 
@@ -50,11 +57,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.admin.topics import TopicAdmin
     from mmtool.kafka.ports import Problem
-    from mmtool.kafka.wire.metadata import TopicMetadata
-    from mmtool.plan.records.documents import PositionRecord
-    from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.replication.driver.context import FlowContext, OwnedState, Place
     from mmtool.translation.blocks import Block, BlockKey, MirroredPartition
 
@@ -542,3 +545,32 @@ async def _strike_out(flow: FlowContext, standing: OwnedState, places: Collectio
         await store_owned(flow, standing, shard, struck_out=of_shard)
     for place in places:
         standing.forget(place)
+
+
+@dataclass(slots=True)
+class ConfigNotices:
+    """The refused configs of one flow that were reported; topic creation and config sync share them."""
+
+    _said: set[tuple[str, str, str | None, str | None]] = field(default_factory=set)
+
+    def of(
+        self,
+        flow: FlowSettings,
+        adjustments: Iterable[ConfigAdjustment],
+        target: Mapping[str, Mapping[str, ConfigEntry]],
+    ) -> list[str]:
+        """Sentences about the adjustments that were not reported yet; from now on they count as reported.
+
+        Args:
+            flow: The flow whose topics were adjusted.
+            adjustments: The adjustments that were just made.
+            target: The configs of the target's topics, as far as they are known.
+        """
+        fresh = []
+        for one in adjustments:
+            about = (one.topic, one.name, one.wanted, one.given)
+            if about not in self._said:
+                self._said.add(about)
+                entry = target.get(one.topic, {}).get(one.name)
+                fresh.append(replace(one, kept=entry.value if entry is not None else None))
+        return adjustment_sentences(fresh, flow.source.alias, flow.target.alias)

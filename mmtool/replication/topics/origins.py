@@ -14,14 +14,14 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from mmtool.errors import UnreachableError
-from mmtool.kafka.batches import NO_PRODUCER_ID, decode
+from mmtool.kafka.batches import NO_PRODUCER_ID, BatchView, decode
 from mmtool.kafka.errors import NO_LEADER
 from mmtool.kafka.state.state_log import registration
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
-from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC
+from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC, FlowIdentity
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.batches import BatchView
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.records.identity import FlowIdentity
 
 _REGISTER = TopicPartition(PRODUCERS_TOPIC, 0)
 

@@ -11,12 +11,12 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plain_text import duration
+from mmtool.plan.topics.configs import AFTER, BEFORE, FOR_EVER, RAISE
 from mmtool.plan.words import counted, few, have
 from mmtool.replication.topics.presence import AbsenceCheck
-from mmtool.replication.topics.target_limits import AFTER, BEFORE, FOR_EVER, RAISE
-from mmtool.translation.blocks import MirroredPartition, MirrorStart
+from mmtool.translation.blocks import Block, MirroredPartition, MirrorStart
 from mmtool.translation.recorder import MapRecorder
-from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
+from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from mmtool.kafka.wire.cluster import WireCluster
     from mmtool.replication.driver.context import FlowContext
     from mmtool.replication.topics.mirror_topics import MirroredTopic
-    from mmtool.translation.blocks import Block
-    from mmtool.translation.types import TopicId
 
 _NOWHERE_ELSE: Mapping[TopicPartition, MirrorStart] = MappingProxyType({})
 

@@ -12,6 +12,7 @@ from kit.maps import position_of
 from kit.scene import PROPERTIES
 from mmtool.config import load_settings
 from mmtool.errors import GateError, OwnedElsewhereError, RefusedError
+from mmtool.events import NoticeDeduplicator
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.records.documents import OwnerRecord, PauseRecord, RefusedRecord, State
 from mmtool.plan.records.identity import FlowIdentity
@@ -19,7 +20,6 @@ from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.topics.facts import source_deleted, source_made_again
 from mmtool.replication.driver import drain as draining
 from mmtool.replication.driver.drain import Drain
-from mmtool.replication.driver.notices import NoticeDeduplicator
 from mmtool.replication.driver.progress import FlowsShown
 from mmtool.translation.types import TopicPartition
 

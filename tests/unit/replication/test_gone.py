@@ -13,6 +13,7 @@ from kit.mirror import SOURCE_ID, TARGET_ID, assigned
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.records.documents import State
+from mmtool.plan.topics.configs import TargetLimits
 from mmtool.plan.topics.facts import source_deleted
 from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.driver.engine import Outcome
@@ -22,7 +23,6 @@ from mmtool.replication.topics import mirror_topics as gone
 from mmtool.replication.topics import presence
 from mmtool.replication.topics.mirror_topics import MirroredTopic, TopicsView, forget_deleted
 from mmtool.replication.topics.presence import AbsenceCheck
-from mmtool.replication.topics.target_limits import TargetLimits
 from mmtool.translation.types import TopicId, TopicPartition
 
 PLACE, MIRROR = (SOURCE_ID, 0), "source.orders"

@@ -15,13 +15,13 @@ from kit.wire import on_loop
 from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.metadata import EARLIEST
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
+from mmtool.plan.topics.configs import TargetLimits
 from mmtool.replication.driver import flow_run
 from mmtool.replication.driver import topic_refresh as looking
 from mmtool.replication.driver.topic_refresh import TopicRefresher
 from mmtool.replication.ownership.ownership import FlowLife
 from mmtool.replication.topics import start_offsets
 from mmtool.replication.topics.mirror_topics import MirroredTopic, TopicsView
-from mmtool.replication.topics.target_limits import TargetLimits
 from mmtool.translation.types import TopicPartition
 
 TOPIC = MirroredTopic("orders", SOURCE_ID, 1, "source.orders", TARGET_ID, TargetLimits())

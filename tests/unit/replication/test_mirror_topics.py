@@ -16,12 +16,11 @@ from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC
-from mmtool.plan.topics.configs import ConfigEntry, Origin, SetConfig
+from mmtool.plan.topics.configs import FOR_EVER, ConfigEntry, Origin, SetConfig, TargetLimits
 from mmtool.plan.topics.facts import missing_right
 from mmtool.replication.driver.context import FlowContext
 from mmtool.replication.ownership.checks import _check_shown
 from mmtool.replication.topics.mirror_topics import MirrorTopics
-from mmtool.replication.topics.target_limits import FOR_EVER, TargetLimits
 from mmtool.translation.blocks import MirroredPartition
 from mmtool.translation.types import ClusterId, TopicId
 

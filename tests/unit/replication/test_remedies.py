@@ -19,8 +19,8 @@ from mmtool.plan.flow.moves import Action
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.topics.facts import BEGIN_AGAIN, HaltReason, missing_right, source_made_again
+from mmtool.plan.words import retried
 from mmtool.replication.driver.context import OwnedState
-from mmtool.replication.driver.notices import retried
 from mmtool.replication.driver.round import FIRST_RETRY_SECONDS, HaltRetry
 from mmtool.replication.flow_state.flow_moves import _refuse_other, refusal_of
 from mmtool.replication.ownership import internal_topics
