@@ -13,8 +13,7 @@ from mmtool.kafka.wire.codes import FENCED, Code
 from mmtool.plan.records.documents import State
 from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.replication.pump.mirror import PartitionMirror
-from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
-from mmtool.replication.recovery.recover_partition import Resumed, Upstream, resume
+from mmtool.replication.recovery.recover_partition import DivergedError, MirrorLog, Resumed, Upstream, resume
 from mmtool.replication.spark.assignment import ShardAssignment
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.block_codec import decode_block, encode_block

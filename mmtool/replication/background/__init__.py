@@ -10,6 +10,7 @@ import asyncio
 import time
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from mmtool.errors import MmtoolError, PartlyAppliedError
@@ -195,44 +196,33 @@ _BY_HAND = "add the ACL on {alias} with kafka-acls.sh"
 """The remedy where the error is no broker's, or has none of its own."""
 
 
-@dataclass(slots=True)
-class TopicAcls:
-    """Adds the source's ACLs on the target; does nothing where the source has no authorizer (as MM2)."""
+def add_topic_acls(flow: FlowSettings) -> None:
+    """Add the source's topic ACLs that the target lacks; do nothing where the source has no authorizer (as MM2).
 
-    flow: FlowSettings
-
-    async def perform(self) -> None:
-        """Compare the topic ACLs of both clusters, and add those that the target lacks.
-
-        Raises:
-            MmtoolError: ACLs could not be read, or some could not be added.
-        """
-        await in_thread(self._perform)
-
-    def _perform(self) -> None:
-        here = KafkaFences(self.flow.source, _ACL_SECONDS).topic_rules()
-        if here is UNKNOWN:
-            return
-        target = KafkaFences(self.flow.target, _ACL_SECONDS)
-        there = target.topic_rules()
-        if there is UNKNOWN:
-            raise MmtoolError(
-                f"cluster {self.flow.target.alias} has no authorizer, so topic ACLs are not copied",
-                remedy=f"configure an authorizer on the brokers of {self.flow.target.alias}, or set"
-                f" {self.flow.name}.sync.topic.acls.enabled = false",
-            )
-        missing = plan_acls(
-            sorted(here), there, mirrors=self.flow.mirrors_topic, remote_topic=self.flow.remote_topic
+    Raises:
+        MmtoolError: ACLs could not be read, or some could not be added.
+    """
+    here = KafkaFences(flow.source, _ACL_SECONDS).topic_rules()
+    if here is UNKNOWN:
+        return
+    target = KafkaFences(flow.target, _ACL_SECONDS)
+    there = target.topic_rules()
+    if there is UNKNOWN:
+        raise MmtoolError(
+            f"cluster {flow.target.alias} has no authorizer, so topic ACLs are not copied",
+            remedy=f"configure an authorizer on the brokers of {flow.target.alias}, or set"
+            f" {flow.name}.sync.topic.acls.enabled = false",
         )
-        failed = target.add(missing)
-        if failed:
-            first = next(iter(failed))
-            example = "for example for" if len(failed) > 1 else "for"
-            raise MmtoolError(
-                f"{counted(len(failed), 'ACL')} could not be added on {self.flow.target.alias}, {example} topic"
-                f" {first.name}: {failed[first]}",
-                remedy=remedy_of(failed[first].name, self.flow.target.alias, otherwise=_BY_HAND),
-            )
+    missing = plan_acls(sorted(here), there, mirrors=flow.mirrors_topic, remote_topic=flow.remote_topic)
+    failed = target.add(missing)
+    if failed:
+        first = next(iter(failed))
+        example = "for example for" if len(failed) > 1 else "for"
+        raise MmtoolError(
+            f"{counted(len(failed), 'ACL')} could not be added on {flow.target.alias}, {example} topic"
+            f" {first.name}: {failed[first]}",
+            remedy=remedy_of(failed[first].name, flow.target.alias, otherwise=_BY_HAND),
+        )
 
 
 _EXCLUDE = "set the config on {alias} with kafka-configs.sh, or add its name to config.properties.exclude"
@@ -336,7 +326,8 @@ def duties_of(
         configs = TopicConfigs(here, run.topic_names, say, run.config_notices)
         duties.append(Duty("topic configs", here.sync_topic_configs_interval_seconds, configs.perform))
     if here.sync_topic_acls:
-        duties.append(Duty("ACLs", here.sync_topic_acls_interval_seconds, TopicAcls(here).perform))
+        add = partial(in_thread, add_topic_acls, here)
+        duties.append(Duty("ACLs", here.sync_topic_acls_interval_seconds, add))
     if writes_same_topics(here):
         watch = MirrorMakerWatch(MirrorMakerGuard(flow, []), say)
         duties.append(Duty("looking for MirrorMaker 2", RECENT_SECONDS / 2, watch.perform))

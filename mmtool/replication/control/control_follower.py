@@ -243,10 +243,20 @@ class ControlFollower:
             self._halted[place] = HaltReason.stored(position.reason)
         else:  # the last round's word may have come after the next one had let it go
             self._halted.pop(place, None)
-        self._note_counts(place, position)
+        for one in _COUNTED:
+            count = one.count(position)
+            if count > one.times * self._told.get((place, one), 0):
+                self._told[place, one] = count
+                said = f"{_name(position)}: {one.said(position)}"
+                self.news.append(_notice(position, said, one.event, count=count))
         self._note_quota(place, position)
         self._note_silence(place, position)
-        self._note_resumed(place, position)
+        if halted:
+            self._stopped_at[place] = position.upstream_position
+        # each round tries what is halted again, which alone is no progress
+        elif position.upstream_position > self._stopped_at.get(place, position.upstream_position):
+            del self._stopped_at[place]
+            self.news.append(_notice(position, f"{_name(position)} is copied again", Event.PARTITION_RESUMED))
         why = (position.reason, position.upstream_position)
         is_begun = position.state != State.STARTING  # the progress of a prefill is no news
         if is_begun and position.reason and self._noted.get(place) != why:
@@ -256,25 +266,6 @@ class ControlFollower:
             )
             said = f"{_name(position)} {how}{position.reason}"
             self.news.append(_notice(position, said, event, reason=position.reason))
-
-    def _note_resumed(self, place: Place, position: PositionRecord) -> None:
-        """Report that a halted partition is copied again, once its position has moved.
-
-        Each round tries what is halted again, which alone is no progress.
-        """
-        if position.state == State.HALTED:
-            self._stopped_at[place] = position.upstream_position
-        elif position.upstream_position > self._stopped_at.get(place, position.upstream_position):
-            del self._stopped_at[place]
-            self.news.append(_notice(position, f"{_name(position)} is copied again", Event.PARTITION_RESUMED))
-
-    def _note_counts(self, place: Place, position: PositionRecord) -> None:
-        for one in _COUNTED:
-            count = one.count(position)
-            if count > one.times * self._told.get((place, one), 0):
-                self._told[place, one] = count
-                said = f"{_name(position)}: {one.said(position)}"
-                self.news.append(_notice(position, said, one.event, count=count))
 
     def _note_quota(self, place: Place, position: PositionRecord) -> None:
         """Report once that a quota throttles the flow, and once that none does any more.

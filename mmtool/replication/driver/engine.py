@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -376,17 +376,12 @@ async def _run(flows: FlowSupervisor, engine: Engine, reloader: Reloader) -> Out
         row = PartitionRow(*names, state=State.FAILED_OVER, reason=why.message)
         outcome.rows.append(row._asdict())
     if flows.options.until_caught_up and outcome.stopped_by is None:
-        _tell_paused(outcome.rows, flows.say)
+        paused = [row for row in outcome.rows if row["state"] == State.PAUSED]
+        ways = sorted({(str(row["source"]), str(row["target"])) for row in paused})
+        resume = " and ".join(f"`mmtool flow resume {flow_options(*name)}`" for name in ways)
+        if paused:
+            flows.say(
+                f"{len(paused)} of {len(outcome.rows)} partitions {are(len(paused))} paused, and replicate did not wait"
+                f" for {'it' if len(paused) == 1 else 'them'}; to end the pause, run {resume}"
+            )
     return outcome
-
-
-def _tell_paused(rows: Sequence[Mapping[str, object]], say: Callable[[str], None]) -> None:
-    paused = [row for row in rows if row["state"] == State.PAUSED]
-    if not paused:
-        return
-    names = sorted({(str(row["source"]), str(row["target"])) for row in paused})
-    resume = " and ".join(f"`mmtool flow resume {flow_options(*name)}`" for name in names)
-    say(
-        f"{len(paused)} of {len(rows)} partitions {are(len(paused))} paused, and replicate did not wait for"
-        f" {'it' if len(paused) == 1 else 'them'}; to end the pause, run {resume}"
-    )

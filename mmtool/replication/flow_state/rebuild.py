@@ -42,7 +42,7 @@ from mmtool.replication.ownership.internal_topics import (
 )
 from mmtool.replication.ownership.ownership import FlowLife, Ownership
 from mmtool.replication.pump.state_writer import store_records
-from mmtool.replication.recovery.mirror_log import RecordPrints
+from mmtool.replication.recovery.recover_partition import RecordPrints
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.process import operator
 from mmtool.runtime.threads import in_thread, run_loop

@@ -32,9 +32,10 @@ from mmtool.replication.driver.context import FlowContext, OwnedState, Place
 from mmtool.replication.ownership.internal_topics import write_documents
 from mmtool.replication.pump.log_changes import target_cut
 from mmtool.replication.pump.state_writer import store_owned
-from mmtool.replication.recovery.mirror_log import DivergedError, MirrorLog
 from mmtool.replication.recovery.recover_partition import (
+    DivergedError,
     GoneError,
+    MirrorLog,
     Resumed,
     SourceAwayError,
     Upstream,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.errors import MmtoolError, UnreachableError
@@ -48,10 +49,11 @@ class LetterPort(Protocol):
         """
 
 
+@dataclass(slots=True)
 class DeadLetters:
     """Writes the dead letters of one flow's mirrors, one after the other.
 
-    Args:
+    Attributes:
         flow: What is mirrored.
         mirrors: Whose letters.
         freed: Called with the bytes that went.
@@ -60,45 +62,32 @@ class DeadLetters:
         ports: To the target, by shard; opened at the first letter.
     """
 
-    def __init__(
-        self,
-        flow: FlowAssignment,
-        mirrors: Sequence[PartitionMirror],
-        freed: Callable[[int], None],
-        wake: Callable[[PartitionMirror], None],
-        books: Callable[[], None],
-        ports: Callable[[int], LetterPort] | None = None,
-    ) -> None:
-        self._flow = flow
-        self._mirrors = mirrors
-        self._freed = freed
-        self._wake = wake
-        self._books = books
-        self._open = ports or (
-            lambda shard: KafkaDeadLetters(
-                flow.settings.target, flow.identity.letters_id(shard), flow.settings.replication_factor
-            )
-        )
-        self._ports: dict[int, LetterPort] = {}
-        self._posted: set[PartitionMirror] = set()
+    flow: FlowAssignment
+    mirrors: Sequence[PartitionMirror]
+    freed: Callable[[int], None]
+    wake: Callable[[PartitionMirror], None]
+    books: Callable[[], None]
+    ports: Callable[[int], LetterPort] | None = None
+    _opened: dict[int, LetterPort] = field(default_factory=dict)
+    _posted: set[PartitionMirror] = field(default_factory=set)
 
     async def run(self) -> None:
         """Write dead letters until cancelled; a write in progress is completed first."""
         while True:
-            for mirror in self._mirrors:
+            for mirror in self.mirrors:
                 if mirror.letter is not None:
                     await to_its_end(self._post(mirror))
             for mirror in [mirror for mirror in self._posted if not mirror.awaits_books]:
                 self._posted.discard(mirror)
-                self._wake(mirror)
+                self.wake(mirror)
             if self._posted:
-                self._books()
+                self.books()
             await asyncio.sleep(_PAUSE_SECONDS)
 
     async def _post(self, mirror: PartitionMirror) -> None:
         batch, about = mirror.letter, mirror.assignment
         assert batch is not None
-        letter = Letter(self._flow.identity.source_id, about.topic_id, about.place, about.target_topic, batch)
+        letter = Letter(self.flow.identity.source_id, about.topic_id, about.place, about.target_topic, batch)
         before = mirror.held_bytes
         try:
             await in_thread(self._port(about.shard).post, letter)
@@ -112,12 +101,16 @@ class DeadLetters:
         else:
             mirror.posted(batch)
             self._posted.add(mirror)
-        self._freed(before - mirror.held_bytes)
+        self.freed(before - mirror.held_bytes)
 
     def _port(self, shard: int) -> LetterPort:
-        if shard not in self._ports:
-            self._ports[shard] = self._open(shard)
-        return self._ports[shard]
+        if shard not in self._opened:
+            self._opened[shard] = (self.ports or self._port_of)(shard)
+        return self._opened[shard]
+
+    def _port_of(self, shard: int) -> LetterPort:
+        settings, letters_id = self.flow.settings, self.flow.identity.letters_id(shard)
+        return KafkaDeadLetters(settings.target, letters_id, settings.replication_factor)
 
 
 _STORE_SECONDS = 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -310,6 +311,7 @@ async def delete_to(cluster: WireCluster, place: TopicPartition, end: int) -> No
         raise FillRefusedError(name_of(code))
 
 
+@dataclass(slots=True)
 class LogFill:
     """Moves one log's end to ``goal``, and its start with it.
 
@@ -317,7 +319,7 @@ class LogFill:
        both get its offset.
     B. After an unexpected answer the log is read: all that it holds must be filler.
 
-    Args:
+    Attributes:
         cluster: The target.
         place: The partition.
         topic_id: Of the topic: nothing is appended to a recreated one.
@@ -325,28 +327,19 @@ class LogFill:
         writers: Of all owners of the flow.
         take: Waits until a number of bytes may be sent.
         max_bytes: Of a batch.
-
-    Attributes:
         end: The log's end, as far as it is known.
     """
 
-    def __init__(
-        self,
-        cluster: WireCluster,
-        place: TopicPartition,
-        topic_id: TopicId,
-        goal: int,
-        writers: OffsetWritersRecord,
-        take: Callable[[int], Awaitable[None]],
-        max_bytes: int,
-    ) -> None:
-        self._cluster = cluster
-        self._place, self._topic_id = place, topic_id
-        self._goal = goal
-        self._producer = writers.data_producer, writers.epoch
-        self._take = take
-        self._most, self._max_bytes = MOST_FILLER, max_bytes
-        self.end = self._sequence = 0
+    cluster: WireCluster
+    place: TopicPartition
+    topic_id: TopicId
+    goal: int
+    writers: OffsetWritersRecord
+    take: Callable[[int], Awaitable[None]]
+    max_bytes: int
+    end: int = 0
+    _sequence: int = 0
+    _most: int = MOST_FILLER
 
     async def run(self, purpose: str) -> None:
         """Fill the log; call it again after a lost connection.
@@ -360,51 +353,47 @@ class LogFill:
             ConnectionLostError, UnreachableError: The leader does not answer.
         """
         await self._look()
-        while self.end < self._goal:
+        while self.end < self.goal:
             batch = await self._batch()
-            await self._take(batch.size)
-            batch.stamp(*self._producer, self._sequence)
-            code, base = await self._append(bytes(batch.payload), purpose)
+            await self.take(batch.size)
+            batch.stamp(self.writers.data_producer, self.writers.epoch, self._sequence)
+            place = self.place
+            entry = ProducePartition(place.topic, self.topic_id, place.partition, bytes(batch.payload))
+            request = ProduceRequest([entry], _TIMEOUT_MS)
+            answer = await self.cluster.send_to_leader(*place, request, purpose=purpose)
+            (part,) = answer.partitions
+            code, base = part.error_code, part.base_offset
             if code in _TOO_LARGE and batch.record_count > 1:
                 self._most = batch.record_count // 2
             elif code == Code.NONE and base == self.end:
                 self.end += batch.record_count
                 self._sequence = (self._sequence + batch.record_count) % SEQUENCES
-                await delete_to(self._cluster, self._place, self.end)
+                await delete_to(self.cluster, self.place, self.end)
             elif code == Code.NONE or code in _LOOKED_AT_AGAIN:
-                raise ConnectionLostError(f"{self._place} of {self._cluster.alias}: {name_of(code)}")
+                raise ConnectionLostError(f"{self.place} of {self.cluster.alias}: {name_of(code)}")
             else:
-                self._cluster.check_denied(code, f"WRITE on topic {self._place.topic}")
+                self.cluster.check_denied(code, f"WRITE on topic {self.place.topic}")
                 raise FillRefusedError(name_of(code))
 
     async def _look(self) -> None:
         """Read where the log ends, what is in it and how its producer goes on; delete what is in it."""
-        cluster, place = self._cluster, self._place
+        cluster, place = self.cluster, self.place
         start = (await list_offsets(cluster, {place: EARLIEST}, read_committed=False)).get(place)
         end = (await replicated_ends(cluster, [place])).get(place)
         producers = await active_producers(cluster, place, purpose="scan")
         if start is None or end is None or producers is UNKNOWN:
             raise ConnectionLostError(f"the leader of {place} of {cluster.alias} does not tell its log")
-        if end > self._goal or not await holds_filler(
-            cluster, place, self._topic_id, start, end, self._producer[0]
+        if end > self.goal or not await holds_filler(
+            cluster, place, self.topic_id, start, end, self.writers.data_producer
         ):
             raise ForeignLogError
-        self.end, self._sequence = end, next_number(producers, *self._producer)
-        await delete_to(self._cluster, self._place, self.end)
+        self.end, self._sequence = end, next_number(producers, self.writers.data_producer, self.writers.epoch)
+        await delete_to(self.cluster, self.place, self.end)
 
     async def _batch(self) -> ReadyBatch:
         """The next batch, as large as the topic allows."""
         while True:
-            batch = await in_thread(_cached, min(self._most, self._goal - self.end))
-            if batch.size <= self._max_bytes or batch.record_count == 1:
+            batch = await in_thread(_cached, min(self._most, self.goal - self.end))
+            if batch.size <= self.max_bytes or batch.record_count == 1:
                 return batch
-            self._most = max(batch.record_count * self._max_bytes // batch.size * 9 // 10, 1)
-
-    async def _append(self, batch: bytes, purpose: str) -> tuple[int, int]:
-        place = self._place
-        entry = ProducePartition(place.topic, self._topic_id, place.partition, batch)
-        answer = await self._cluster.send_to_leader(
-            *place, ProduceRequest([entry], _TIMEOUT_MS), purpose=purpose
-        )
-        (part,) = answer.partitions
-        return part.error_code, part.base_offset
+            self._most = max(batch.record_count * self.max_bytes // batch.size * 9 // 10, 1)
