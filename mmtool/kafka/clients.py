@@ -298,16 +298,14 @@ def _login(alias: str, security: Security, keys: tuple[str, str, str, str]) -> d
     options: dict[str, Any] = {mechanism: login.wire_mechanism}
     if isinstance(login, PasswordLogin):
         return options | {user: login.username, password: login.password.get_secret_value()}
-    from mmtool.kafka.tokens.source import OauthCallback, TokenProvider, token_source
+    from mmtool.kafka.tokens.source import ClientTokens, token_source
 
-    tokens = token_source(alias, login, security.ca)
-    if keys is _OF_LIBRDKAFKA:
-        return options | {token: OauthCallback(tokens, login)}
-    from aiokafka import abc
+    if keys is _OF_AIOKAFKA:
+        from aiokafka import abc
 
-    # not a base class: the command's lock is asked for before aiokafka is loaded
-    abc.AbstractTokenProvider.register(TokenProvider)
-    return options | {token: TokenProvider(tokens, login)}
+        # not a base class: the command's lock is asked for before aiokafka is loaded
+        abc.AbstractTokenProvider.register(ClientTokens)
+    return options | {token: ClientTokens(token_source(alias, login, security.ca), login)}
 
 
 T = TypeVar("T")

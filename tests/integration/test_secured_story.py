@@ -10,7 +10,7 @@ from kit.load import Load, produce
 from kit.lookups import commit, committed
 from kit.processes import run_mmtool
 from kit.secure_pairs import logins, secure_pair
-from mmtool.kafka.tokens.source import OauthCallback
+from mmtool.kafka.tokens.source import ClientTokens
 from mmtool.lab.ports import patience, wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
 
@@ -51,13 +51,13 @@ def mirrored(pair):
 @pytest.fixture
 def token_clients(monkeypatch):
     """The clients of librdkafka that began here with a token: each sleeps a second for it."""
-    begun, answer = set(), OauthCallback.__call__
+    begun, answer = set(), ClientTokens.__call__
 
     def call(self, config):
         begun.add(self)
         return answer(self, config)
 
-    monkeypatch.setattr(OauthCallback, "__call__", call)
+    monkeypatch.setattr(ClientTokens, "__call__", call)
     return begun
 
 

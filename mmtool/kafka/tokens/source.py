@@ -215,13 +215,19 @@ def principal_of(alias: str, security: Security) -> str | Unknown:
     return f"User:{name}" if name else UNKNOWN
 
 
-class OauthCallback:
-    """librdkafka's ``oauth_cb``, which it calls in a thread of its own, for a first token and before one expires.
+class ClientTokens:
+    """The tokens of a source with the SASL extensions of a login, as both client libraries take them.
 
+    Called it is librdkafka's ``oauth_cb``, in a thread of librdkafka's, for a first token and before one expires.
     librdkafka asks again when 80 % of the time until the given expiry has passed, and renews a session with the token
     that it has when 90 % of the session have passed. The token of a source that several clients share may be old: with
     its real expiry librdkafka would renew a session with a token that is about to end. So the expiry given is one with
     which it asks again when the source refreshes.
+
+    To aiokafka's connections it is the provider of tokens.
+
+    Attributes:
+        user: Whom the tokens are for: a broker accepts no other on an open connection of aiokafka's.
 
     Args:
         source: Of the tokens.
@@ -230,11 +236,11 @@ class OauthCallback:
     """
 
     def __init__(self, source: TokenSource, login: TokenLogin, now: Callable[[], float] = time.time) -> None:
-        self.source = source
+        self.source, self.user = source, login.description
         self._extensions = dict(login.extensions)
         self._now = now
 
-    def become(self, other: OauthCallback) -> None:
+    def become(self, other: ClientTokens) -> None:
         """Give the tokens of another login from now on."""
         self.source, self._extensions = other.source, other._extensions
 
@@ -243,26 +249,13 @@ class OauthCallback:
         again = max(self.source.refresh_time(token) - now, _LEAST_SECONDS)
         return token.value, now + again / _ASKS_AFTER, token.principal, self._extensions
 
-
-class TokenProvider:
-    """Gives aiokafka's connections the token of a source, and the SASL extensions of the login.
-
-    Attributes:
-        user: Whom the tokens are for: a broker accepts no other on an open connection.
-    """
-
-    def __init__(self, source: TokenSource, login: TokenLogin) -> None:
-        self.user = login.description
-        self._source = source
-        self._extensions = dict(login.extensions)
-
     async def token(self) -> str:
         """A valid token.
 
         Raises:
             UnreachableError: As `TokenSource.token`.
         """
-        return (await in_thread(self._source.token)).value
+        return (await in_thread(self.source.token)).value
 
     def extensions(self) -> dict[str, str]:
         return self._extensions

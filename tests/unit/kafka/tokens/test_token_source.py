@@ -21,7 +21,7 @@ from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.events import Event
 from mmtool.kafka.clients import librdkafka_config, new_client, wire_options
 from mmtool.kafka.errors import cause_of_refusal, readable_refusal, remedy_of
-from mmtool.kafka.tokens.source import OauthCallback, TokenSource, report_trouble_to
+from mmtool.kafka.tokens.source import ClientTokens, TokenSource, report_trouble_to
 from mmtool.kafka.tokens.token import Token, TokenFile, claims_of, life_seconds
 from mmtool.lab.ports import wait_until
 
@@ -102,7 +102,7 @@ def test_a_valid_token_is_used_while_the_next_one_is_on_its_way(endpoint):
 
 def asks_again_after(endpoint):
     """Seconds after which librdkafka asks for another token: at 80 % of the time until the given expiry."""
-    told = OauthCallback(endpoint.source, LOGIN, lambda: endpoint.now)("")
+    told = ClientTokens(endpoint.source, LOGIN, lambda: endpoint.now)("")
     return 0.8 * (told[1] - endpoint.now)
 
 
