@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from mmtool.kafka.batches.checksum import verify_crc
 from mmtool.kafka.batches.compare import Comparison, Difference, same_records
-from mmtool.kafka.batches.errors import BatchError, CorruptBatchError, OversizeRecordError
 from mmtool.kafka.batches.header import (
     NO_PRODUCER_ID,
     SEQUENCES,
+    BatchError,
     BatchHeader,
     BatchView,
     Codec,
+    CorruptBatchError,
+    OversizeRecordError,
     producer_ids,
     view_of,
 )

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import google_crc32c
 
-from mmtool.kafka.batches.errors import CorruptBatchError
-from mmtool.kafka.batches.header import CHECKED_FROM, MAGIC
+from mmtool.kafka.batches.header import CHECKED_FROM, MAGIC, CorruptBatchError
 from mmtool.kafka.batches.records import legacy_crc_fits
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The 61-byte header of a record batch, and the iteration over the batches of a fetch answer.
+"""The 61-byte header of a record batch, and the errors of batches, without the topic, which the caller adds.
 
 Layout (message format 2, KIP-98): base offset i64, length i32, leader epoch i32, magic i8, CRC u32; then,
 under the CRC: attributes i16, last offset delta i32, base timestamp i64, max timestamp i64, producer id
@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from mmtool.kafka.batches.errors import BatchError
+from mmtool.errors import MmtoolError
+
+if TYPE_CHECKING:
+    from mmtool.translation.types import UpstreamOffset
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size  # 61
@@ -43,6 +46,69 @@ _PRODUCER_ID_AT = 43
 LENGTH_FIELD = struct.Struct(">i")
 _PRODUCER_ID = struct.Struct(">q")
 SMALLEST_LENGTH = (14, 22, HEADER_SIZE - LOG_OVERHEAD)  # by magic: an empty v0 message, v1 message, v2 batch
+
+
+OTHER_LEADER = "make another replica the leader of the source partition"
+"""What a running flow needs where one replica's bytes are damaged."""
+
+
+class BatchError(MmtoolError):
+    """Bytes that are no record batch, or a batch that breaks Kafka's format."""
+
+    code = "bad_batch"
+
+
+class CorruptBatchError(BatchError):
+    """The checksum of a batch does not fit its bytes (Kafka's CORRUPT_MESSAGE).
+
+    Attributes:
+        next_offset: The first offset after the batch.
+    """
+
+    code = "corrupt_batch"
+
+    def __init__(self, message: str, next_offset: int) -> None:
+        super().__init__(message)
+        self.next_offset = next_offset
+
+
+class LargeBatchError(BatchError):
+    """A batch of more records or bytes than mmtool decodes; it is intact, and can be copied as it is.
+
+    Attributes:
+        next_offset: The first offset after the batch.
+    """
+
+    code = "bad_batch"
+
+    def __init__(self, base_offset: int, size: str, limit: str, next_offset: int) -> None:
+        super().__init__(
+            f"the batch at offset {base_offset} has {size}; mmtool decodes at most {limit} of one batch",
+            remedy="the batch is intact: read its records with another client, such as kafka-console-consumer.sh",
+        )
+        self.next_offset = next_offset
+
+
+class OversizeRecordError(BatchError):
+    """One record alone is larger than the target accepts (Kafka's MESSAGE_TOO_LARGE).
+
+    Attributes:
+        upstream_offset: The record's offset on the source.
+        size: Bytes of the smallest batch that can hold it, header included.
+        limit: Bytes that a batch may have.
+    """
+
+    code = "oversize_record"
+
+    def __init__(self, upstream_offset: UpstreamOffset, size: int, limit: int) -> None:
+        super().__init__(
+            f"the record at source offset {upstream_offset} needs a batch of {size} bytes; "
+            f"the target topic takes {limit}",
+            remedy="raise max.message.bytes on the target topic",
+        )
+        self.upstream_offset = upstream_offset
+        self.size = size
+        self.limit = limit
 
 
 class Codec(IntEnum):

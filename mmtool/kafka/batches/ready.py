@@ -9,7 +9,6 @@ import numpy as np
 
 from mmtool.kafka.batches.checksum import crc32c, extend, push
 from mmtool.kafka.batches.compression import compress, decompress
-from mmtool.kafka.batches.errors import BatchError
 from mmtool.kafka.batches.header import (
     CHECKED_FROM,
     CONTROL_BIT,
@@ -21,6 +20,7 @@ from mmtool.kafka.batches.header import (
     MAGIC,
     NO_PRODUCER,
     TRANSACTIONAL_BIT,
+    BatchError,
     Codec,
 )
 from mmtool.kafka.batches.records import NO_TIMESTAMP

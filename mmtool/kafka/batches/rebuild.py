@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 
 from mmtool.kafka.batches.checksum import verify_crc
 from mmtool.kafka.batches.compression import compress
-from mmtool.kafka.batches.errors import OversizeRecordError
 from mmtool.kafka.batches.header import (
     DELETE_HORIZON_BIT,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     MAGIC,
     Codec,
+    OversizeRecordError,
     view_of,
 )
 from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is, sealed

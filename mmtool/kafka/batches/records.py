@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from mmtool.kafka.batches.compression import MOST_BYTES, DecodedSizeError, decompress
-from mmtool.kafka.batches.errors import BatchError, LargeBatchError
 from mmtool.kafka.batches.header import (
     CODEC_BITS,
     HEADER,
@@ -26,9 +25,11 @@ from mmtool.kafka.batches.header import (
     MOST_RECORDS,
     NO_PRODUCER,
     SMALLEST_LENGTH,
+    BatchError,
     BatchHeader,
     BatchView,
     Codec,
+    LargeBatchError,
 )
 
 if TYPE_CHECKING:

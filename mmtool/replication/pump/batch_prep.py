@@ -19,7 +19,7 @@ from mmtool.kafka.batches import (
     rebuild,
     split,
 )
-from mmtool.kafka.batches.errors import OTHER_LEADER, CorruptBatchError, LargeBatchError
+from mmtool.kafka.batches.header import OTHER_LEADER, CorruptBatchError, LargeBatchError
 from mmtool.kafka.errors import remedy_of_refusal
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
 from mmtool.plan.flow.moves import seek_to

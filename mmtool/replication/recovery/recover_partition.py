@@ -19,7 +19,7 @@ import numpy as np
 
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.kafka.batches import SEQUENCES, BatchError, BatchView, Comparison, same_records
-from mmtool.kafka.batches.errors import OTHER_LEADER
+from mmtool.kafka.batches.header import OTHER_LEADER
 from mmtool.kafka.batches.records import read_columns
 from mmtool.kafka.errors import NO_LEADER
 from mmtool.kafka.wire.cluster import (

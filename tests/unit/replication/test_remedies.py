@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from kit.maps import ORDERS, blocks_of
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.kafka.batches import BatchError
-from mmtool.kafka.batches.errors import CorruptBatchError, LargeBatchError
+from mmtool.kafka.batches.header import CorruptBatchError, LargeBatchError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.plan.flow.moves import Action
 from mmtool.plan.records.documents import OwnerRecord, RefusedRecord

@@ -13,8 +13,7 @@ from kit.batches import CODECS, PlainBatch, PlainRecord, packed
 from kit.resident import resident_growth
 from mmtool.kafka.batches import BatchError, decode, iter_batches, raw_records
 from mmtool.kafka.batches.compression import MOST_BYTES
-from mmtool.kafka.batches.errors import LargeBatchError
-from mmtool.kafka.batches.header import MOST_RECORDS
+from mmtool.kafka.batches.header import MOST_RECORDS, LargeBatchError
 
 SPARE = 16 << 20
 
