@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.batches import NO_TIMESTAMP, AbortedFilter, BatchError, iter_batches, raw_records
@@ -60,8 +61,8 @@ def first_missing_times(
             with suppress(ConnectionLostError):  # nobody leads anything then, as far as is known
                 await wire.refresh({place.topic for place in places})
             led = by_leader(wire, sorted(places))
-            asked = (_Leader(wire, node, until, found, read_committed=read_committed) for node in led)
-            await asyncio.gather(*(leader.ask(of) for leader, of in zip(asked, led.values(), strict=True)))
+            asked = (_Leader(wire, node, until, found, read_committed).ask(of) for node, of in led.items())
+            await asyncio.gather(*asked)
         finally:
             await wire.close()
 
@@ -69,43 +70,35 @@ def first_missing_times(
     return found
 
 
+@dataclass(frozen=True, slots=True)
 class _Leader:
     """Fetches from one leader: many partitions in a request, and alone those whose first batch is large."""
 
-    def __init__(
-        self,
-        cluster: WireCluster,
-        node: int,
-        until: float,
-        found: dict[FirstMissing, int],
-        *,
-        read_committed: bool,
-    ) -> None:
-        self._cluster = cluster
-        self._node = node
-        self._until = until
-        self._found = found
-        self._read_committed = read_committed
+    cluster: WireCluster
+    node: int
+    until: float
+    found: dict[FirstMissing, int]
+    read_committed: bool
 
     async def ask(self, places: list[FirstMissing]) -> None:
         alone: list[FirstMissing] = []
-        while places and time.monotonic() < self._until:
+        while places and time.monotonic() < self.until:
             some: dict[tuple[str, int], FirstMissing] = {}  # each partition once
             for place in places:
                 if len(some) < _AT_ONCE:
                     some.setdefault((place.topic, place.partition), place)
             alone += await self._fetch(list(some.values()))
             places = [place for place in places if some.get((place.topic, place.partition)) != place]
-        while alone and time.monotonic() < self._until:
+        while alone and time.monotonic() < self.until:
             await self._fetch([alone.pop(0)])
 
     async def _fetch(self, places: list[FirstMissing]) -> list[FirstMissing]:
         """Send one fetch; return the partitions of a fetch of several that came without records."""
         wanted = [FetchPartition(*place, _SMALL_BYTES) for place in places]
-        request = FetchRequest(wanted, 0, 0, _ANSWER_BYTES, read_committed=self._read_committed)
+        request = FetchRequest(wanted, 0, 0, _ANSWER_BYTES, read_committed=self.read_committed)
         try:
-            sent = self._cluster.send(self._node, request, purpose="status")
-            answer = await within(max(_LEAST_SECONDS, self._until - time.monotonic()), sent)
+            sent = self.cluster.send(self.node, request, purpose="status")
+            answer = await within(max(_LEAST_SECONDS, self.until - time.monotonic()), sent)
         except (ConnectionLostError, TimeoutError):
             return []
         known = {(name, p.partition): p for p in places for name in (p.topic_id, p.topic)}
@@ -117,7 +110,7 @@ class _Leader:
             if not part.records:
                 empty.append(place)
             elif (first := _first_time(part, place.offset)) is not None:
-                self._found[place] = first
+                self.found[place] = first
         return empty if len(places) > 1 else []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
@@ -109,14 +110,14 @@ def _records(partition: int, offsets: range, views: list[BatchView]) -> Iterator
                 yield LogRecord(partition, offset, key, value, timestamp_ms, headers)
 
 
+@dataclass(slots=True)
 class _Log:
     """A topic that is read once."""
 
-    def __init__(self, cluster: ClusterSettings, topic: str, committed: bool) -> None:
-        self._cluster = cluster
-        self._topic = topic
-        self._committed = committed
-        self._topic_id: TopicId | None = None
+    cluster: ClusterSettings
+    topic: str
+    committed: bool
+    topic_id: TopicId | None = None
 
     def open(
         self,
@@ -128,22 +129,20 @@ class _Log:
         """The offsets to read of each partition; a cluster that is away is asked again for ``seconds``."""
 
         async def look(there: WireCluster) -> dict[int, range]:
-            metadata = (await there.refresh([self._topic]))[self._topic]
+            metadata = (await there.refresh([self.topic]))[self.topic]
             if metadata.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:
                 return {}
-            what, right = f"reading {self._topic}", f"READ on topic {self._topic}"
-            check_code(self._cluster, metadata.error_code, what, right)
-            self._topic_id = metadata.topic_id
+            what, right = f"reading {self.topic}", f"READ on topic {self.topic}"
+            check_code(self.cluster, metadata.error_code, what, right)
+            self.topic_id = metadata.topic_id
             numbers = sorted(p.partition for p in metadata.partitions)
-            places = [
-                TopicPartition(self._topic, p) for p in numbers if partitions is None or p in partitions
-            ]
+            places = [TopicPartition(self.topic, p) for p in numbers if partitions is None or p in partitions]
             bounds = (
                 offsets_each(
                     there,
                     dict.fromkeys(places, when),
                     Patience(seconds, seconds, unknown=None),
-                    read_committed=self._committed,
+                    read_committed=self.committed,
                 )
                 for when in (EARLIEST, LATEST)
             )
@@ -158,7 +157,7 @@ class _Log:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                found = wire.ask(look, f"reading {self._topic}")
+                found = wire.ask(look, f"reading {self.topic}")
             except MmtoolError as error:
                 if not is_away(error) or time.monotonic() > deadline:
                     raise
@@ -173,12 +172,12 @@ class _Log:
         return await asyncio.gather(*(self._piece(there, *of) for of in left.items()))
 
     async def _piece(self, there: WireCluster, partition: int, offsets: range) -> tuple[list[BatchView], int]:
-        assert self._topic_id is not None
+        assert self.topic_id is not None
         views: list[BatchView] = []
         held = 0
         reading = read_range(
-            there, self._topic, self._topic_id, partition, offsets.start, offsets.stop,
-            read_committed=self._committed, fetch_bytes=_FETCH_BYTES,
+            there, self.topic, self.topic_id, partition, offsets.start, offsets.stop,
+            read_committed=self.committed, fetch_bytes=_FETCH_BYTES,
         )  # fmt: skip
         async for view in reading:
             held += view.header.size

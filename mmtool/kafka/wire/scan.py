@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
@@ -91,6 +91,7 @@ def impossible(alias: str, problem: str) -> RefusedError:
     )
 
 
+@dataclass(slots=True)
 class _Offsets:
     """One question about offsets to the leaders of partitions: the four steps of a `Question`.
 
@@ -98,61 +99,51 @@ class _Offsets:
         lost: Why no broker gave metadata at the last try; None where one did.
     """
 
-    def __init__(
-        self,
-        cluster: WireCluster,
-        timestamps: Mapping[TopicPartition, int],
-        patience: Patience,
-        *,
-        read_committed: bool,
-    ) -> None:
-        self._cluster = cluster
-        self._timestamps = timestamps
-        self._patience = patience
-        self._read_committed = read_committed
-        self._known: dict[str, tuple[int, set[int]]] = {}
-        self.lost: Exception | None = None
+    cluster: WireCluster
+    timestamps: Mapping[TopicPartition, int]
+    patience: Patience
+    read_committed: bool
+    known: dict[str, tuple[int, set[int]]] = field(default_factory=dict)
+    lost: Exception | None = None
 
     async def prepare(self, places: list[TopicPartition]) -> None:
         self.lost = TimeoutError()  # unless one comes
         topics = {place.topic for place in places}
         try:
-            found = await self._cluster.refresh({topic for topic in topics if not name_problem(topic)})
+            found = await self.cluster.refresh({topic for topic in topics if not name_problem(topic)})
         except ConnectionLostError as error:
             self.lost = error
             raise
         self.lost = None
         for name, topic in found.items():
-            self._known[name] = (topic.error_code, {p.partition for p in topic.partitions})
+            self.known[name] = (topic.error_code, {p.partition for p in topic.partitions})
 
     def node_of(self, place: TopicPartition) -> int:
         if problem := name_problem(place.topic):
-            raise impossible(self._cluster.alias, problem)
-        unknown, (code, there) = self._patience.unknown, self._known[place.topic]
+            raise impossible(self.cluster.alias, problem)
+        unknown, (code, there) = self.patience.unknown, self.known[place.topic]
         if unknown is None and code != Code.NONE:
             raise NoSuchItemError(str(place))
         if unknown is not None and (
             code == Code.UNKNOWN_TOPIC_OR_PARTITION or (code == Code.NONE and place.partition not in there)
         ):
-            raise RetriableError(NoSuchItemError(str(place)), min(self._patience.leader, unknown))
+            raise RetriableError(NoSuchItemError(str(place)), min(self.patience.leader, unknown))
         if code != Code.NONE:
             raise self._failure(place, code)
-        leader = self._cluster.leader(*place)
+        leader = self.cluster.leader(*place)
         if leader is None:
             what, why = f"{_READING} {place}", "the partition has no leader"
-            raise RetriableError(
-                unreachable(self._cluster.alias, what, why, NO_LEADER), self._patience.leader
-            )
+            raise RetriableError(unreachable(self.cluster.alias, what, why, NO_LEADER), self.patience.leader)
         return leader
 
     async def send(self, node: int, places: list[TopicPartition]) -> dict[TopicPartition, ListedOffset]:
-        wanted = {place: self._timestamps[place] for place in places}
-        request = ListOffsetsRequest(wanted, self._read_committed)
-        return await self._cluster.send(node, request, purpose="metadata")
+        wanted = {place: self.timestamps[place] for place in places}
+        request = ListOffsetsRequest(wanted, self.read_committed)
+        return await self.cluster.send(node, request, purpose="metadata")
 
     def take(self, place: TopicPartition, listed: ListedOffset) -> int:
         if listed.error_code == Code.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile, or its leader is late
-            seconds = 0.0 if self._patience.unknown is None else self._patience.leader
+            seconds = 0.0 if self.patience.unknown is None else self.patience.leader
             raise RetriableError(NoSuchItemError(str(place)), seconds)
         if listed.error_code != Code.NONE:
             raise self._failure(place, listed.error_code)
@@ -163,7 +154,7 @@ class _Offsets:
     def _failure(self, place: TopicPartition, code: int) -> Exception:
         error = KafkaError(code)
         right = f"DESCRIBE on topic {place.topic}"
-        failure = failure_of(self._cluster, error, f"{_READING} {place}", right=right)
+        failure = failure_of(self.cluster, error, f"{_READING} {place}", right=right)
         return RetriableError(failure) if code in _PASSES or is_passing(error) else failure
 
 
@@ -182,7 +173,7 @@ async def offsets_each(
     Raises:
         UnreachableError: no broker answers.
     """
-    asked = _Offsets(cluster, timestamps, patience, read_committed=read_committed)
+    asked = _Offsets(cluster, timestamps, patience, read_committed)
     question = Question(
         *(cluster.alias, _READING, asked.prepare, asked.node_of, asked.send, asked.take, patience.answer),
         try_seconds=seconds_of_a_try(patience.answer) or None,
