@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.doctor.examination import by_config_sync, reset_by_sync
 from mmtool.doctor.finding import flow_check, judge_hidden, limited, ok, problem, unasked, warning
-from mmtool.kafka.logs.samples import SizeQuestion
+from mmtool.kafka.logs.samples import SizeQuestion, sample_sizes
 from mmtool.output.human import size
 from mmtool.plain_text import duration
 from mmtool.plan.topics.configs import FOR_EVER, ConfigEntry, Origin, TargetLimits
@@ -299,12 +299,13 @@ def check_sizes(flow: ExaminedFlow) -> Iterator[Finding]:
             is_reset = _SIZE in reset_by_sync(flow.settings, one.source)
             narrower.append(TopicSizes(name, mirrored[name], source, target, one.is_made, is_reset))
     limit = {one.topic: one.target_limit for one in narrower}
-    samples = flow.source.size_samples(
+    samples = flow.source.samples(
         {
             place: SizeQuestion(start, log.log_end, limit[place.topic])
             for place, (start, log, _) in _unmirrored(flow, limit).items()
             if start < log.log_end
-        }
+        },
+        sample_sizes,
     )
     yield from judge_hidden(flow.hidden_topics())
     letters = flow.held_on_target(f"{mirror}{DEAD_LETTER_SUFFIX}" for mirror in mirrored.values())

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mmtool.doctor.examination import ExaminedCluster
     from mmtool.doctor.finding import Finding
     from mmtool.kafka.admin.listeners import ListenerAnswer
-    from mmtool.kafka.wire.api_versions import SpokenApis
+    from mmtool.kafka.wire.request import SpokenApis
 
 
 METADATA_VERSION = "metadata.version"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mmtool.doctor.finding import flow_check, problem, unasked, warning
 from mmtool.doctor.retention import span_words
 from mmtool.errors import MmtoolError
-from mmtool.kafka.logs.samples import HoleQuestion
+from mmtool.kafka.logs.samples import HoleQuestion, sample_holes
 from mmtool.plan.words import counted, few
 from mmtool.translation.types import TopicPartition
 
@@ -165,14 +165,16 @@ def _judge_holes(
     def question(place: TopicPartition, start: int) -> HoleQuestion:
         return HoleQuestion(start, logs[place].log_end, settings.reads_committed)
 
-    newest = flow.source.hole_samples(
-        {place: question(place, max(logs[place].log_start, logs[place].log_end - _NEWEST)) for place in some}
+    newest = flow.source.samples(
+        {place: question(place, max(logs[place].log_start, logs[place].log_end - _NEWEST)) for place in some},
+        sample_holes,
     )
     yield from unasked(settings.source.alias, newest.failed)
     for place, sample in sorted(newest.items()):
         yield from judge_pace(settings, place, sample, hole_seconds)
-    oldest = flow.source.hole_samples(
-        {place: question(place, logs[place].log_start) for place in newest if place not in begun}
+    oldest = flow.source.samples(
+        {place: question(place, logs[place].log_start) for place in newest if place not in begun},
+        sample_holes,
     )
     for place, sample in sorted(oldest.items()):
         log = logs[place]

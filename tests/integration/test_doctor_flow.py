@@ -21,7 +21,7 @@ from kit.processes import run_mmtool
 from kit.streams_app import counting_by_key
 from mmtool.doctor.checks import CHECKS
 from mmtool.kafka.admin.cluster_details import KafkaClusterDetails
-from mmtool.kafka.logs.samples import HoleQuestion
+from mmtool.kafka.logs.samples import HoleQuestion, sample_holes
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic, end_offsets, read_topic, topics_of
 from mmtool.translation.types import TopicPartition as Place
@@ -109,7 +109,7 @@ def test_a_sample_of_a_log_counts_the_offsets_without_a_record(bench, fit):
     records = read_topic(source, place.topic, isolation="read_committed")
     behind = records[-1].offset + 1
     question = HoleQuestion(0, end_offsets(source, place.topic)[0], read_committed=True)
-    sample = KafkaClusterDetails(flow.source, 10).hole_samples({place: question})[place]
+    sample = KafkaClusterDetails(flow.source, 10).samples({place: question}, sample_holes)[place]
     holes = sum(
         one.offset + 1 < other.offset for one, other in pairwise([SimpleNamespace(offset=-1), *records])
     )

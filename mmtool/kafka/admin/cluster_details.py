@@ -14,17 +14,15 @@ from mmtool.kafka.admin.listeners import try_listeners
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import failure_of, unreachable
-from mmtool.kafka.logs.samples import sample_holes, sample_sizes
 from mmtool.kafka.patience import handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.tokens.source import principal_of
 from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeClusterRequest
 from mmtool.kafka.wire.answers import answers_of
-from mmtool.kafka.wire.api_versions import HeartbeatTrial, claim_trial
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, run_beside
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.codes import DENIED, Code
-from mmtool.kafka.wire.groups import DescribeGroupsRequest, OffsetDeleteRequest
+from mmtool.kafka.wire.groups import DescribeGroupsRequest, HeartbeatTrial, OffsetDeleteRequest
 from mmtool.kafka.wire.metadata import (
     DescribeBrokerConfigRequest,
     DescribeLogDirsRequest,
@@ -33,7 +31,7 @@ from mmtool.kafka.wire.metadata import (
 )
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
 from mmtool.kafka.wire.scan import Patience, offsets_each
-from mmtool.kafka.wire.transactions import REQUESTS, check_markers
+from mmtool.kafka.wire.transactions import REQUESTS, check_markers, claim_trial
 from mmtool.plan.topics.facts import DENIALS, CreateTopic
 from mmtool.runtime.threads import Once
 from mmtool.translation.types import UNKNOWN, TopicId, Unknown
@@ -42,13 +40,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
     from mmtool.config import ClusterSettings
-    from mmtool.kafka.logs.samples import HoleQuestion, HoleSample, SizeQuestion, SizeSample
     from mmtool.kafka.wire.acls import Rights
     from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.metadata import (
-        LogDir,
-        TopicMetadata,
-    )
+    from mmtool.kafka.wire.metadata import LogDir, TopicMetadata
     from mmtool.kafka.wire.request import WireRequest
     from mmtool.plan.topics.configs import ConfigEntry
     from mmtool.translation.types import TopicPartition
@@ -80,7 +74,12 @@ class KafkaClusterDetails:
         self._seconds = timeout_seconds
         self._wire = BlockingWireClient(wire_cluster(settings, "doctor", role="admin"), timeout_seconds)
         self.listeners = Once(lambda: run_beside(try_listeners(settings)))
-        self.brokers = Once(self._known_brokers)
+        self.brokers = Once(
+            lambda: {
+                broker.node: broker.address
+                for broker in self._any("listing brokers", MetadataRequest(())).brokers
+            }
+        )
         self.rights = Once(self._cluster_rights)
         self._topics = Once(lambda: self._described(None))
 
@@ -108,13 +107,6 @@ class KafkaClusterDetails:
         return "User:unknown"
 
     # --- metadata -----------------------------------------------------------------------------------------
-
-    def _known_brokers(self) -> dict[int, str]:
-        async def known(wire: WireCluster) -> dict[int, str]:
-            await wire.refresh(())
-            return {broker.node: broker.address for broker in wire.brokers}
-
-        return self._wire.ask(known, "listing brokers")
 
     def topics(self) -> dict[str, TopicMetadata]:
         """Every topic that mmtool may DESCRIBE, by name."""
@@ -254,18 +246,6 @@ class KafkaClusterDetails:
         result.failed = found.failed
         return result
 
-    def size_samples(
-        self, questions: Mapping[TopicPartition, SizeQuestion]
-    ) -> Answers[TopicPartition, SizeSample]:
-        """Whether records fit the target's limit, from a sample of each partition; needs READ on the topics."""
-        return self._samples(questions, sample_sizes)
-
-    def hole_samples(
-        self, questions: Mapping[TopicPartition, HoleQuestion]
-    ) -> Answers[TopicPartition, HoleSample]:
-        """The offsets without a record, from a sample of each partition; needs READ on the topics."""
-        return self._samples(questions, sample_holes)
-
     def marker_trip_seconds(self) -> float:
         """The time of a request for transaction markers, as `check_markers` sends it; raises its errors, too."""
 
@@ -277,11 +257,13 @@ class KafkaClusterDetails:
 
         return self._wire.ask(timed, "asking for the right to write markers")
 
-    def _samples(
+    def samples(
         self,
         questions: Mapping[TopicPartition, Q],
         sample: Callable[[WireCluster, TopicPartition, TopicId, Q], Awaitable[T]],
     ) -> Answers[TopicPartition, T]:
+        """What ``sample`` (of `mmtool.kafka.logs.samples`) finds in each partition; needs READ on the topics."""
+
         async def sampled(wire: WireCluster) -> Answers[TopicPartition, T]:
             await wire.refresh({place.topic for place in questions})
             result: Answers[TopicPartition, T] = Answers()

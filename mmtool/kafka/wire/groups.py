@@ -309,3 +309,11 @@ class ConsumerGroupDescribeRequest(WireRequest[dict[str, DescribedGroup]], api=6
         members=array_of(_MEMBER).converted(tuple),
     )
     ANSWER = row("_throttle:int32 groups:[group]", _by_name, group=_GROUP)
+
+
+class HeartbeatTrial(WireRequest[int], api=12, versions=(1, 2), name="Heartbeat"):
+    """A heartbeat (API 12) with a member id that no group has; its error code shows READ on the group."""
+
+    group: str
+    BODY = row("group:string _generation:int32=-1 _member:string=empty")
+    ANSWER = row("_throttle:int32 error_code:int16", only)

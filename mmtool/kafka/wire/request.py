@@ -1,4 +1,4 @@
-"""The base class of the batch wire's requests.
+"""The base class of the batch wire's requests, and ApiVersions (18): which versions of them a broker supports.
 
 aiokafka's own request classes stop at Fetch v11, Produce v8 and InitProducerId v0 and copy every record
 field; these read answers without copies and support topic ids (KIP-516).
@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, dataclass_transform
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.errors import TOO_OLD
-from mmtool.kafka.wire.codec import NO_TAGS, Cursor, int16, int32, read_whole, string
+from mmtool.kafka.wire.codec import NO_TAGS, Cursor, compact_string, int16, int32, read_whole, string
+from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.schema import Form, Kind
 
 if TYPE_CHECKING:
@@ -161,3 +162,66 @@ class Prepared(Generic[A]):
 
     def __repr__(self) -> str:
         return f"{type(self._request).__name__} v{self._version}"
+
+
+_API_VERSIONS = 18
+_WITH_FEATURES = 3
+_SUPPORTED_TAG = 0
+
+
+class SpokenApis(NamedTuple):
+    """The APIs and features that a broker supports.
+
+    Attributes:
+        versions: Lowest and highest version of each API, by Kafka's number.
+        features: Highest level of each feature that its release knows (KIP-584), as ``metadata.version``; none from
+            brokers before 2.7, and from those with ZooKeeper.
+    """
+
+    versions: Mapping[int, tuple[int, int]]
+    features: Mapping[str, int]
+
+
+def api_versions_frame(client_id: str, *, with_features: bool) -> bytes:
+    """Encode an ApiVersions request with its size prefix, in version 3, or 0 for brokers before 2.4."""
+    version = _WITH_FEATURES if with_features else 0
+    head = int16(_API_VERSIONS) + int16(version) + int32(0) + string(client_id)
+    software = NO_TAGS + compact_string("mmtool") + compact_string("0") + NO_TAGS
+    frame = head + (software if with_features else b"")
+    return int32(len(frame)) + frame
+
+
+def read_api_versions(frame: bytes, *, with_features: bool) -> SpokenApis | None:
+    """Decode an ApiVersions response without its size prefix; None where the broker does not support version 3.
+
+    The header of this response has no tags in any version: the client does not know the broker's versions yet.
+
+    Raises:
+        UnreadableResponseError: the response breaks the protocol.
+    """
+    cursor = Cursor(frame, is_flexible=with_features)
+    return read_whole("ApiVersions", lambda: _apis(cursor, with_features=with_features))
+
+
+def _apis(cursor: Cursor, *, with_features: bool) -> SpokenApis | None:
+    cursor.int32()  # correlation id
+    if cursor.int16() == Code.UNSUPPORTED_VERSION:
+        return None
+    versions = dict(cursor.array(lambda: _range(cursor)))
+    if not with_features:
+        return SpokenApis(versions, {})
+    cursor.int32()  # throttle
+    features = cursor.tags().get(_SUPPORTED_TAG)
+    return SpokenApis(versions, {} if features is None else dict(features.array(lambda: _feature(features))))
+
+
+def _range(cursor: Cursor) -> tuple[int, tuple[int, int]]:
+    api, lowest, highest = cursor.int16(), cursor.int16(), cursor.int16()
+    cursor.tags()
+    return api, (lowest, highest)
+
+
+def _feature(cursor: Cursor) -> tuple[str, int]:
+    name, _lowest, highest = cursor.string() or "", cursor.int16(), cursor.int16()
+    cursor.tags()
+    return name, highest

@@ -37,6 +37,11 @@ class InitProducerIdRequest(WireRequest[ProducerIdentity], api=22, versions=(0, 
     ANSWER = row("_throttle:int32 error_code:int16 producer_id:int64 epoch:int16", ProducerIdentity)
 
 
+def claim_trial(transactional_id: str) -> InitProducerIdRequest:
+    """A claim with timeout 0, which brokers refuse; the error code shows WRITE on the transactional id."""
+    return InitProducerIdRequest(transactional_id, transaction_timeout_ms=0)
+
+
 class AddPartitionsToTxnRequest(WireRequest[dict[TopicPartition, int]], api=24, versions=(0, 1)):
     """Opens the fencing transaction over ``partitions``; the answer is an error code for each."""
 

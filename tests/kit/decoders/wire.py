@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import mmtool.kafka.wire
 from kit.decoders.table import Decoder
-from mmtool.kafka.wire import api_versions, codec
+from mmtool.kafka.wire import codec, request
 from mmtool.kafka.wire.codec import Cursor, UnreadableResponseError, int32
 from mmtool.kafka.wire.connection import Connection
 from mmtool.kafka.wire.metadata import MetadataRequest
@@ -46,7 +46,7 @@ def rows() -> Iterator[Decoder]:
         )
     yield Decoder(
         "ApiVersions",
-        ("mmtool.kafka.wire.api_versions", "mmtool.kafka.admin.listeners"),
+        ("mmtool.kafka.wire.request", "mmtool.kafka.admin.listeners"),
         _first_answers,
         _read_first,
         (UnreadableResponseError,),
@@ -56,8 +56,8 @@ def rows() -> Iterator[Decoder]:
 
 def _first_answers() -> Iterator[bytes]:
     reads: tuple[Callable[[Cursor], object], ...] = (
-        partial(api_versions._apis, with_features=True),
-        partial(api_versions._apis, with_features=False),
+        partial(request._apis, with_features=True),
+        partial(request._apis, with_features=False),
     )
     for which, read in enumerate(reads):
         for seed in range(4):
@@ -68,7 +68,7 @@ def _first_answers() -> Iterator[bytes]:
 
 def _read_first(data: bytes) -> None:
     which, frame = (data[0] if data else 0) % 2, data[1:]
-    api_versions.read_api_versions(frame, with_features=which == 0)
+    request.read_api_versions(frame, with_features=which == 0)
 
 
 def _frames() -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from mmtool.doctor.entrances import (
 )
 from mmtool.doctor.releases import SOURCE_FLOOR, TARGET_FLOOR, judge_versions, release_of
 from mmtool.kafka.admin.listeners import CertificateFault, Entrance, ListenerAnswer, Stage, entrances
-from mmtool.kafka.wire.api_versions import SpokenApis
+from mmtool.kafka.wire.request import SpokenApis
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 LOGIN = Security(

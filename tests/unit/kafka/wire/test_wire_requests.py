@@ -16,13 +16,6 @@ from mmtool.kafka.wire.acls import (
     Operation,
     Rights,
 )
-from mmtool.kafka.wire.api_versions import (
-    HeartbeatTrial,
-    SpokenApis,
-    api_versions_frame,
-    claim_trial,
-    read_api_versions,
-)
 from mmtool.kafka.wire.fetch import Diverging, FetchAnswer, FetchedPartition, FetchPartition, FetchRequest
 from mmtool.kafka.wire.groups import (
     Coordinated,
@@ -33,6 +26,7 @@ from mmtool.kafka.wire.groups import (
     FetchedOffsets,
     FindCoordinatorRequest,
     GroupMember,
+    HeartbeatTrial,
     ListedGroup,
     ListedGroups,
     ListGroupsRequest,
@@ -57,12 +51,14 @@ from mmtool.kafka.wire.metadata import (
     TopicMetadata,
 )
 from mmtool.kafka.wire.produce import ProducedPartition, ProducePartition, ProduceRequest
+from mmtool.kafka.wire.request import SpokenApis, api_versions_frame, read_api_versions
 from mmtool.kafka.wire.transactions import (
     AddPartitionsToTxnRequest,
     DescribeProducersRequest,
     EndTxnRequest,
     InitProducerIdRequest,
     ProducerIdentity,
+    claim_trial,
 )
 from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.topics.configs import ConfigEntry, Origin
