@@ -13,7 +13,7 @@ from mmtool.output import Column, OutputFormat, Result, finish, talk
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from mmtool.lab.demo_stage import Stage
+    from mmtool.lab.demo_story import Stage
     from mmtool.lab.state import StateDirectory
 
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the clusters running, and show what to try next.")]
@@ -32,15 +32,15 @@ COLUMNS = (
 
 def demo(*, keep: Keep = False, state_dir: StateDir = None, output: Output = OutputFormat.TABLE) -> None:
     """Run a tour on two clusters on this host: replication, a planned failover, and a check that nothing is lost."""
-    from mmtool.lab import demo_stage
+    from mmtool.lab import demo_story
     from mmtool.lab.state import StateDirectory, default_directory
 
     if not keep:
-        with demo_stage.folder() as folder:
-            _play(demo_stage.temporary(folder), folder, output)
+        with demo_story.folder() as folder:
+            _play(demo_story.temporary(folder), folder, output)
         return
     directory = StateDirectory((state_dir or default_directory().with_name("demo")).absolute())
-    _play(demo_stage.kept(directory), directory.path, output)
+    _play(demo_story.kept(directory), directory.path, output)
     _tell_next_steps(directory)
 
 

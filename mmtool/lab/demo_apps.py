@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from mmtool.errors import GateError, MmtoolError
@@ -112,26 +112,30 @@ Ledger = dict[int, list[int]]
 """The numbers of the committed records of each partition, in the order in which they were written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Volume:
-    """How much to write: records written at once, in batches of a given size, and then per second."""
+@dataclass
+class Writer:
+    """A running producer of one topic: it writes a history at full speed, and then at a steady rate.
 
+    Attributes:
+        history: Records of the history.
+        handful: Records of one batch of it.
+        per_second: Records per second after it.
+        transactional: Each batch is one transaction.
+        committed: What it has written, without aborted transactions.
+        aborted: How many records are in those.
+    """
+
+    bootstrap: str
+    topic: str
     history: int
     handful: int
     per_second: int
+    transactional: bool = False
+    committed: Ledger = field(default_factory=lambda: {partition: [] for partition in range(PARTITIONS)})
+    aborted: int = 0
 
-
-class Writer:
-    """A running producer of one topic; with ``transactional``, each batch is one transaction."""
-
-    def __init__(self, bootstrap: str, topic: str, volume: Volume, *, transactional: bool = False) -> None:
-        self.topic = topic
-        self.committed: Ledger = {partition: [] for partition in range(PARTITIONS)}
-        self.aborted = 0
-        self.worker = Worker(f"producer of {topic}", self._write)
-        self._volume = volume
-        self._transactional = transactional
-        self._bootstrap = bootstrap
+    def __post_init__(self) -> None:
+        self.worker = Worker(f"producer of {self.topic}", self._write)
         self._maker = RecordMaker(_RECORD_BYTES)
         self._numbers = [itertools.count() for _ in range(PARTITIONS)]
         self._handfuls = itertools.count(1)
@@ -144,28 +148,28 @@ class Writer:
 
     @property
     def has_history(self) -> bool:
-        return self.written + self.aborted >= self._volume.history
+        return self.written + self.aborted >= self.history
 
     def _write(self) -> None:
-        producer = _producer(self._bootstrap, self.topic, transactional=self._transactional)
-        if self._transactional:
+        producer = _producer(self.bootstrap, self.topic, transactional=self.transactional)
+        if self.transactional:
             producer.init_transactions(_FLUSH_SECONDS)
         while not self.has_history and not self.worker.stopping.is_set():
-            self._handful(producer, self._volume.handful)
+            self._handful(producer, self.handful)
         began, base = time.monotonic(), self.written + self.aborted
         while not self.worker.stopping.wait(_PACE_SECONDS):
-            due = int((time.monotonic() - began) * self._volume.per_second) + base
+            due = int((time.monotonic() - began) * self.per_second) + base
             self._handful(producer, due - self.written - self.aborted)
 
     def _handful(self, producer: Producer, size: int) -> None:
         if size <= 0:
             return
-        aborts = self._transactional and next(self._handfuls) % _ABORT_EVERY == 0
-        if self._transactional:
+        aborts = self.transactional and next(self._handfuls) % _ABORT_EVERY == 0
+        if self.transactional:
             producer.begin_transaction()
         sent = [self._send(producer, number % PARTITIONS) for number in range(size)]
         self._settle(producer)
-        if self._transactional:
+        if self.transactional:
             (producer.abort_transaction if aborts else producer.commit_transaction)(_FLUSH_SECONDS)
         if aborts:
             self.aborted += size
@@ -228,52 +232,45 @@ def count(reading: Mapping[str, Mapping[int, History]]) -> int:
     return sum(len(history) for partitions in reading.values() for history in partitions.values())
 
 
-@dataclass(frozen=True, slots=True)
-class Habit:
-    """A group, and the share of all records that it has read when it is stopped; 1 is all of them."""
-
-    group: str
-    share: float
-
-
+@dataclass
 class Application:
     """One consumer of a group on one cluster.
 
     ``topics`` maps the names to subscribe to onto the source's names; ``produced`` tells how many records
-    there are by now. It stays ``share`` of them behind, and with 1 reads to the very end once it is stopped.
+    there are by now. It has read ``share`` of them when it is stopped, and with 1 reads to the very end.
     """
 
-    def __init__(
-        self, bootstrap: str, habit: Habit, topics: Mapping[str, str], produced: Callable[[], int]
-    ) -> None:
-        self.habit = habit
-        self.reading: Reading = {topic: {} for topic in topics.values()}
-        self.positions: dict[tuple[str, int], int] = {}
-        self.behind_marker: dict[tuple[str, int], bool] = {}
-        self.worker = Worker(f"consumer of {habit.group}", self._consume)
-        self._bootstrap = bootstrap
-        self._topics = topics
-        self._produced = produced
+    bootstrap: str
+    group: str
+    share: float
+    topics: Mapping[str, str]
+    produced: Callable[[], int]
+    positions: dict[tuple[str, int], int] = field(default_factory=dict)
+    behind_marker: dict[tuple[str, int], bool] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.reading: Reading = {topic: {} for topic in self.topics.values()}
+        self.worker = Worker(f"consumer of {self.group}", self._consume)
         self._read = 0
         self._committed_at = time.monotonic()
 
     def _consume(self) -> None:
-        consumer = _consumer(self._bootstrap, self.habit.group)
+        consumer = _consumer(self.bootstrap, self.group)
         try:
-            consumer.subscribe(list(self._topics))
+            consumer.subscribe(list(self.topics))
             while not self.worker.stopping.is_set():
                 self._take(consumer, self._room())
-            if self.habit.share >= 1:
+            if self.share >= 1:
                 self._to_the_end(consumer)
             self._commit(consumer)
         finally:
             consumer.close()  # leaves the group: it is empty from now on
 
     def _room(self) -> int:
-        return min(_HANDFUL, int(self.habit.share * self._produced()) - self._read)
+        return min(_HANDFUL, int(self.share * self.produced()) - self._read)
 
     def _take(self, consumer: Consumer, most: int) -> None:
-        if most <= 0 and self.habit.share < 1:
+        if most <= 0 and self.share < 1:
             self.worker.stopping.wait(_POLL_SECONDS)
             return
         for message in consumer.consume(max(1, most), _POLL_SECONDS):
@@ -283,13 +280,13 @@ class Application:
 
     def _to_the_end(self, consumer: Consumer) -> None:
         """Read to the log ends, including the last transaction markers, after which a consumer's position ends."""
-        ends = {(t, p): end for t in self._topics for p, end in end_offsets(self._bootstrap, t).items()}
+        ends = {(t, p): end for t in self.topics for p, end in end_offsets(self.bootstrap, t).items()}
         deadline = time.monotonic() + _END_SECONDS
         while any(self.positions.get(place, 0) < end for place, end in ends.items()):
             self._take(consumer, _HANDFUL)
             if time.monotonic() > deadline:
                 raise GateError(
-                    f"group {self.habit.group} did not read its topics to the end in {_END_SECONDS:.0f} s",
+                    f"group {self.group} did not read its topics to the end in {_END_SECONDS:.0f} s",
                     remedy=TRY_LATER,
                 )
 
@@ -301,7 +298,7 @@ class Application:
             content = Content(
                 message.key(), message.value(), tuple(message.headers() or ()), message.timestamp()[1]
             )
-            self.reading[self._topics[place[0]]].setdefault(place[1], []).append(content)
+            self.reading[self.topics[place[0]]].setdefault(place[1], []).append(content)
             self.positions[place], self.behind_marker[place] = message.offset() + 1, False
             self._read += 1
         elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - its public name
@@ -309,7 +306,7 @@ class Application:
             self.behind_marker[place] = passed or self.behind_marker.get(place, False)
             self.positions[place] = message.offset()
         elif not error.retriable():
-            raise MmtoolError(f"group {self.habit.group}: {error.str()}", code="read")
+            raise MmtoolError(f"group {self.group}: {error.str()}", code="read")
 
     def _commit(self, consumer: Consumer) -> None:
         from confluent_kafka import TopicPartition

@@ -1,18 +1,28 @@
 """The demo as a tour: two clusters, running applications, replication, a planned failover, and the proof.
 
+The clusters end with it, or are a lab that stays.
+
 Every figure that it shows was measured in this very run. The clusters, the applications and the checker are
 the demo's; replication and failover are the real commands, each a process of its own.
 """
 
 from __future__ import annotations
 
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from mmtool.errors import CheckFailedError, MmtoolError, StoppedError
+from mmtool.errors import CheckFailedError, MmtoolError, RefusedError, StoppedError
+from mmtool.lab import session
 from mmtool.lab.artifacts import KAFKA_VERSION, is_cached
 from mmtool.lab.demo_apps import (
     ORDERS,
@@ -22,9 +32,7 @@ from mmtool.lab.demo_apps import (
     TRY_LATER,
     Application,
     GroupProof,
-    Habit,
     Reading,
-    Volume,
     Worker,
     Writer,
     count,
@@ -33,30 +41,164 @@ from mmtool.lab.demo_apps import (
     numbers,
     prove,
 )
-from mmtool.lab.demo_stage import EAST, WEST, Replicating, Stage, ask
+from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import wait_until
+from mmtool.lab.process import LeashedProcess, down_command
 from mmtool.lab.topics import create_topic, end_offsets, histories, read_topic
 from mmtool.plain_text import Lines
 from mmtool.plan.words import counted, joined
 from mmtool.runtime.process import ended_by_signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
+    from mmtool.lab.state import StateDirectory
     from mmtool.lab.topics import Isolation
     from mmtool.output.progress import Steps
 
-HABITS = (Habit("billing", 1.0), Habit("shipping", 0.5), Habit("reporting", 0.08))
+EAST, WEST = "east", "west"
+_END_SECONDS = 20.0
+_TIMES = re.compile(r"^\d{4}-\d\d-\d\dT\S+Z ", re.MULTILINE)
+_LAST_CODE = 10  # of the contract's; above them are signals
+SHARES = {"billing": 1.0, "shipping": 0.5, "reporting": 0.08}
+"""Of all records, what each group has read when it is stopped on east."""
 STEPS = 8
-_ORDERS = Volume(history=36_000, handful=3_000, per_second=400)
-_PAYMENTS = Volume(history=12_000, handful=300, per_second=150)
 _REMOTE = {f"{EAST}.{topic}": topic for topic in TOPICS}  # MM2's DefaultReplicationPolicy
 _SAME = {topic: topic for topic in TOPICS}
 _POLL_SECONDS = 0.25
 _WAIT_SECONDS = 120.0  # Spark starts in 8 s alone; the rest is for machines that do other things as well
 _TOGETHER_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Two running clusters.
+
+    Attributes:
+        directory: Logs of brokers and commands.
+        bootstrap: Of each cluster, by its alias.
+        properties: The file that connects them, the same for mmtool and MirrorMaker 2.
+    """
+
+    directory: Path
+    bootstrap: dict[str, str]
+    properties: Path
+
+    def line(self, *words: str) -> list[str]:
+        """The command line of ``mmtool WORDS`` by this installation, with the stage's properties file."""
+        as_text = ("--log-format", "text")
+        return [sys.executable, "-P", "-m", "mmtool", *words, "-c", str(self.properties), *as_text]
+
+
+@contextmanager
+def temporary(directory: Path) -> Iterator[Stage]:
+    """Run two clusters that end with this process, however it ends; after a failure their logs are kept."""
+    fleet = Fleet.of(directory, EAST, WEST)
+    try:
+        fleet.start()
+        properties = directory / "mmtool.properties"
+        properties.write_text(fleet.properties([(EAST, WEST)]))
+        yield Stage(directory, {cluster.name: cluster.bootstrap for cluster in fleet}, properties)
+    except BaseException:
+        fleet.kill()
+        fleet.remove_data()
+        raise
+    fleet.kill()  # nothing that they hold is wanted again
+
+
+@contextmanager
+def kept(directory: StateDirectory) -> Iterator[Stage]:
+    """Run a detached lab that stays after a completed demo; otherwise it is stopped with the demo.
+
+    Raises:
+        RefusedError: A lab runs there already.
+    """
+    if directory.is_running():
+        raise RefusedError(
+            f"a demo or lab runs in {directory.path}",
+            remedy=f"stop it and delete its data: {down_command(directory.path)}",
+            code="lab_running",
+        )
+    session.down(directory)  # what a lab that was killed has left
+    try:
+        state, _ = session.up(directory, session.LabRequest((EAST, WEST)))
+        bootstrap = {broker.cluster: broker.bootstrap for broker in state.brokers}
+        yield Stage(directory.path, bootstrap, directory.properties)
+    except (KeyboardInterrupt, StoppedError):
+        session.down(directory)
+        raise
+    except BaseException:
+        session.down(directory, keep_data=True)  # with the logs
+        raise
+
+
+@contextmanager
+def folder() -> Iterator[Path]:
+    """Create a folder that is kept where its block raises an error, and removed otherwise."""
+    path = Path(tempfile.mkdtemp(prefix="mmtool-demo-"))
+    try:
+        yield path
+    except (KeyboardInterrupt, StoppedError):
+        shutil.rmtree(path, ignore_errors=True)
+        raise
+    shutil.rmtree(path, ignore_errors=True)
+
+
+class Replicating:
+    """``mmtool replicate`` as a process that is killed when this one dies; its stderr is in a log."""
+
+    def __init__(self, stage: Stage) -> None:
+        self._process = LeashedProcess(
+            stage.line("replicate", "--every", "2"), stage.directory / "replicate.log"
+        )
+        self._shown = 0
+
+    def check(self) -> None:
+        """Raise the command's own error, with its exit code, if it has ended."""
+        if not self._process.alive:
+            code, log = self._process.wait(), self._process.log
+            raise failure_of("mmtool replicate", code, _messages(log))
+
+    def news(self) -> list[str]:
+        """The log lines since the last call."""
+        lines = _messages(self._process.log).split("\n")[:-1]
+        fresh, self._shown = lines[self._shown :], len(lines)
+        return fresh
+
+    def stop(self) -> None:
+        """Stop the command cleanly, as by Ctrl-C."""
+        self._process.terminate(_END_SECONDS)
+
+
+def ask(stage: Stage, name: str, *words: str) -> dict[str, Any]:
+    """The row of ``mmtool WORDS -o json``, run to its end; both streams are kept as files named ``name``.
+
+    Raises:
+        MmtoolError: The command ended with another code than 0, which is the error's exit code.
+    """
+    out, err = (stage.directory / f"{name}.{kind}" for kind in ("json", "log"))
+    with out.open("wb") as stdout, err.open("wb") as stderr:
+        line = [*stage.line(*words), "-o", "json"]
+        ended = subprocess.run(line, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, check=False)
+    if ended.returncode != 0:
+        raise failure_of(f"mmtool {' '.join(words[:2])}", ended.returncode, _messages(err))
+    row: dict[str, Any] = json.loads(out.read_text())["data"][0]
+    return row
+
+
+def _messages(log: Path) -> str:
+    """A command's log without the times at which its lines begin."""
+    return _TIMES.sub("", log.read_text(errors="replace"))
+
+
+def failure_of(what: str, code: int, said: str) -> MmtoolError:
+    """A command's last error as an exception with its exit code; a killed command's exit code is 1."""
+    told = [line.removeprefix("error: ") for line in said.splitlines() if line.startswith("error: ")]
+    last = told or said.strip().splitlines() or ["no message"]
+    error = MmtoolError(f"{what} ended with exit code {code}: {last[-1]}", code="command_failed")
+    error.exit_code = code if 0 < code <= _LAST_CODE else 1
+    return error
 
 
 class TourRow(TypedDict):
@@ -214,10 +356,10 @@ class _Story:
         for topic in TOPICS:
             create_topic(east, topic, PARTITIONS)
         self.writers = [
-            Writer(east, ORDERS, _ORDERS),
-            Writer(east, PAYMENTS, _PAYMENTS, transactional=True),
+            Writer(east, ORDERS, history=36_000, handful=3_000, per_second=400),
+            Writer(east, PAYMENTS, history=12_000, handful=300, per_second=150, transactional=True),
         ]
-        self.readers = [Application(east, habit, _SAME, self.written) for habit in HABITS]
+        self.readers = [Application(east, *own, _SAME, self.written) for own in SHARES.items()]
         stack.callback(end_together, self.workers())
         for worker in self.workers():
             self.watched.append(worker.start().check)
@@ -268,7 +410,7 @@ class _Story:
         for reader in self.readers:
             read = count(reader.reading)
             self.tell.note(
-                f"{reader.habit.group:<10} has read {read:>7,} committed records{_behind_marker(reader)}"
+                f"{reader.group:<10} has read {read:>7,} committed records{_behind_marker(reader)}"
             )
         self.tell.done("every group has committed its offsets and has no members")
 
@@ -299,13 +441,13 @@ class _Story:
         """Continue the same groups on west; each reads to the end and stops."""
         self.tell.begin(f"continue to consume on {WEST}", f"the same groups read {', '.join(_REMOTE)}")
         west = self.stage.bootstrap[WEST]
-        readers = [Application(west, Habit(h.group, 1.0), _REMOTE, self.written) for h in HABITS]
+        readers = [Application(west, group, 1.0, _REMOTE, self.written) for group in SHARES]
         stack.callback(end_together, [reader.worker for reader in readers])
         for reader in readers:
             reader.worker.start().stopping.set()  # to the end, and no further
         for reader in readers:
             reader.worker.wait()
-        self.after = {reader.habit.group: reader.reading for reader in readers}
+        self.after = {reader.group: reader.reading for reader in readers}
         read = ", ".join(f"{group} {count(reading):,}" for group, reading in self.after.items())
         self.tell.done(f"read on {WEST}: {read}")
         self.replicating.check()
@@ -333,8 +475,7 @@ class _Story:
             f"{WEST} holds the same {count(west):,} records: keys, values, headers, timestamps, order; none aborted"
         )
         self.tour.proofs = [
-            prove(reader.habit.group, east, reader.reading, self.after[reader.habit.group])
-            for reader in self.readers
+            prove(reader.group, east, reader.reading, self.after[reader.group]) for reader in self.readers
         ]
         self.tour.seconds = time.monotonic() - self.began
         self.tell.done(
@@ -352,7 +493,7 @@ class _Story:
                 )
 
     def move(self) -> list[str]:
-        return ["failover", "planned", *(word for habit in HABITS for word in ("-g", habit.group))]
+        return ["failover", "planned", *(word for group in SHARES for word in ("-g", group))]
 
     def written(self) -> int:
         return sum(writer.written for writer in self.writers)

@@ -25,7 +25,7 @@ ELSEWHERE = {
     "mmtool.insight.verify.job": "makes a number of its own digest",
     "mmtool.lab.artifacts": "reads the list of files that it downloaded and checked",
     "mmtool.lab.cluster": "reads what it wrote beside its broker's data",
-    "mmtool.lab.demo_stage": "reads what a command of mmtool's has just written",
+    "mmtool.lab.demo_story": "reads what a command of mmtool's has just written",
     "mmtool.lab.ports": "asks its own broker whether it has started, and asks again after an answer of any other kind",
     "mmtool.lab.security.setup": "reads credentials that it has written",
     "mmtool.lab.security.token_endpoint": "the lab's own, on loopback; a request that it cannot read ends alone",

@@ -6,8 +6,7 @@ import pytest
 
 from mmtool.errors import CheckFailedError
 from mmtool.lab.demo_apps import GroupProof, differences, numbers, prove
-from mmtool.lab.demo_stage import failure_of
-from mmtool.lab.demo_story import Tour
+from mmtool.lab.demo_story import Tour, failure_of
 from mmtool.lab.records import RecordMaker
 from mmtool.lab.topics import Content
 
