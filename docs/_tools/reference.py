@@ -93,7 +93,7 @@ def cli() -> str:
 
 
 _DOCTOR = {
-    "Clusters": ("entrances", "releases", "brokers"),
+    "Clusters": ("entrances", "brokers"),
     "What the target allows and accepts": ("rights", "limits", "topics", "same_offsets"),
     "Topics and groups": ("retention", "transactions", "groups"),
     "This host, and an existing MirrorMaker 2": ("spark", "mirror_maker"),

@@ -19,7 +19,6 @@ from mmtool.doctor import (
     groups,
     limits,
     mirror_maker,
-    releases,
     retention,
     rights,
     same_offsets,
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
 
 _MODULES = (
     entrances,
-    releases,
     brokers,
     rights,
     limits,

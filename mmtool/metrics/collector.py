@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
@@ -41,20 +41,20 @@ if TYPE_CHECKING:
 _PROBE_SECONDS = 5.0
 
 
+@dataclass(frozen=True, slots=True)
 class KafkaProbes:
     """Polls real clusters; see `mmtool.metrics.collector.Probes`.
 
-    Args:
+    Attributes:
         level: How detailed the metrics are.
         seconds: How long one request may take.
     """
 
-    def __init__(self, level: Level, seconds: float) -> None:
-        self._level = level
-        self._seconds = seconds
+    level: Level
+    seconds: float
 
     def cluster(self, settings: ClusterSettings) -> Callable[[], object]:
-        return KafkaCluster(settings, min(self._seconds, _PROBE_SECONDS)).probe
+        return KafkaCluster(settings, min(self.seconds, _PROBE_SECONDS)).probe
 
     def certificates(self, settings: ClusterSettings) -> list[Sample]:
         """Samples of a cluster's certificates, from its configuration alone: no cluster is asked."""
@@ -69,7 +69,7 @@ class KafkaProbes:
 
         def look() -> list[Sample]:
             try:
-                return samples_of_flow(flow.status(), self._level)
+                return samples_of_flow(flow.status(), self.level)
             except UsageError as error:
                 if error.code != UsageError.code:
                     raise
@@ -78,18 +78,18 @@ class KafkaProbes:
         return look
 
     def groups(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        if self._level is not Level.GROUP:
+        if self.level is not Level.GROUP:
             return list
         flow = self._watched(settings)
         return lambda: samples_of_groups(_labels(settings), summaries(group_status(flow).rows))
 
     def operations(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        journal = JournalReader(settings.target, self._seconds, without={Kind.GROUP, Kind.OUTCOME})
+        journal = JournalReader(settings.target, self.seconds, without={Kind.GROUP, Kind.OUTCOME})
         return lambda: samples_of_operations(_labels(settings), in_journal_order(journal.entries()))
 
     def _watched(self, settings: FlowSettings) -> WatchedFlow:
         """A flow to watch, with clients of its own: each flow is polled in a thread of its own."""
-        flow = watched_flow(settings, timedelta(seconds=self._seconds))
+        flow = watched_flow(settings, timedelta(seconds=self.seconds))
         # the reverse flow's stored state is read as a whole each time: too much for every few seconds
         return replace(flow, clusters=replace(flow.clusters, back=None))
 
@@ -248,39 +248,35 @@ _IDLE_SHARE = 20.0
 """A poll is followed by a pause of at least this many times its CPU time: at most a 20th of a core is used."""
 
 
+@dataclass
 class Lookout(Generic[T]):
     """Polls in a daemon thread of its own: a hung poll blocks neither other threads nor the end of the process.
 
     A. `latest` is the answer of the last poll, or None: a poll that failed, or that has not been answered for long,
        leaves no older answer in force.
 
-    Args:
+    Attributes:
         name: What is asked, for threads and sentences.
         look: Asks; raises what keeps it from being answered.
         every: Seconds from one answer to the next question, at the least.
         say: Called with each new problem, unless a cluster does not answer, which others report.
         clock: Seconds that only go forward.
+        version: How many polls have ended.
     """
 
-    def __init__(
-        self,
-        name: str,
-        look: Callable[[], T],
-        every: float,
-        say: Callable[[str], None] = lambda _: None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.name = name
-        self._look = look
-        self._every = self._pause = every
-        self._say = say
-        self._said = ""
-        self._clock = clock
-        self._told: tuple[float, T] | None = None
-        self._error = ""
-        self._asked_at = clock()
-        self._stopped = threading.Event()
-        self.version = 0
+    name: str
+    look: Callable[[], T]
+    every: float
+    say: Callable[[str], None] = lambda _: None
+    clock: Callable[[], float] = time.monotonic
+    version: int = 0
+    _said: str = ""
+    _told: tuple[float, T] | None = None
+    _error: str = ""
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self._pause, self._asked_at = self.every, self.clock()
 
     def start(self) -> None:
         threading.Thread(target=self._run, name=f"metrics {self.name}", daemon=True).start()
@@ -293,7 +289,7 @@ class Lookout(Generic[T]):
     def latest(self) -> T | None:
         """The answer of the last poll; None where it failed or is too old."""
         told = self._told
-        return None if told is None or self._clock() - told[0] > self._patience else told[1]
+        return None if told is None or self.clock() - told[0] > self._patience else told[1]
 
     @property
     def _patience(self) -> float:
@@ -306,7 +302,7 @@ class Lookout(Generic[T]):
             return ""
         if self._error:
             return self._error
-        seconds = self._clock() - self._asked_at
+        seconds = self.clock() - self._asked_at
         return (
             f"a cluster has not answered for {seconds:.0f} s"
             if self._told or seconds > self._patience
@@ -315,15 +311,15 @@ class Lookout(Generic[T]):
 
     def _run(self) -> None:
         while not self._stopped.is_set():
-            self._asked_at, used = self._clock(), time.thread_time()
+            self._asked_at, used = self.clock(), time.thread_time()
             self.ask()
-            self._pause = max(self._every, _IDLE_SHARE * (time.thread_time() - used))
+            self._pause = max(self.every, _IDLE_SHARE * (time.thread_time() - used))
             self._stopped.wait(self._pause)
 
     def ask(self) -> None:
         """Poll once, and keep the answer or the error."""
         try:
-            found = self._look()
+            found = self.look()
         except MmtoolError as error:
             self._told, self._error = None, error.message
             if not is_away(error):
@@ -332,7 +328,7 @@ class Lookout(Generic[T]):
             self._told, self._error = None, f"{type(error).__name__}: {error}"
             self._tell(self._error)
         else:
-            self._told, self._error = (self._clock(), found), ""
+            self._told, self._error = (self.clock(), found), ""
             self._said = ""
         self.version += 1
 
@@ -340,7 +336,7 @@ class Lookout(Generic[T]):
         """Report a problem once, until a poll has succeeded."""
         if problem != self._said:
             self._said = problem
-            self._say(f"no metrics of {self.name}: {problem}; mmtool keeps trying")
+            self.say(f"no metrics of {self.name}: {problem}; mmtool keeps trying")
 
 
 # --- A polled question that reopens its Kafka clients when settings change, and every ten minutes --------
@@ -351,29 +347,24 @@ _KEPT_SECONDS = 600.0
 """Seconds until clients are reopened, which then read a recreated internal topic from its beginning."""
 
 
+@dataclass(slots=True)
 class Reopened(Generic[S, T]):
     """Polls with the settings in force; opens nothing before the first poll.
 
-    Args:
+    Attributes:
         settings: Those in force.
         open_with: Opens the clients, and returns the question.
         clock: Seconds that only go forward.
     """
 
-    def __init__(
-        self,
-        settings: Callable[[], S],
-        open_with: Callable[[S], Callable[[], T]],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._settings = settings
-        self._open = open_with
-        self._clock = clock
-        self._opened: tuple[S, float, Callable[[], T]] | None = None
+    settings: Callable[[], S]
+    open_with: Callable[[S], Callable[[], T]]
+    clock: Callable[[], float] = time.monotonic
+    _opened: tuple[S, float, Callable[[], T]] | None = None
 
     def __call__(self) -> T:
-        settings, now = self._settings(), self._clock()
+        settings, now = self.settings(), self.clock()
         opened = self._opened
         if opened is None or opened[0] is not settings or now - opened[1] > _KEPT_SECONDS:
-            self._opened = opened = (settings, now, self._open(settings))
+            self._opened = opened = (settings, now, self.open_with(settings))
         return opened[2]()

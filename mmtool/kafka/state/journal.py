@@ -5,7 +5,7 @@ Only the target is used, as the source may be lost.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -105,17 +105,21 @@ class JournalReader:
             raise unreadable(where, record.partition, record.offset, str(error)) from error
 
 
+@dataclass(frozen=True, slots=True)
 class KafkaMarks:
-    """A `mmtool.failover.modes.cutover.MarksPort`."""
+    """A `mmtool.failover.modes.cutover.MarksPort`.
 
-    def __init__(
-        self, target: ClusterSettings, identity: FlowIdentity, replication_factor: int, seconds: float
-    ) -> None:
-        """Take the target, the flow, the control topic's replication factor if it is missing, and the time limit."""
-        self._target = target
-        self._identity = identity
-        self._factor = replication_factor
-        self._seconds = seconds
+    Attributes:
+        target: The flow's target.
+        identity: The flow.
+        factor: The control topic's replication factor, if it is missing.
+        seconds: The time limit.
+    """
+
+    target: ClusterSettings
+    identity: FlowIdentity
+    factor: int
+    seconds: float
 
     def write(self, marks: Sequence[Document]) -> None:
         """Append marks to the flow's control topic, acknowledged by all in-sync replicas; the source is not needed.
@@ -128,31 +132,31 @@ class KafkaMarks:
             NotAuthorisedError: CREATE, DESCRIBE or WRITE on the topic is denied.
             RefusedError: the brokers belong to another cluster than the flow's target.
         """
-        topic = self._identity.control_topic
+        topic = self.identity.control_topic
 
         async def write(cluster: WireCluster) -> None:
             found = cluster.identify()
-            if found != self._identity.target_id:
+            if found != self.identity.target_id:
                 raise RefusedError(
                     f"the brokers of {cluster.alias} report cluster id {found}, but the target of"
-                    f" {self._identity.name} is {self._identity.target_id}",
+                    f" {self.identity.name} is {self.identity.target_id}",
                     remedy=f"check {cluster.alias}.bootstrap.servers",
                 )
-            await make_missing(cluster, self._target, topic, self._factor)
+            await make_missing(cluster, self.target, topic, self.factor)
             await append_records(cluster, topic, [(mark.key, mark.encode()) for mark in marks])
 
         if marks:
-            blocking_wire(self._target, "marks", "producer", self._seconds).ask(write, f"writing to {topic}")
+            blocking_wire(self.target, "marks", "producer", self.seconds).ask(write, f"writing to {topic}")
 
     def promote(self, places: Collection[TopicPartition]) -> None:
         """Raise the epoch of the flow's data producer, on record first, then by a marker in each partition."""
         from mmtool.kafka.state.state_log import read_control
 
-        writers = read_control(self._target, self._identity).offset_writers
+        writers = read_control(self.target, self.identity).offset_writers
         if writers is None:
             return
         writers = replace(writers, epoch=writers.epoch + 1)
         self.write([writers])
-        wire = blocking_wire(self._target, "marks", "producer", self._seconds)
+        wire = blocking_wire(self.target, "marks", "producer", self.seconds)
         marker = Marker(writers.data_producer, writers.epoch, writers.epoch, places)
         wire.ask(lambda cluster: write_markers(cluster, marker), "writing the marker of the promotion")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -45,34 +46,28 @@ def report_trouble_to(listener: Callable[[Notice], None]) -> None:
     _listener = listener
 
 
+@dataclass
 class TokenSource:
     """A token that several clients share.
 
-    Args:
+    Attributes:
         alias: The cluster that the token is for, in messages.
         fetch: Gets a new token, blocking; raises `UnreachableError`, or `NotAuthorisedError` where a retry is useless.
         pace: When to refresh, and how long to wait after a failure.
         now: Seconds of the Unix epoch.
     """
 
-    def __init__(
-        self,
-        alias: str,
-        fetch: Callable[[], Token],
-        pace: TokenPace,
-        now: Callable[[], float] = time.time,
-    ) -> None:
-        self._alias = alias
-        self._fetch = fetch
-        self._pace = pace
-        self._now = now
-        self._lock = threading.Lock()
-        self._token: Token | None = None
-        self._request: threading.Event | None = None
-        self._failure: UnreachableError | None = None
-        self._wait_seconds = 0.0
-        self._next_request = 0.0
-        self._is_reported = False
+    alias: str
+    fetch: Callable[[], Token]
+    pace: TokenPace
+    now: Callable[[], float] = time.time
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _token: Token | None = None
+    _request: threading.Event | None = None
+    _failure: UnreachableError | None = None
+    _wait_seconds: float = 0.0
+    _next_request: float = 0.0
+    _is_reported: bool = False
 
     def token(self) -> Token:
         """A valid token. Blocks while the first one is on its way; later ones are fetched beside the valid one.
@@ -84,9 +79,9 @@ class TokenSource:
         """
         with self._lock:
             valid = self._valid()
-            if valid is not None and self._now() < self.refresh_time(valid):
+            if valid is not None and self.now() < self.refresh_time(valid):
                 return valid
-            if self._request is None and self._now() >= self._next_request:
+            if self._request is None and self.now() >= self._next_request:
                 self._request = threading.Event()
                 run = threading.Thread(target=self._run, args=(self._request,), name="token", daemon=True)
                 run.start()
@@ -100,29 +95,29 @@ class TokenSource:
             failure = self._failure
         if failure is None:
             raise UnreachableError(
-                f"cluster {self._alias}: mmtool got no token within {_LONGEST_SECONDS:g} s",
+                f"cluster {self.alias}: mmtool got no token within {_LONGEST_SECONDS:g} s",
                 remedy="check that the token endpoint (with AWS_MSK_IAM: AWS) answers this host",
             )
         raise type(failure)(failure.message, remedy=failure.remedy)
 
     def refresh_time(self, token: Token) -> float:
         """When ``token`` is to be replaced, in seconds of the Unix epoch."""
-        return token.issued + self._pace.refresh_factor * (token.expires - token.issued)
+        return token.issued + self.pace.refresh_factor * (token.expires - token.issued)
 
     def _valid(self) -> Token | None:
-        return self._token if self._token is not None and self._now() < self._token.expires else None
+        return self._token if self._token is not None and self.now() < self._token.expires else None
 
     def _run(self, done: threading.Event) -> None:
         is_first = self._token is None and self._failure is None
         found: Token | UnreachableError
         try:
-            found = self._patiently() if is_first else self._fetch()
+            found = self._patiently() if is_first else self.fetch()
         except UnreachableError as error:
             found = error
         except Exception as error:  # noqa: BLE001 - a caller waits for an answer; the text may hold a secret
             found = UnreachableError(
-                f"cluster {self._alias}: getting a token failed: {type(error).__name__}",
-                remedy=f"check the keys {self._alias}.sasl.* of the properties file",
+                f"cluster {self.alias}: getting a token failed: {type(error).__name__}",
+                remedy=f"check the keys {self.alias}.sasl.* of the properties file",
             )
         notice = self._keep(found)
         done.set()
@@ -131,13 +126,13 @@ class TokenSource:
 
     def _patiently(self) -> Token:
         """The first token; asked for again for a short time while the endpoint does not answer."""
-        deadline = self._now() + min(_PATIENCE_SECONDS, self._pace.longest_backoff_seconds)
-        pause = self._pace.backoff_seconds
+        deadline = self.now() + min(_PATIENCE_SECONDS, self.pace.longest_backoff_seconds)
+        pause = self.pace.backoff_seconds
         while True:
             try:
-                return self._fetch()
+                return self.fetch()
             except UnreachableError as error:
-                if not is_away(error) or self._now() + pause > deadline:
+                if not is_away(error) or self.now() + pause > deadline:
                     raise
             time.sleep(pause)
             pause *= 2
@@ -149,14 +144,12 @@ class TokenSource:
             if not isinstance(found, UnreachableError):
                 self._token, self._failure, self._wait_seconds, self._is_reported = found, None, 0.0, False
                 # an endpoint that grants a life of nothing is not asked again at once
-                self._next_request = self._now() + min(
-                    _LEAST_WAIT_SECONDS, self._pace.longest_backoff_seconds
-                )
+                self._next_request = self.now() + min(_LEAST_WAIT_SECONDS, self.pace.longest_backoff_seconds)
                 return None
             self._failure = found
-            longest = self._pace.longest_backoff_seconds
+            longest = self.pace.longest_backoff_seconds
             self._wait_seconds = min(max(2 * self._wait_seconds, _LEAST_WAIT_SECONDS), longest)
-            self._next_request = self._now() + self._wait_seconds
+            self._next_request = self.now() + self._wait_seconds
             if (valid := self._valid()) is None or self._is_reported:
                 return None
             self._is_reported = True

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from mmtool.errors import MmtoolError, UsageError
 from mmtool.java import java_binary
+from mmtool.keystores.certificates import certificates_pem, key_pem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,15 +36,11 @@ class Issued:
     key: EllipticCurvePrivateKey = field(repr=False)
 
     def certificate_pem(self) -> bytes:
-        from cryptography.hazmat.primitives.serialization import Encoding
-
-        return self.certificate.public_bytes(Encoding.PEM)
+        return certificates_pem([self.certificate]).encode()
 
     def key_pem(self) -> bytes:
         """The private key, unencrypted, as PKCS8: the form that Kafka asks for."""
-        from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
-        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        return key_pem(self.key).encode()
 
 
 @dataclass(frozen=True, slots=True)

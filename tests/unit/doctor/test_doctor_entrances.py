@@ -6,6 +6,7 @@ import pytest
 from pydantic import SecretStr
 
 from mmtool.config.credentials import PasswordLogin, Security
+from mmtool.doctor.brokers import SOURCE_FLOOR, TARGET_FLOOR, judge_versions, release_of
 from mmtool.doctor.entrances import (
     ShownCertificate,
     away_error,
@@ -13,7 +14,6 @@ from mmtool.doctor.entrances import (
     judge_certificates,
     judge_listeners,
 )
-from mmtool.doctor.releases import SOURCE_FLOOR, TARGET_FLOOR, judge_versions, release_of
 from mmtool.kafka.admin.listeners import CertificateFault, Entrance, ListenerAnswer, Stage, entrances
 from mmtool.kafka.wire.request import SpokenApis
 
