@@ -70,17 +70,19 @@ def apply_configs(
     return _Trials(wanted, attempt, needed).run()
 
 
+@dataclass
 class _Trials:
-    def __init__(self, wanted: Mapping[str, Changes], attempt: Attempt, needed: frozenset[str]) -> None:
-        self._wanted = wanted
-        self._attempt = attempt
-        self._needed = needed
-        self._changes = {topic: dict(changes) for topic, changes in wanted.items()}
+    wanted: Mapping[str, Changes]
+    attempt: Attempt
+    needed: frozenset[str]
+
+    def __post_init__(self) -> None:
+        self._changes = {topic: dict(changes) for topic, changes in self.wanted.items()}
         self._reasons: dict[str, dict[str, str]] = defaultdict(dict)
         self._tried: set[tuple[str, str, str | None]] = set()
 
     def run(self) -> TrialResult:
-        failed = dict(self._attempt(self._changes, validate_only=False)) if self._changes else {}
+        failed = dict(self.attempt(self._changes, validate_only=False)) if self._changes else {}
         refused = self._about_configs(failed)
         while named := {topic for topic in refused if self._settle_named(topic, failed[topic])}:
             failed |= self._again(named, failed)
@@ -96,12 +98,12 @@ class _Trials:
         """Repeat the request for some topics with their remaining configs; clear their earlier failures."""
         for topic in topics:
             del failed[topic]
-        return self._attempt({topic: self._changes[topic] for topic in topics}, validate_only=False)
+        return self.attempt({topic: self._changes[topic] for topic in topics}, validate_only=False)
 
     def _settle_named(self, topic: str, why: Problem) -> bool:
         """Adjust or leave out the config that a refusal names; False where it names none, or a needed one."""
         name = named_config(why.sentence, self._changes[topic])
-        if name is None or name in self._needed:
+        if name is None or name in self.needed:
             return False
         self._settle(topic, name, why)
         return True
@@ -120,7 +122,7 @@ class _Trials:
         """Add the configs of some topics one after the other, and leave out those that are refused."""
         full = {topic: self._changes[topic] for topic in topics}
         self._changes |= {topic: {} for topic in topics}
-        bare = self._attempt(self._changes_of(topics), validate_only=True)
+        bare = self.attempt(self._changes_of(topics), validate_only=True)
         topics = {
             topic for topic in topics if topic not in bare
         }  # the others are refused without any config too
@@ -135,11 +137,11 @@ class _Trials:
             self._changes[topic][name] = full[topic][name]
         trying = set(names)
         while trying:
-            answers = self._attempt(self._changes_of(trying), validate_only=True)
+            answers = self.attempt(self._changes_of(trying), validate_only=True)
             refused = {
                 topic: why
                 for topic, why in answers.items()
-                if why.name in ABOUT_CONFIGS and names[topic] not in self._needed
+                if why.name in ABOUT_CONFIGS and names[topic] not in self.needed
             }
             for topic, why in refused.items():
                 self._settle(topic, names[topic], why)
@@ -151,7 +153,7 @@ class _Trials:
     def _adjusted(self, topic: str, failed: Mapping[str, Problem]) -> list[ConfigAdjustment]:
         if topic in failed:
             return []
-        wanted, given = self._wanted[topic], self._changes[topic]
+        wanted, given = self.wanted[topic], self._changes[topic]
         return [
             ConfigAdjustment(topic, name, wanted[name], given.get(name), why)
             for name, why in self._reasons[topic].items()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 
 A = TypeVar("A")
 B = TypeVar("B")
+Sending: TypeAlias = "Callable[[WireCluster, int, list[str]], Awaitable[dict[str, A]]]"
+"""Sends a request about some groups to a broker, and returns the answer about each."""
 
 DESCRIBE, READ, DELETE = "DESCRIBE", "READ", "DELETE"
 """Rights on a group."""
@@ -119,11 +121,11 @@ class KafkaGroups:
     ) -> Answers[str, dict[TopicPartition, Commit]]:
         what, take = "reading the commits of group", self._commits_of
         try:
-            return self._of_all(
-                groups, what, lambda some: OffsetFetchOfGroupsRequest(some, stable), take, seconds
-            )
+            send = self._together(lambda some: OffsetFetchOfGroupsRequest(some, stable))
+            return self._asked(groups, what, send, take, seconds)
         except UnsupportedByBrokerError:  # before Kafka 3.0
-            return self._of_each(groups, what, lambda group: OffsetFetchRequest(group, stable), take, seconds)
+            send = self._alone(lambda group: OffsetFetchRequest(group, stable))
+            return self._asked(groups, what, send, take, seconds, at_once=1)
 
     @property
     def _patience_for_each(self) -> float:
@@ -162,12 +164,12 @@ class KafkaGroups:
 
     def _described(self, groups: Collection[str], seconds: float) -> Answers[str, GroupStanding]:
         what, take = "describing group", self._standing_of
-        found = self._of_all(groups, what, DescribeGroupsRequest, take, seconds)
+        found = self._asked(groups, what, self._together(DescribeGroupsRequest), take, seconds)
         unknown = [group for group, standing in found.items() if standing == ABSENT]
         # what the classic protocol calls dead may be a group of the new one, or of another kind
         for request in (ConsumerGroupDescribeRequest, OtherKindsRequest) if unknown else ():
             with suppress(UnsupportedByBrokerError):
-                newer = self._of_all(unknown, what, request, take, seconds)
+                newer = self._asked(unknown, what, self._together(request), take, seconds)
                 found.update({group: standing for group, standing in newer.items() if standing != ABSENT})
                 found.failed |= newer.failed
         for group in found.failed:
@@ -185,12 +187,9 @@ class KafkaGroups:
     # --- writing ------------------------------------------------------------------------------------------
 
     def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> list[str]:
-        described = self._of_all(
-            wanted,
-            "reading mmtool's rights on group",
-            lambda groups: DescribeGroupsRequest(groups, with_rights=True),
-            self._rights_of,
-        ).complete()
+        what = "reading mmtool's rights on group"
+        send = self._together(lambda groups: DescribeGroupsRequest(groups, with_rights=True))
+        described = self._asked(wanted, what, send, self._rights_of).complete()
         topics = {place.topic for places in wanted.values() for place in places}
         found = self._wire.ask(lambda wire: wire.refresh(topics, with_rights=True), "reading mmtool's rights")
         return [
@@ -211,12 +210,13 @@ class KafkaGroups:
     def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
         wanted = {place: commit.pair for place, commit in offsets.items()}
         try:
-            return self._of_each(
+            return self._asked(
                 [group],
                 "writing the offsets of group",
-                lambda name: OffsetCommitRequest(name, wanted),
+                self._alone(lambda name: OffsetCommitRequest(name, wanted)),
                 self._refused_of,
                 operation=READ,
+                at_once=1,
             ).complete()[group]
         except _RefusedError as refused:
             return refused.problems
@@ -225,21 +225,21 @@ class KafkaGroups:
 
     def forget(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Problem]:
         try:
-            return self._of_each(
+            return self._asked(
                 [group],
                 "deleting offsets of group",
-                lambda name: OffsetDeleteRequest(name, places),
+                self._alone(lambda name: OffsetDeleteRequest(name, places)),
                 lambda name, answer: self._undeleted(name, answer, places),
                 operation=DELETE,
+                at_once=1,
             ).complete()[group]
         except MmtoolError as error:
             return dict.fromkeys(places, Problem(error.code, error.message))
 
     def delete(self, groups: Collection[str]) -> dict[str, Problem]:
         try:
-            asked = self._of_all(
-                groups, "deleting group", DeleteGroupsRequest, self._still_there, operation=DELETE
-            )
+            send = self._together(DeleteGroupsRequest)
+            asked = self._asked(groups, "deleting group", send, self._still_there, operation=DELETE)
         except MmtoolError as error:
             return dict.fromkeys(groups, Problem(error.code, error.message))
         failed = {group: Problem(error.code, error.message) for group, error in asked.failed.items()}
@@ -282,36 +282,16 @@ class KafkaGroups:
 
     # --- asking -------------------------------------------------------------------------------------------
 
-    def _of_all(
-        self,
-        groups: Collection[str],
-        what: str,
-        request: Callable[[list[str]], WireRequest[dict[str, A]]],
-        take: Callable[[str, A], B],
-        seconds: float | None = None,
-        operation: str = DESCRIBE,
-    ) -> Answers[str, B]:
-        """Ask the coordinators about all groups, with many groups in a request; return each group's decoded answer.
-
-        Raises:
-            UnsupportedByBrokerError: a broker does not know the request.
-        """
+    def _together(self, request: Callable[[list[str]], WireRequest[dict[str, A]]]) -> Sending[A]:
+        """Send a request about many groups."""
 
         async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
             return await wire.send(node, request(some))
 
-        return self._asked(groups, what, send, take, seconds, operation, at_once=_PER_REQUEST)
+        return send
 
-    def _of_each(
-        self,
-        groups: Collection[str],
-        what: str,
-        request: Callable[[str], WireRequest[A]],
-        take: Callable[[str, A], B],
-        seconds: float | None = None,
-        operation: str = DESCRIBE,
-    ) -> Answers[str, B]:
-        """Ask each group's coordinator, with one request for each group; return each group's decoded answer."""
+    def _alone(self, request: Callable[[str], WireRequest[A]]) -> Sending[A]:
+        """Send one request for each group."""
 
         async def send(wire: WireCluster, node: int, some: list[str]) -> dict[str, A]:
             # a connection that no other request uses: a broker works on one of a connection at a time
@@ -322,19 +302,24 @@ class KafkaGroups:
             finally:
                 self._used.discard(name)
 
-        return self._asked(groups, what, send, take, seconds, operation, at_once=1)
+        return send
 
     def _asked(
         self,
         groups: Collection[str],
         what: str,
-        send: Callable[[WireCluster, int, list[str]], Awaitable[dict[str, A]]],
+        send: Sending[A],
         take: Callable[[str, A], B],
-        seconds: float | None,
-        operation: str,
+        seconds: float | None = None,
+        operation: str = DESCRIBE,
         *,
-        at_once: int,
+        at_once: int = _PER_REQUEST,
     ) -> Answers[str, B]:
+        """Ask the groups' coordinators, with ``at_once`` groups in a request; return each group's decoded answer.
+
+        Raises:
+            UnsupportedByBrokerError: a broker does not know the request.
+        """
         found: Answers[str, B] = Answers()
         patience = self._seconds if seconds is None else seconds
         codes: dict[str, int] = {}

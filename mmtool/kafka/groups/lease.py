@@ -7,7 +7,7 @@ import socket
 import threading
 import time
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import OwnedElsewhereError, UnreachableError
@@ -41,36 +41,30 @@ _ROLE: Role = "admin"
 _DESCRIBE_SECONDS = 10.0
 
 
+@dataclass(eq=False)
 class GroupLease:
     """A member of ``group``, kept alive by a thread of its own.
 
-    Args:
+    Attributes:
         cluster: Where the group is.
         group: Its name.
         topic: One partition; its records are not read.
         client_id: Names this process to others that read the lease's holder.
         changed: Called from the thread with True when this process gets the lease, False when it loses it.
+        failure: Why this process is no member, or cannot get the lease; None where nothing keeps it from it.
     """
 
-    def __init__(
-        self,
-        cluster: ClusterSettings,
-        group: str,
-        topic: str,
-        client_id: str,
-        changed: Callable[[bool], None],
-    ) -> None:
-        self._cluster = cluster
-        self._group = group
-        self._topic = topic
-        self._client_id = client_id
-        self._changed = changed
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._broke = False
-        self._held = False
-        self._renewed = threading.Event()
-        self.failure: BaseException | None = None
+    cluster: ClusterSettings
+    group: str
+    topic: str
+    client_id: str
+    changed: Callable[[bool], None]
+    failure: BaseException | None = None
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+    _broke: bool = False
+    _held: bool = False
+    _renewed: threading.Event = field(default_factory=threading.Event)
 
     def renew_credentials(self, cluster: ClusterSettings) -> None:
         """Use other credentials from the next connection on; the lease stays.
@@ -78,14 +72,14 @@ class GroupLease:
         A member cannot change its certificate. So a new one joins when the lease is not held, as after the old
         certificate was refused; until then the open connection serves.
         """
-        self._cluster = cluster
+        self.cluster = cluster
         self._renewed.set()
 
     def start(self) -> None:
         """Join the group, or join again after the membership has failed; does nothing while a member."""
         if self._thread is None or self._broke:
             self.failure, self._broke = None, False
-            self._thread = threading.Thread(target=self._run, name=f"member of {self._group}", daemon=True)
+            self._thread = threading.Thread(target=self._run, name=f"member of {self.group}", daemon=True)
             self._thread.start()
 
     def leave(self) -> None:
@@ -96,7 +90,7 @@ class GroupLease:
 
     def other(self, holder: FlowMember | None) -> FlowMember | None:
         """The given holder of the lease, or None where it is this process, by its client id."""
-        return None if holder is None or holder.client_id == self._client_id else holder
+        return None if holder is None or holder.client_id == self.client_id else holder
 
     def _run(self) -> None:
         """Poll as a member until `leave`; a failure reports the lease as lost, whatever was reported before."""
@@ -107,16 +101,16 @@ class GroupLease:
                 self._be_member()
         except KafkaException as error:
             self.failure = failure_of(
-                self._cluster,
+                self.cluster,
                 error.args[0],
-                f"joining group {self._group}",
-                right=f"READ on group {self._group}",
+                f"joining group {self.group}",
+                right=f"READ on group {self.group}",
             )
         except Exception as error:  # noqa: BLE001  whoever waits must hear of it
             self.failure = error
         if self.failure is not None and not self._stop.is_set():
             self._broke = True
-            self._changed(False)
+            self.changed(False)
 
     def _be_member(self) -> None:
         """Poll as one member of the group, until `leave` or until another member is needed."""
@@ -125,11 +119,11 @@ class GroupLease:
         from mmtool.kafka.clients import librdkafka_config, new_client, renew_login
 
         self._renewed.clear()
-        joined_with, self._held = self._cluster, False
+        joined_with, self._held = self.cluster, False
         config = {
-            **librdkafka_config(self._cluster, role=_ROLE, is_lasting=True),
-            "client.id": self._client_id,
-            "group.id": self._group,
+            **librdkafka_config(self.cluster, role=_ROLE, is_lasting=True),
+            "client.id": self.client_id,
+            "group.id": self.group,
             "group.protocol": "classic",
             "partition.assignment.strategy": "cooperative-sticky",
             "session.timeout.ms": SESSION_TIMEOUT_MS,
@@ -139,14 +133,12 @@ class GroupLease:
         }
         consumer = new_client(Consumer, config, joined_with)
         consumer.subscribe(
-            [self._topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
+            [self.topic], on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._revoked
         )
-        while not self._stop.is_set() and (
-            self._held or not _certificates_differ(joined_with, self._cluster)
-        ):
+        while not self._stop.is_set() and (self._held or not _certificates_differ(joined_with, self.cluster)):
             if self._renewed.is_set():
                 self._renewed.clear()
-                renew_login(consumer, config, self._cluster.security_for(_ROLE), self._cluster.alias)
+                renew_login(consumer, config, self.cluster.security_for(_ROLE), self.cluster.alias)
             message = consumer.poll(_POLL_SECONDS)
             if message is not None and message.error() is not None:
                 self._check(message.error())
@@ -157,8 +149,8 @@ class GroupLease:
 
         if error.code() in {KafkaError.GROUP_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED}:
             of_topic = error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
-            denied = f"topic {self._topic}" if of_topic else f"group {self._group}"
-            self.failure = failure_of(self._cluster, error, f"READ on {denied}")
+            denied = f"topic {self.topic}" if of_topic else f"group {self.group}"
+            self.failure = failure_of(self.cluster, error, f"READ on {denied}")
 
     def _assigned(self, consumer: Any, partitions: list[Any]) -> None:
         if partitions:
@@ -166,13 +158,13 @@ class GroupLease:
             consumer.pause(partitions)  # membership is all that is wanted
             self.failure = None  # a right that was missing is there again
             self._held = True
-            self._changed(True)
+            self.changed(True)
 
     def _revoked(self, consumer: Any, partitions: list[Any]) -> None:
         if partitions:
             consumer.incremental_unassign(partitions)
             self._held = False
-            self._changed(False)
+            self.changed(False)
 
 
 def _certificates_differ(before: ClusterSettings, now: ClusterSettings) -> bool:

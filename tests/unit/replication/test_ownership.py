@@ -73,7 +73,7 @@ async def test_an_owner_whose_host_has_another_name_by_now_knows_its_own_lease(m
     holder = SimpleNamespace()
     quiet(monkeypatch, repeat(holder), 0.05)
     mine = owner(FlowPhase.JOINING)
-    holder.client_id = mine._lease._client_id
+    holder.client_id = mine._lease.client_id
     monkeypatch.setattr(ownership.socket, "gethostname", lambda: "another")
     asyncio.get_running_loop().call_later(0.2, mine._now, True)
     await asyncio.wait_for(mine.again(), 5)
