@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -63,6 +64,13 @@ def _checked(java_home: str, path: str) -> Path:
     if major < OLDEST:
         raise _unusable(f"{binary} is Java {major}, and mmtool needs Java {OLDEST} or later", _TOO_OLD)
     return binary
+
+
+def pyspark_jar(pattern: str) -> Path | None:
+    """A jar that pyspark ships, or None; found without importing pyspark, which would take a second."""
+    spec = find_spec("pyspark")
+    folders = [Path(folder, "jars") for folder in (spec and spec.submodule_search_locations) or ()]
+    return next((jar for folder in folders for jar in sorted(folder.glob(pattern))), None)
 
 
 def _unusable(message: str, remedy: str) -> UsageError:

@@ -10,12 +10,10 @@ import contextlib
 import logging
 import secrets
 import subprocess
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mmtool.errors import UsageError
-from mmtool.java import java_binary
+from mmtool.java import java_binary, pyspark_jar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -130,10 +128,12 @@ class StoreJvm:
 
         if self._gateway is not None:
             return self._gateway.jvm
-        java = java_binary()
+        java, jar = java_binary(), pyspark_jar("py4j-*.jar")
+        if jar is None:
+            raise UsageError("pyspark's jars are missing", remedy="reinstall mmtool")
         try:
             port, token, self._process = launch_gateway(
-                jarpath=str(_gateway_jar()),
+                jarpath=str(jar),
                 javaopts=list(_JVM),
                 java_path=str(java),
                 die_on_exit=True,
@@ -206,17 +206,3 @@ def _aliases(store: Any) -> Iterator[str]:
     names = store.aliases()
     while names.hasMoreElements():
         yield names.nextElement()
-
-
-def _gateway_jar() -> Path:
-    """The path of py4j's jar in pyspark, found without importing pyspark.
-
-    Raises:
-        UsageError: pyspark is incomplete.
-    """
-    spec = find_spec("pyspark")
-    folders = spec.submodule_search_locations if spec else None
-    for folder in folders or ():
-        for jar in sorted(Path(folder, "jars").glob("py4j-*.jar")):
-            return jar
-    raise UsageError("pyspark's jars are missing", remedy="reinstall mmtool")

@@ -8,17 +8,19 @@ settings file for networks that have their own repository.
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
 import subprocess
-from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
 from mmtool.errors import MmtoolError
-from mmtool.java import java_binary
+from mmtool.java import java_binary, pyspark_jar
 from mmtool.runtime.files import cache_root, one_at_a_time
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 KAFKA_VERSION = "4.4.0"
 """The default version of brokers and tools."""
@@ -128,25 +130,20 @@ def _ivy_file(bundle: str, version: str) -> str:
 
 
 def _ivy_command(staging: Path) -> list[str]:
-    settings = os.environ.get("MMTOOL_IVY_SETTINGS")
+    settings, jar = os.environ.get("MMTOOL_IVY_SETTINGS"), pyspark_jar("ivy-*.jar")
+    if jar is None:
+        raise MmtoolError(
+            "pyspark's jars folder holds no ivy-*.jar",
+            remedy="install mmtool again: its pyspark is not complete",
+        )
     return [
-        *(str(java_binary()), "-XX:TieredStopAtLevel=1", "-cp", str(_ivy_jar()), "org.apache.ivy.Main"),
+        *(str(java_binary()), "-XX:TieredStopAtLevel=1", "-cp", str(jar), "org.apache.ivy.Main"),
         *(("-settings", settings) if settings else ()),
         *("-cache", str(cache_folder() / "ivy"), "-ivy", str(staging / "ivy.xml"), "-confs", "default"),
         # scala-logging is of type bundle, Jetty's parts are eclipse-plugin: unnamed types are left out
         *("-types", "jar", "bundle", "eclipse-plugin"),
         *("-retrieve", f"{staging}/[artifact]-[revision](-[classifier]).[ext]"),
     ]
-
-
-def _ivy_jar() -> Path:
-    spec = importlib.util.find_spec("pyspark")  # found, not imported: that would take a second
-    folders = [Path(folder, "jars") for folder in (spec and spec.submodule_search_locations) or ()]
-    for jar in (jar for folder in folders for jar in folder.glob("ivy-*.jar")):
-        return jar
-    raise MmtoolError(
-        "pyspark's jars folder holds no ivy-*.jar", remedy="install mmtool again: its pyspark is not complete"
-    )
 
 
 def _first_complaint(output: str) -> str:
