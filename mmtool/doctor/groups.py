@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from mmtool.config import FlowSettings
     from mmtool.doctor.examination import Commits, ExaminedFlow
     from mmtool.errors import MmtoolError
-    from mmtool.plan.groups.applications import AppState
 
 LOOK_SECONDS = 6.0
 """Seconds between two reads of commits: clients commit every 5 s by default (``auto.commit.interval.ms``)."""
@@ -137,12 +136,18 @@ def check_streams_group(flow: ExaminedFlow) -> Iterator[Finding]:
     of_streams = list(_accepted_others(flow, "streams"))
     groups = [*flow.accepted_groups(), *of_streams]
     state = app_state(flow.now(), groups, without=False) if groups else None
+    source, target = flow.settings.source.alias, flow.settings.target.alias
+    lost = state.losing if state is not None else ()
     if state is not None:
-        yield from judge_state(flow.settings, state)
-    lost = set(state.losing) if state else set()
+        for group in state.losing:
+            yield problem(
+                source,
+                group,
+                f"Kafka Streams application {group} would start on {target} without its state: {state.why_lost(group)}",
+                state.remedy(group, target),
+            )
     for group in of_streams:
         if group not in lost:  # no consumer's commit can set its offsets
-            source, target = flow.settings.source.alias, flow.settings.target.alias
             yield warning(
                 source,
                 group,
@@ -151,23 +156,6 @@ def check_streams_group(flow: ExaminedFlow) -> Iterator[Finding]:
                 "run the application with group.protocol = classic, and mmtool moves its group; otherwise set the"
                 f" group's offsets on {target} with kafka-streams-groups.sh --reset-offsets --execute",
             )
-
-
-def judge_state(settings: FlowSettings, state: AppState) -> Iterator[Finding]:
-    """Findings about applications whose changelogs are not mirrored under the same names.
-
-    Args:
-        settings: The flow's settings.
-        state: The state of the applications among its groups.
-    """
-    for group in state.losing:
-        yield problem(
-            settings.source.alias,
-            group,
-            f"Kafka Streams application {group} would start on {settings.target.alias} without its state:"
-            f" {state.why_lost(group)}",
-            state.remedy(group, settings.target.alias),
-        )
 
 
 # --- share_group and connect_group ------------------------------------------------------------------------

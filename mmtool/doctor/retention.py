@@ -17,7 +17,7 @@ from mmtool.runtime.process import now_ms
 from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.doctor.examination import ExaminedFlow
@@ -389,23 +389,18 @@ def judge_policies(pair: TopicPair) -> Iterator[Finding]:
         ("delete", True, warning, "keeps keys that the source deletes by age"),
     ):
         if (policy in here) is on_source and (policy in there) is not on_source:
-            yield _unequal(pair, say, consequence)
+            source, target = (",".join(sorted(policies)) for policies in (here, there))
+            yield say(
+                pair.target_alias,
+                pair.mirror,
+                f"{pair.mirror}: cleanup.policy is {source or 'empty'} on {pair.source_alias} and {target or 'empty'}"
+                f" on {pair.target_alias}: the mirror {consequence}",
+                f"on {pair.source_alias}, set cleanup.policy of topic {pair.topic} to {source or 'an empty list'}, its"
+                f" present default: {by_config_sync(pair.mirror)}"
+                if "cleanup.policy" in pair.reset
+                else f"set cleanup.policy of {pair.mirror} on {pair.target_alias} to {source or 'an empty list'}",
+            )
             return
-
-
-def _unequal(pair: TopicPair, say: Callable[..., Finding], consequence: str) -> Finding:
-    here, there = (",".join(sorted(cleanup_policies(of))) for of in (pair.source, pair.target))
-    return say(
-        pair.target_alias,
-        pair.mirror,
-        f"{pair.mirror}: cleanup.policy is {here or 'empty'} on {pair.source_alias} and {there or 'empty'} on"
-        f" {pair.target_alias}: the mirror"
-        f" {consequence}",
-        f"on {pair.source_alias}, set cleanup.policy of topic {pair.topic} to {here or 'an empty list'}, its present"
-        f" default: {by_config_sync(pair.mirror)}"
-        if "cleanup.policy" in pair.reset
-        else f"set cleanup.policy of {pair.mirror} on {pair.target_alias} to {here or 'an empty list'}",
-    )
 
 
 def judge_tombstones(

@@ -64,17 +64,13 @@ def check_spark(flow: ExaminedFlow) -> Iterator[Finding]:
 
 def memory_bytes() -> int | None:
     """The memory of this host, or of the container that this process runs in, in bytes; None where it is unknown."""
-    limits = [_number(path) for path in _CGROUP_LIMITS]
+    limits: list[int] = []
+    for path in _CGROUP_LIMITS:
+        with suppress(OSError, ValueError):
+            limits.append(int(path.read_text()))
     with suppress(ValueError, OSError):
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    told = [limit for limit in limits if limit is not None]
-    return min(told, default=None)
-
-
-def _number(path: Path) -> int | None:
-    with suppress(OSError, ValueError):
-        return int(path.read_text())
-    return None
+    return min(limits, default=None)
 
 
 def master_addresses(master: str | None) -> tuple[str, ...]:

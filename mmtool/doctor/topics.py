@@ -236,6 +236,7 @@ def _unknown_mirrors(flow: ExaminedFlow) -> Iterator[Finding]:
     """Findings about target topics that have a mirror's name and hold records that no flow wrote."""
     if flow.settings.keeps_names and flow.settings.way_back is not None:
         return
+    source, alias = flow.settings.source.alias, flow.settings.target.alias
     names = {mirror: name for name, mirror in flow.mirror_names().items()}
     doubted = flow.held_on_target(flow.mirrors().keys() - set(_written_by_mmtool(flow)))
     if not doubted:
@@ -243,46 +244,28 @@ def _unknown_mirrors(flow: ExaminedFlow) -> Iterator[Finding]:
     try:
         traces = flow.traces()
     except NotAuthorisedError as error:
-        named, alias = sorted(doubted), flow.settings.target.alias
+        named = sorted(doubted)
         message = f"mmtool could not check whether a flow wrote to {few(named)} on {alias}: {error.message}"
         yield warning(alias, named[0] if len(named) == 1 else "", message, error.remedy)
         return
     copied = traces.topics | {place.topic for of in traces.held.checkpoints.values() for place in of}
     for remote in sorted(doubted.keys() - set(map(flow.settings.remote_topic, copied))):
-        yield judge_unknown_mirror(
-            flow.settings, names[remote], remote, doubted[remote], has_run=flow.control().flow is not None
+        # one that the flow has mirrored is found here after `mmtool flow forget`: `flow rebuild` reads only records
+        # that the flow itself wrote, and is refused before mmtool has run it
+        topic, rebuild = names[remote], ""
+        if flow.control().flow is not None:
+            rebuild = (
+                f"if `mmtool flow forget` removed the state of {topic}: stop `mmtool replicate`, run `mmtool flow"
+                f" rebuild -c FILE -s {source} -t {alias} --topic {topic} --execute`, and start `mmtool replicate`;"
+                " otherwise "
+            )
+        yield problem(
+            alias,
+            remote,
+            f"{remote} on {alias} holds {counted(doubted[remote], 'offset')}, and no flow is known to have written to"
+            f" it: the next `mmtool replicate` of {flow.name} appends the records of {topic} to it",
+            f"{rebuild}delete {remote} on {alias}, or keep it and add {topic} to topics.exclude of {flow.name}",
         )
-
-
-def judge_unknown_mirror(
-    settings: FlowSettings, topic: str, remote: str, records: int, *, has_run: bool
-) -> Finding:
-    """The finding of a target topic that has a mirror's name, where stored state names no flow that wrote to it.
-
-    A topic that the flow has mirrored is found here after `mmtool flow forget`: `flow rebuild` reads only records that
-    the flow itself wrote.
-
-    Args:
-        settings: The flow's settings.
-        topic: The source topic.
-        remote: The target topic.
-        records: Offsets that it holds.
-        has_run: Whether mmtool has run the flow; `flow rebuild` is refused before.
-    """
-    alias = settings.target.alias
-    rebuild = (
-        f"if `mmtool flow forget` removed the state of {topic}: stop `mmtool replicate`, run `mmtool flow rebuild -c"
-        f" FILE -s {settings.source.alias} -t {alias} --topic {topic} --execute`, and start `mmtool replicate`;"
-        " otherwise "
-    )
-    return problem(
-        alias,
-        remote,
-        f"{remote} on {alias} holds {counted(records, 'offset')}, and no flow is known to have written to it:"
-        f" the next `mmtool replicate` of {settings.name} appends the records of {topic} to it",
-        f"{rebuild if has_run else ''}delete {remote} on {alias}, or keep it and add {topic} to topics.exclude of"
-        f" {settings.name}",
-    )
 
 
 def _written_by_mmtool(flow: ExaminedFlow) -> Iterator[str]:
@@ -296,12 +279,9 @@ def _written_by_mmtool(flow: ExaminedFlow) -> Iterator[str]:
     yield from (position.target_topic for position in own if position.topic not in booked)
     for control in flow.other_controls().values():
         yield from (position.target_topic for position in control.positions.values())
-    if flow.settings.keeps_names:
-        yield from _born_on_target(flow)
-
-
-def _born_on_target(flow: ExaminedFlow) -> Iterator[str]:
-    """Under identical names: topics that the reverse flow mirrored, whose originals are the target's own topics."""
+    if not flow.settings.keeps_names:
+        return
+    # topics that the reverse flow mirrored: their originals are the target's own topics
     aliases, here = flow.settings.topic_aliases, flow.source_topics()
     if flow.settings.policy.checkpoints_topic(aliases.target) in here:  # by MirrorMaker 2
         yield from here
