@@ -387,7 +387,7 @@ class Cluster:
             *(jars, "kafka.Kafka", str(self._config(node))),
             jvm=(*self.shape.jvm_options(), *_LOGGING, *self._archive.options(write=node.node_id == 0)),
         )
-        self._processes[node.node_id] = LeashedProcess(command, self._log(node))
+        self._processes[node.node_id] = LeashedProcess(command, self._folder(node) / "broker.log")
 
     def _end(self, i: int) -> None:
         """Stop a broker cleanly; broker 0 may leave an archive of its classes."""
@@ -406,9 +406,6 @@ class Cluster:
 
     def _config(self, node: Node) -> Path:
         return self._folder(node) / "server.properties"
-
-    def _log(self, node: Node) -> Path:
-        return self._folder(node) / "broker.log"
 
 
 def new_cluster_id() -> str:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from mmtool.metrics.families import Family, Level
     from mmtool.plan.flow.partition_rows import PartitionRow
     from mmtool.plan.groups.status import GroupSummary
-    from mmtool.plan.records.documents import PositionRecord
 
     Aggregate = Callable[[Iterable[float]], float]
     Lines = Mapping[str, Sequence[str]]
@@ -79,9 +78,10 @@ def samples_of_flow(found: FlowStatus, level: Level) -> list[Sample]:
     if found.facts.announced and (slots := found.facts.slots) is not None:
         samples.append(Sample(families.SPARK_SLOTS, {**flow, "kind": "wanted"}, slots.wanted))
         samples.append(Sample(families.SPARK_SLOTS, {**flow, "kind": "held"}, slots.held))
-    last = last_success_ms(found.facts.positions.values())
-    if last is not None:
-        samples.append(Sample(families.LAST_SUCCESS, flow, last / 1000))
+    # when each partition was last mirrored, or at the source's end
+    told = (p.observed_ms if p.state in _MIRRORED else p.at_end_ms for p in found.facts.positions.values())
+    if last_ms := max(told, default=0):
+        samples.append(Sample(families.LAST_SUCCESS, flow, last_ms / 1000))
     return samples
 
 
@@ -138,12 +138,6 @@ def _is_mm2s(row: PartitionRow, found: FlowStatus) -> bool:
 def _is_gone(row: PartitionRow, found: FlowStatus) -> bool:
     """Whether its topic was deleted on the source, and no record of it is missing."""
     return row.state in (State.WAITING, State.IDLE) and row.topic in found.facts.deleted
-
-
-def last_success_ms(positions: Iterable[PositionRecord]) -> int | None:
-    """When a partition was last mirrored, or at the source's end, in ms since 1970; None where none ever was."""
-    told = [p.observed_ms if p.state in _MIRRORED else p.at_end_ms for p in positions]
-    return max(told, default=0) or None
 
 
 def _of_latency(flow: Mapping[str, str], found: FlowStatus, level: Level) -> list[Sample]:

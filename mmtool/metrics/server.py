@@ -134,8 +134,9 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = _CLIENT_SECONDS
 
     def do_GET(self) -> None:
+        accepted = self.headers.get("Accept", "")
         pages: dict[str, Callable[[], None]] = {
-            "/metrics": self._metrics,
+            "/metrics": lambda: self._send(HTTPStatus.OK, *self.server.exposition(accepted)),
             "/healthz": lambda: self._verdict(()),
             "/readyz": lambda: self._verdict(self.server.unready()),
             "/": lambda: self._send(HTTPStatus.OK, b"/metrics\n/healthz\n/readyz\n", _TEXT),
@@ -148,10 +149,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         self.do_GET()
-
-    def _metrics(self) -> None:
-        body, content_type = self.server.exposition(self.headers.get("Accept", ""))
-        self._send(HTTPStatus.OK, body, content_type)
 
     def _verdict(self, problems: Sequence[str]) -> None:
         status = HTTPStatus.SERVICE_UNAVAILABLE if problems else HTTPStatus.OK
