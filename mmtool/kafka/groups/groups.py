@@ -339,16 +339,9 @@ class KafkaGroups:
         for some in handfuls(list(dict.fromkeys(groups)), _PER_QUESTION):
 
             async def asked(wire: WireCluster, some: list[str] = some) -> Answers[str, B]:
+                steps = (partial(locate, wire), node_of, partial(send, wire), take)
                 question = Question(
-                    *(
-                        self._cluster.alias,
-                        what,
-                        partial(locate, wire),
-                        node_of,
-                        partial(send, wire),
-                        take,
-                        patience,
-                    ),
+                    *(self._cluster.alias, what, *steps, patience),
                     try_seconds=patience if at_once == 1 else seconds_of_a_try(patience),
                     at_once=at_once,
                     lost=self._forget,
