@@ -1,4 +1,4 @@
-"""``config import`` is right about resources that people run MirrorMaker 2 with: ``import_cases/expected.toml`` says how.
+"""``config import`` of resources that people run MirrorMaker 2 with ends as ``import_cases/expected.toml`` says.
 
 Of each import: what is replaced in the file before, the keys that are written, and words that stdout or stderr has and
 stdout lacks; of each check of the written file, how often words are on stdout when something was replaced in it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kit.fences import SUPER_USER
@@ -27,7 +28,6 @@ from mmtool.translation.types import UNKNOWN, ClusterId, TopicId
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from kit.clusters import FakeCluster
     from kit.fences import FakeFences
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.facts import Commit
     from mmtool.translation.types import TopicPartition
 
+_OLDER = Path(__file__).parents[1] / "scenarios" / "failover" / "older_replays"
 _SCENES: dict[str, type[Scene]] = {"": Scene, "prefixed": ThereAndBack, "identical": OneName}
 _DRAINS: dict[str, MmtoolError | Callable[[float | None], MmtoolError]] = {
     "late": lambda seconds: GateError(
@@ -275,6 +276,7 @@ class ScenarioScene:
             "produces": lambda: self._produce(one.how),
             "allows": lambda: self._allow(one.how),
             "properties": lambda: self.scene.configure(one.how),
+            "journal_has": lambda: self._remember(one.how),
             "journal_fails": lambda: self._silence(one.how),
             "marks_fail": lambda: setattr(self.scene.marks, "failure", UnreachableError(one.how)),
         }
@@ -302,6 +304,11 @@ class ScenarioScene:
     def _allow(self, rules: Sequence[str]) -> None:
         assert self.scene.fences.rules is not None
         self.scene.fences.rules.update(map(rule_of, rules))
+
+    def _remember(self, name: str) -> None:
+        """The journal has the operation of an older mmtool, whose bytes are in a file of this name."""
+        for line in (_OLDER / f"{name}.jsonl").read_bytes().splitlines():
+            self.scene.journal.stored[Entry.decode(line).key] = line
 
     def _silence(self, why: str) -> None:
         self.scene.journal.failure = self.scene.marks.failure = UnreachableError(why)
