@@ -35,20 +35,6 @@ def rows(mmtool, scene):
     return run
 
 
-def test_each_partition_is_answered_by_what_tells_most_of_it(rows, scene):
-    scene.commits("app", "orders", 150, 150, 50)
-    assert rows() == [
-        ("offset_syncs", 102, "bounded", 48),
-        ("offset_runs", 150, "exact", 0),
-        ("offset_syncs", 1, "bounded", 49),
-    ]
-
-
-def test_behind_the_cut_of_a_take_over_the_runs_tell(rows, scene):
-    scene.commits("app", "orders", 202, 1, 120)
-    assert rows()[2] == ("offset_runs", 120, "exact", 0)
-
-
 def test_what_the_mirror_passed_over_is_not_looked_for_in_what_was_before(rows, scene):
     """An operator moved it forward: the records from 200 to 250 are nowhere, whatever MM2 has told."""
     scene.mirrored("orders", 2, [(100, 100, 100), (250, 200, 50)], 300, start=(100, 100))
@@ -56,11 +42,6 @@ def test_what_the_mirror_passed_over_is_not_looked_for_in_what_was_before(rows, 
     stored[place] = replace(stored[place], gaps=(Gap(UpstreamOffset(200), UpstreamOffset(250)),))
     scene.commits("app", "orders", 300, 300, 220)
     assert rows(code=3)[2] == ("offset_runs", None, "refused", None)
-
-
-def test_the_way_back_is_told_as_well(rows, scene):
-    scene.commits("app", "east.orders", 150, 150, 150, cluster=scene.target)
-    assert rows("--reverse")[:2] == [("offset_syncs", 150, "bounded", 48), ("offset_runs", 150, "exact", 0)]
 
 
 def test_refined_by_the_records_a_position_is_exact_and_its_neighbours_are_the_proof(mmtool, scene):
@@ -142,9 +123,3 @@ def test_a_log_that_cannot_be_read_leaves_its_positions_bounded_and_others_refin
     assert (
         f"{topic}-0 stay bounded or ambiguous, because its records cannot be read: {side} has" in ended.stderr
     )
-
-
-def test_only_commits_of_the_source_can_be_refined(mmtool, scene):
-    ended = mmtool("translate-offsets", "-c", scene.config, "--refine", "--reverse")
-    assert ended.code == 2
-    assert "--refine and --reverse exclude each other" in ended.stderr
