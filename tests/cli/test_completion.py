@@ -3,13 +3,11 @@
 import json
 import os
 import re
-import resource
 import stat
 import subprocess
 import sys
 import time
 from pathlib import Path
-from statistics import median
 from types import SimpleNamespace
 
 import pytest
@@ -24,8 +22,6 @@ from mmtool.runtime import known_names
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"aiokafka", "confluent_kafka", "numpy", "pandas", "py4j", "pyspark", "rich"}
-TIMES_TYPER = 4
-"""A start that only imports typer takes some 75 ms on an idle machine; four of them are 300 ms."""
 PROPERTIES = """\
 clusters = east, west
 east.bootstrap.servers = 127.0.0.1:1
@@ -298,19 +294,3 @@ def test_a_shell_waits_for_no_heavy_library(cached):
             env=os.environ | asked_by("bash", ["mmtool", *words]),
         )
         assert HEAVY & set(json.loads(ran.stdout.splitlines()[-1])) == set()
-
-
-def seconds(environ, program=("-m", "mmtool")):
-    """Processor time of a whole process; other processes on the machine stretch it, and all processes alike."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, *program], check=True, capture_output=True, env=os.environ | environ)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-
-
-@pytest.mark.long
-def test_a_shell_has_its_answer_at_once_while_no_cluster_answers(cached):
-    known_names.remember(cached, "east", groups=[f"group-{number}" for number in range(20_000)])
-    asked = asked_by("bash", ["mmtool", "status", "-c", str(cached), "-g", "group-1"])
-    pairs = [(seconds(asked), seconds({}, ("-c", "import typer"))) for _ in range(5)]
-    assert median(ours / bare for ours, bare in pairs) < TIMES_TYPER

@@ -46,15 +46,6 @@ def saved(request, failover, path):
 EXECUTE = ("--execute", "--yes")
 
 
-def test_what_is_executed_is_what_was_saved_under_the_same_name(failover, saved, path, scene):
-    mode, before = saved
-    ended = failover(mode, "--plan", path, *EXECUTE)
-    row = row_of(ended)
-    assert (ended.code, row["state"], row["operation_id"]) == (0, "completed", before["operation_id"])
-    assert [step["sentence"] for step in row["steps"]] == [step["sentence"] for step in before["steps"]]
-    assert scene.target.groups.committed["app"] == {REMOTE: Commit(50)}
-
-
 def test_a_damaged_file_is_two(failover, saved, path):
     path.write_bytes(path.read_bytes().replace(b"50", b"51", 1))
     ended = failover(saved[0], "--plan", path, *EXECUTE)

@@ -324,22 +324,6 @@ def test_the_gate_names_the_worst_partition_in_one_line(status, scene):
     assert remedy.startswith("remedy: ")
 
 
-def test_a_first_glance_is_one_line_for_each_flow(status, scene):
-    scene.runs(21, 9)
-    scene.watch.groups = 3
-    ended = status()
-    said, lag, groups = re.split(r"; (?=lag|3 groups)", ended.stderr.strip())
-    assert said == (
-        "east->west: run by host-1, pid 4711 since 1970-01-01T00:00:01Z; 2 partitions: 1 running, 1 caught_up"
-    )
-    assert (lag[:20], lag[-10:], groups) == (
-        "lag 1 record, worst ",
-        "(orders-1)",
-        "3 groups with checkpoints",
-    )
-    assert ended.stdout.count("\n") == 3
-
-
 def test_on_a_terminal_what_needs_attention_comes_first_and_the_rest_is_counted(status, scene, monkeypatch):
     monkeypatch.setattr("mmtool.commands.status.stdout_is_tty", lambda: True)
     monkeypatch.setattr("mmtool.commands.status.rows_that_fit", lambda _: 1)

@@ -9,7 +9,6 @@ from kit.clusters import FakeFlowWatch
 from kit.scene import Scene
 from mmtool.errors import UnreachableError
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
-from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.translation.types import TopicPartition
 
 FIRST, SECOND = (TopicPartition("orders", n) for n in range(2))
@@ -89,12 +88,6 @@ def test_a_partition_that_it_has_told_nothing_of_was_never_mirrored_unless_it_is
         "MirrorMaker 2 mirrors this flow, and has stored no source offset of this partition yet: it copied"
     )
     assert (empty["state"], empty["lag_records"]) == ("caught_up", 0)
-
-
-def test_a_topic_that_has_failed_over_says_so(rows, scene):
-    copied(scene, 100, 10)
-    scene.watch.marked(FailedOverRecord("orders", True, "fo-7", "ann@east", 1))
-    assert {row["state"] for row in rows()} == {"failed_over"}
 
 
 def test_where_its_topics_cannot_be_read_the_flow_never_ran(rows, scene, monkeypatch):

@@ -73,19 +73,10 @@ def begun() -> MapRecorder:
 
 
 def map_of(
-    about: MirroredPartition,
-    runs: Iterable[tuple[int, int, int]],
-    frontier: int,
-    *,
-    start: tuple[int, int] = (0, 0),
-    source_end: int | None = None,
-    seen_ms: int = 0,
-    same: bool = False,
+    about: MirroredPartition, runs: Iterable[tuple[int, int, int]], frontier: int, **options: Any
 ) -> PartitionMap:
     """`blocks_of`, joined."""
-    return join_blocks(
-        blocks_of(about, runs, frontier, start=start, source_end=source_end, seen_ms=seen_ms, same=same)
-    )
+    return join_blocks(blocks_of(about, runs, frontier, **options))
 
 
 def position_of(

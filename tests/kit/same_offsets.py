@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from confluent_kafka import TopicPartition as LibraryPartition
-from confluent_kafka.admin import AdminClient
-
+from kit.lab_admin import delete_records
 from kit.load import Load, Transactions, produce
 from kit.log_cleaner import CompactedTopic, compact
 from kit.mirror_flow import mirror
@@ -48,11 +46,8 @@ def cut_at_its_start(bootstrap: str, topic: str, first: int = 0) -> None:
     """A log that begins above 0."""
     plain(bootstrap, topic, first)
     if not first:
-        admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 2})
-        for deleted in admin.delete_records(
-            [LibraryPartition(topic, n, BEGINS_AT) for n in range(2)]
-        ).values():
-            deleted.result(30)
+        for partition in range(2):
+            delete_records(bootstrap, topic, BEGINS_AT, partition)
 
 
 KINDS = (plain, transactional, compacted, cut_at_its_start)

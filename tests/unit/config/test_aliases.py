@@ -70,6 +70,10 @@ def test_what_mm2_leaves_out_for_an_alias_is_warned_of(more, said, file):
     assert said in "".join(found)
 
 
+_NAMED_APART = "source.cluster.alias = site\nus->hub.topics = a\neu->hub.topics = b\n"
+_NAMED_US = "us->hub.topics = orders, east.payments\n"
+
+
 @pytest.mark.parametrize(
     ("second", "more", "said"),
     [
@@ -83,22 +87,6 @@ def test_what_mm2_leaves_out_for_an_alias_is_warned_of(more, said, file):
         ("us.east", "us.east.alias = us-east\n", ""),
         ("us.east", "replication.policy.separator = _\n", ""),
         ("eu", "replication.policy.separator =\nsource.cluster.alias =\n", ""),
-    ],
-)
-def test_fan_in_under_prefixes_that_do_not_keep_topics_apart_is_warned_of(second, more, said, file):
-    warnings = load_settings(file(FAN_IN.format(second=second) + more), {}).warnings
-    found = [sentence for sentence in warnings if "would both be" in sentence]
-    assert len(found) == bool(said)
-    assert said in "".join(found)
-
-
-_NAMED_APART = "source.cluster.alias = site\nus->hub.topics = a\neu->hub.topics = b\n"
-_NAMED_US = "us->hub.topics = orders, east.payments\n"
-
-
-@pytest.mark.parametrize(
-    ("second", "more", "said"),
-    [
         ("us.east", "us->hub.topics = orders\nus.east->hub.topics = payments\n", ""),
         ("us.east", "us->hub.topics = orders\n", ""),
         (
@@ -120,7 +108,7 @@ _NAMED_US = "us->hub.topics = orders, east.payments\n"
         ),
     ],
 )
-def test_topics_named_outright_are_warned_of_only_if_they_meet(second, more, said, file):
+def test_fan_in_that_does_not_keep_topics_apart_is_warned_of_where_topics_may_meet(second, more, said, file):
     warnings = load_settings(file(FAN_IN.format(second=second) + more), {}).warnings
     found = [sentence for sentence in warnings if "would both be" in sentence]
     assert len(found) == bool(said)

@@ -79,20 +79,22 @@ def test_the_files_of_placeholders_in_secrets_are_named_and_those_of_other_value
     assert named(path) == [str(secrets), str(directory)]
 
 
-@pytest.mark.parametrize("option", ["password", "clientSecret", "oauth.client.secret", "oauth.access.token"])
-def test_an_option_of_a_login_that_is_a_secret_is_one(file, option):
-    path = file("mm2.properties", f'A.sasl.jaas.config = X required username="mm" {option}="s";\n')
-    assert named(path) == [str(path)]
-
-
-@pytest.mark.parametrize("value", ["${nocolon}", "${env:P}x", "x${env:P}", "${env:P", "${env:P}}"])
-def test_text_beside_placeholders_is_a_secret_as_is_one_without_a_colon(file, value):
-    path = file("mm2.properties", f"A.sasl.password = {value}\n")
-    assert named(path) == [str(path)]
-
-
-def test_a_login_that_cannot_be_read_counts_as_a_secret(file):
-    path = file("mm2.properties", "A.sasl.jaas.config = X required password=;\n")
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            f'A.sasl.jaas.config = X required username="mm" {option}="s";\n'
+            for option in ("password", "clientSecret", "oauth.client.secret", "oauth.access.token")
+        ),
+        *(
+            f"A.sasl.password = {beside}\n"
+            for beside in ("${nocolon}", "${env:P}x", "x${env:P}", "${env:P", "${env:P}}")
+        ),
+        "A.sasl.jaas.config = X required password=;\n",
+    ],
+)
+def test_what_is_more_than_a_placeholder_or_cannot_be_read_counts_as_a_secret(file, text):
+    path = file("mm2.properties", text)
     assert named(path) == [str(path)]
 
 

@@ -1,13 +1,8 @@
 """MirrorMaker 2's grammar, scopes and precedence, value by value."""
 
-from contextlib import suppress
 from datetime import UTC, datetime
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mmtool.config import load_settings
 from mmtool.errors import ConfigError, UsageError
@@ -372,34 +367,6 @@ def test_a_placeholder_without_an_answer_is_an_error(value, reason, load):
             environ={"HOME": "/root"},
         )
     assert reason in caught.value.message
-
-
-words = st.sampled_from(
-    [
-        *("A", "B", "->", ".", "clusters", "topics", "enabled", "consumer", "ssl.ca.location", "=", " ", ","),
-        *(
-            "security.protocol",
-            "SSL",
-            "SASL_SSL",
-            "PLAIN",
-            "sasl.jaas.config",
-            "${env:X}",
-            "${file:a:b}",
-            "é",
-        ),
-        *("mmtool.", "unit.", "start", "replication.policy.class", "[", "(", "*", "true", "-1", "\\u00e9"),
-        *("\n", "\r\n", "\\", "config.providers"),
-    ]
-)
-
-
-@given(st.lists(words, max_size=30).map("".join))
-def test_any_text_is_settings_or_one_of_our_errors(text):
-    with TemporaryDirectory() as directory:
-        path = Path(directory) / "mm2.properties"
-        path.write_text(HEAD + text, encoding="utf-8", newline="")
-        with suppress(ConfigError):
-            assert load_settings(path, {}).clusters
 
 
 def test_dead_letters_are_no_records_of_a_flow(load):

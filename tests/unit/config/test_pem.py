@@ -42,23 +42,11 @@ def other(tmp_path_factory):
     """A second certificate with an unencrypted key, and one in the old encrypted form, which has headers."""
     directory = tmp_path_factory.mktemp("other")
 
-    def openssl(*arguments):
-        subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
-
-    openssl(
-        "req",
-        "-x509",
-        "-newkey",
-        "rsa:2048",
-        "-nodes",
-        "-subj",
-        "/CN=other",
-        "-keyout",
-        "k.pem",
-        "-out",
-        "c.pem",
-    )
-    openssl("rsa", "-in", "k.pem", "-traditional", "-aes128", "-passout", "pass:changeit", "-out", "old.pem")
+    for made in (
+        "req -x509 -newkey rsa:2048 -nodes -subj /CN=other -keyout k.pem -out c.pem",
+        "rsa -in k.pem -traditional -aes128 -passout pass:changeit -out old.pem",
+    ):
+        subprocess.run(["openssl", *made.split()], cwd=directory, check=True, capture_output=True)
     return directory
 
 

@@ -65,11 +65,6 @@ def test_colour_can_be_declined(capsys, terminal, monkeypatch, name, value):
     assert capsys.readouterr().err == "warning: careful\n"
 
 
-def test_a_message_cannot_carry_control_characters(capsys):
-    talk("group \x1b[31mapp\x07")
-    assert capsys.readouterr().err == "group \\x1b[31mapp\\x07\n"
-
-
 def test_a_hidden_value_is_hidden_in_every_message(capsys):
     hide("s3cr3t")
     talk("user app with s3cr3t")
