@@ -58,7 +58,7 @@ def chosen_fence(flow: FlowSettings, said: Mapping[str, str], timeout: timedelta
     Raises:
         UsageError: A hook is asked for, and none is configured.
     """
-    from mmtool.failover.service.rules import fence_asked
+    from mmtool.failover.service.group_move import fence_asked
 
     kind, watch = FenceKind(said["fence"]), options.duration(said.get("fence_watch", FENCE_WATCH))
     if kind is FenceKind.HOOK and "fence" not in flow.hooks:

@@ -43,7 +43,7 @@ def release(
 
     Use it where groups stay on the target after an emergency failover: a failback releases their topics by itself.
     """
-    from mmtool.failover.service.rollback import release_topics
+    from mmtool.failover.service.group_move import release_topics
 
     def agreed(found: Release) -> bool:
         def shown() -> Result:
@@ -244,9 +244,9 @@ def _to_change(where: options.ChosenFlow, timeout: timedelta, operation_id: str)
 
 def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: timedelta) -> None:
     from mmtool.failover.report.operation_row import recorded_row
-    from mmtool.failover.service import rollback as service
+    from mmtool.failover.service import group_move
 
-    undone = service.undo(known, event, timeout, partial(_agreed, asked, known.found))
+    undone = group_move.undo(known, event, timeout, partial(_agreed, asked, known.found))
     if undone is None:
         return
     found, plan = undone

@@ -86,7 +86,7 @@ _SHOWN = {
 
 def columns() -> tuple[Column, ...]:
     """The columns of the table of partitions: the fields of its rows."""
-    from mmtool.plan.flow.partition_rows import PartitionRow
+    from mmtool.plan.flow.positions import PartitionRow
     from mmtool.plan.flow.status import Activity
 
     keys = [key for key in (*PartitionRow._fields, *Activity._fields) if key != "offsets"]

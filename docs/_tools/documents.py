@@ -45,7 +45,7 @@ from mmtool.lab.demo_story import TourRow
 from mmtool.output.console import FIRST
 from mmtool.output.documents import ResultDocument
 from mmtool.plan.flow.moves import FlowRow
-from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.flow.positions import PartitionRow
 from mmtool.plan.flow.status import Activity
 from mmtool.plan.groups.audit import AuditRow
 from mmtool.plan.groups.status import GroupRow

@@ -8,7 +8,7 @@ from mmtool.doctor.examination import by_config_sync, reset_by_sync
 from mmtool.doctor.finding import Finding, Severity, flow_check, judge_hidden, problem, unasked, warning
 from mmtool.insight.status import written_times
 from mmtool.kafka.state.flow_state import retention_of
-from mmtool.plan.flow.partition_rows import waiting_since
+from mmtool.plan.flow.positions import waiting_since
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.plan.topics.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words

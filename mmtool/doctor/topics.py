@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings, Settings
     from mmtool.doctor.examination import ExaminedFlow
-    from mmtool.plan.flow.partition_rows import PartitionRow
+    from mmtool.plan.flow.positions import PartitionRow
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.names import ReplicationPolicy
 

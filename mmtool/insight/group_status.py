@@ -33,7 +33,7 @@ from mmtool.insight.translation import (
 from mmtool.plain_text import did_you_mean
 from mmtool.plan.failover.emergency import plan_emergency
 from mmtool.plan.failover.risks import Loss
-from mmtool.plan.flow.partition_rows import waiting_since
+from mmtool.plan.flow.positions import waiting_since
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.groups.status import GroupKnowledge, GroupReason, GroupRow, group_rows, with_ages

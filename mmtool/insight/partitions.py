@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.ports import Answers
-from mmtool.plan.flow.partition_rows import STILL
+from mmtool.plan.flow.positions import STILL
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import counted, joined

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowClusters
     from mmtool.kafka.ports import FlowWatchPort, SyncedPort
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.flow.partition_rows import PartitionRow
+    from mmtool.plan.flow.positions import PartitionRow
     from mmtool.plan.flow.status import Activity, FlowMember
     from mmtool.translation.types import TopicPartition
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import GateError
 from mmtool.output import human
 from mmtool.plain_text import duration
-from mmtool.plan.flow.partition_rows import STILL
+from mmtool.plan.flow.positions import STILL
 from mmtool.plan.flow.status import nobody
 from mmtool.plan.groups.status import summaries
 from mmtool.plan.records.documents import State
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.group_status import GroupsFound
     from mmtool.insight.status import FlowStatus, Status
-    from mmtool.plan.flow.partition_rows import PartitionRow
+    from mmtool.plan.flow.positions import PartitionRow
     from mmtool.plan.flow.status import Activity, FlowFacts
     from mmtool.plan.groups.status import GroupRow
     from mmtool.translation.types import TopicPartition

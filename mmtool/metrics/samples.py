@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.status import FlowStatus
     from mmtool.metrics.families import Family, Level
-    from mmtool.plan.flow.partition_rows import PartitionRow
+    from mmtool.plan.flow.positions import PartitionRow
     from mmtool.plan.groups.status import GroupSummary
 
     Aggregate = Callable[[Iterable[float]], float]

@@ -16,7 +16,7 @@ from mmtool.errors import RefusedError, UnreachableError
 from mmtool.insight.status import WatchedFlow
 from mmtool.kafka.ports import Bounds
 from mmtool.kafka.state.control_view import ControlView
-from mmtool.plan.flow.position_trails import PositionTrails
+from mmtool.plan.flow.positions import PositionTrails
 from mmtool.plan.flow.status import NOT_YET, FlowMember
 from mmtool.plan.records.documents import FlowRecord, OwnerRecord, RefusedRecord, State
 from mmtool.plan.topics.facts import missing_right, source_deleted

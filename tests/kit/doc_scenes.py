@@ -19,7 +19,7 @@ from kit.scene import Scene
 from kit.smoke import SmokeScene
 from kit.there_and_back import ThereAndBack
 from mmtool.errors import UnreachableError
-from mmtool.plan.flow.position_trails import PositionTrails
+from mmtool.plan.flow.positions import PositionTrails
 from mmtool.plan.flow.status import FlowMember
 from mmtool.plan.groups.facts import Member
 from mmtool.plan.records.documents import CommitRatesRecord, FlowRecord, OwnerRecord, State

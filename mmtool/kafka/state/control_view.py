@@ -37,7 +37,7 @@ from mmtool.translation.types import UNKNOWN, Unknown
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
 
-    from mmtool.plan.flow.position_trails import PositionTrails
+    from mmtool.plan.flow.positions import PositionTrails
     from mmtool.plan.records.documents import Document
     from mmtool.plan.records.holds import Pauses
     from mmtool.translation.types import TopicId

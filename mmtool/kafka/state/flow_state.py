@@ -24,7 +24,7 @@ from mmtool.kafka.state.state_log import (
 )
 from mmtool.kafka.wire.scan import active_producers
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
-from mmtool.plan.flow.position_trails import PositionTrails
+from mmtool.plan.flow.positions import PositionTrails
 from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.plan.topics.retention import Retention
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import RefusedError
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.log_reader import newest_records, read_log, unreadable
-from mmtool.plan.flow.position_trails import PositionTrails
+from mmtool.plan.flow.positions import PositionTrails
 from mmtool.plan.records.documents import ProducerRecord, UnreadableDocumentError
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.translation.answers import Reason

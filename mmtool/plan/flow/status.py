@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
-from mmtool.plan.flow.partition_rows import HELD, STILL, PartitionRow, seconds_since, waiting_since
+from mmtool.plan.flow.positions import HELD, STILL, PartitionRow, seconds_since, waiting_since
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import owner_client, shard_of
@@ -27,7 +27,7 @@ from mmtool.translation.types import TopicPartition
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mmtool.plan.flow.position_trails import PositionTrails
+    from mmtool.plan.flow.positions import PositionTrails
     from mmtool.plan.flow.slots import SlotsRecord
     from mmtool.plan.records.documents import OwnerRecord, PositionRecord
     from mmtool.plan.topics.facts import TopicFacts

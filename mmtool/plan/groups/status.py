@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.failover.risks import Loss
-from mmtool.plan.flow.partition_rows import seconds_since
+from mmtool.plan.flow.positions import seconds_since
 from mmtool.plan.groups.applications import NO_STATE
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import clock_time, joined

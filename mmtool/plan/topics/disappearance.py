@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.flow.positions import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import source_deleted, source_denied
 from mmtool.plan.words import counted, joined, moment

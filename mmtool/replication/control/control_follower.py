@@ -17,7 +17,7 @@ from mmtool.kafka.batches import decode, iter_batches
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.plan.flow.partition_rows import STILL
+from mmtool.plan.flow.positions import STILL
 from mmtool.plan.records.documents import (
     Command,
     ControlRecord,

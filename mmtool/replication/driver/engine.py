@@ -16,8 +16,8 @@ from mmtool.events import FLOW_ARROW, Event, Notice, NoticeDeduplicator, flow_no
 from mmtool.java import java_binary
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output.console import leave_terminal
-from mmtool.plan.flow.partition_rows import PartitionRow
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
+from mmtool.plan.flow.positions import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY
 from mmtool.plan.words import are, flow_options

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.output.progress import ProgressSnapshot
-from mmtool.plan.flow.partition_rows import HELD, STILL, PartitionRow, lag_seconds
+from mmtool.plan.flow.positions import HELD, STILL, PartitionRow, lag_seconds
 from mmtool.plan.records.documents import PositionRecord, State
 from mmtool.translation.types import TopicId
 

@@ -13,7 +13,7 @@ from mmtool.doctor.topics import (
     judge_topics,
     known_aliases,
 )
-from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.flow.positions import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import TopicFacts
 from mmtool.translation.names import DefaultPolicy

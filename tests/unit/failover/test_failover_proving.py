@@ -3,10 +3,10 @@
 import pytest
 
 from kit.scene import Scene
+from mmtool.failover.modes.drain import boundaries
 from mmtool.failover.modes.planned_mode import execute, rehearse
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import plans_by, read_groups
-from mmtool.plan.failover.boundaries import boundaries
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules
 

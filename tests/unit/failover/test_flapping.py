@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from mmtool.errors import RefusedError
-from mmtool.failover.operation.flapping_check import check
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import Recorded
 from mmtool.failover.operation.states import OperationState, OperationStatus, Phase
+from mmtool.failover.service.execution import check
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.words import Names

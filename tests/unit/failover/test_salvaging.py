@@ -6,9 +6,9 @@ from kit.batches import data
 from kit.one_name import AT_HOME, ORDERS, OneName
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.failover.modes.failback import execute, rehearse
-from mmtool.failover.operation.flapping_check import judged
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.report.operation_row import ended_row
+from mmtool.failover.service.execution import judged
 from mmtool.kafka.batches import CorruptBatchError
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.failover.choices import diverged_of

@@ -21,7 +21,7 @@ from mmtool.kafka.state.log_reader import LogRecord, StoredTopic
 from mmtool.kafka.state.state_log import maps_of, read_control
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.codes import Code
-from mmtool.plan.flow.position_trails import PositionTrails
+from mmtool.plan.flow.positions import PositionTrails
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.translation.block_codec import encode_block, encode_key

@@ -12,7 +12,7 @@ from mmtool.metrics import families
 from mmtool.metrics.families import Level
 from mmtool.metrics.samples import samples_of_flow, samples_of_groups, samples_of_operations
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
-from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.flow.positions import PartitionRow
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.flow.status import FlowFacts, FlowMember
 from mmtool.plan.groups.status import GroupSummary

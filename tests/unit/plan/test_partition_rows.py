@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kit.maps import position_of
-from mmtool.plan.flow.partition_rows import PartitionRow, lag_seconds, waiting_since
+from mmtool.plan.flow.positions import PartitionRow, lag_seconds, waiting_since
 from mmtool.plan.records.documents import State
 from mmtool.translation.types import TopicPartition
 

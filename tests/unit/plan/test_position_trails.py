@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from kit.maps import position_of
-from mmtool.plan.flow.position_trails import PositionTrails, Rates
+from mmtool.plan.flow.positions import PositionTrails, Rates
 from mmtool.plan.records.documents import State
 from mmtool.translation.types import TopicPartition
 

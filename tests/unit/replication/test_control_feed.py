@@ -16,7 +16,7 @@ from mmtool.events import Event
 from mmtool.kafka.state.own_log import own_batches
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.fetch import FetchAnswer
-from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.flow.positions import PartitionRow
 from mmtool.plan.records.documents import WHOLE_FLOW, Command, ControlRecord, PauseRecord, State
 from mmtool.replication.control import control_follower as watching
 from mmtool.replication.control.control_follower import ControlFeed, ControlFollower, booked_position

@@ -8,7 +8,7 @@ import pytest
 
 from kit.maps import position_of
 from mmtool.kafka.state.control_view import ControlView
-from mmtool.plan.flow.partition_rows import PartitionRow
+from mmtool.plan.flow.positions import PartitionRow
 from mmtool.plan.records.documents import FlowRecord, OwnerRecord, ShardRecord, State
 from mmtool.replication.driver import progress
 from mmtool.replication.driver.progress import RateMeter
