@@ -150,17 +150,17 @@ def load_signer(path: Path, password: str | None = None) -> Signer:
             " it asks for the password",
         ) from None
     except (ValueError, UnsupportedAlgorithm):
-        raise _unreadable_key(path, encrypted=given is not None) from None
+        problem, remedy = "no private key in PEM", f"make a key: {_NEW_KEY}"
+        if given is not None:
+            problem = "wrong password for the private key"
+            remedy = (
+                "set MMTOOL_SIGN_PASSWORD to the password of the key, or unset it and type the password on a"
+                " terminal"
+            )
+        raise UsageError(f"--sign {path}: {problem}", remedy=remedy) from None
     if not isinstance(key, Ed25519PrivateKey):
         raise UsageError(f"--sign {path}: not an Ed25519 key", remedy=f"make a key: {_NEW_KEY}")
     return Signer(key)
-
-
-def _unreadable_key(path: Path, *, encrypted: bool) -> UsageError:
-    if encrypted:
-        remedy = "set MMTOOL_SIGN_PASSWORD to the password of the key, or unset it and type the password on a terminal"
-        return UsageError(f"--sign {path}: wrong password for the private key", remedy=remedy)
-    return UsageError(f"--sign {path}: no private key in PEM", remedy=f"make a key: {_NEW_KEY}")
 
 
 class EncryptedKeyError(UsageError):

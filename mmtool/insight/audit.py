@@ -104,11 +104,13 @@ def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
     partitions = partition_facts(flow, Direction.FORWARD, warnings, topics=topics_of(groups))
     control = flow.clusters.state.control(flow.identity)
     ages = _ages(flow.clusters.target, [group.group for group in groups if group.before], now_ms)
+    refusals = {group.group: settings.groups.refusal(group.group) for group in groups}
+    excluded = {name: f"groups: {refusal}" for name, refusal in refusals.items() if refusal}
     rows = [
         _with_age(row, control.moved.get(row.group))
         for group, plan in zip(groups, plans_by(flow, groups, partitions, Rules()), strict=True)
         for row in audit_group(
-            plan, group.there, ages, excluded=_excluded(settings, group.group), unmirrored=settings.unmirrored
+            plan, group.there, ages, excluded=excluded.get(group.group, ""), unmirrored=settings.unmirrored
         )
     ]
     warnings += sink_warnings(chosen.known, settings.source.alias, settings.target.alias)
@@ -148,11 +150,6 @@ def _chosen(cluster: ClusterPort, selection: GroupSelection) -> SelectedGroups:
     """The selected groups of a cluster, excluded ones too: an audit reports them as excluded."""
     listed = cluster.groups.listing()
     return select_groups(selection, listed.consumers, lambda _: True, listed.others)
-
-
-def _excluded(settings: FlowSettings, group: str) -> str:
-    refusal = settings.groups.refusal(group)
-    return f"groups: {refusal}" if refusal else ""
 
 
 def _error(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError
@@ -165,7 +164,6 @@ _URGENCY = (
     State.CAUGHT_UP,
     State.FAILED_OVER,
 )
-_NO_AGES: Mapping[State, float] = MappingProxyType({})
 
 
 def headline(status: FlowStatus, trend: str = "") -> str:
@@ -215,9 +213,9 @@ def _run_by(facts: FlowFacts) -> str:
     return f"run by {facts.holder}{since}{standbys}"
 
 
-def _states(rows: Sequence[PartitionRow], oldest: Mapping[State, float] = _NO_AGES) -> str:
+def _states(rows: Sequence[PartitionRow], oldest: Mapping[State, float] | None = None) -> str:
     counted = Counter(row.state for row in rows)
-    ages = {state: f" for {duration(seconds)}" for state, seconds in oldest.items()}
+    ages = {state: f" for {duration(seconds)}" for state, seconds in (oldest or {}).items()}
     return ", ".join(f"{counted[state]} {state}{ages.get(state, '')}" for state in _URGENCY if counted[state])
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import passed_over, target_log
 from mmtool.insight.translation import left_out
-from mmtool.plan.failover.emergency_facts import EmergencyFacts, LastWord
+from mmtool.plan.failover.risks import EmergencyFacts, LastWord
 from mmtool.plan.groups.facts import Commit, GroupFacts, select_groups
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.records.identity import FlowIdentity

@@ -12,8 +12,7 @@ from mmtool.plan.failover.risks import Guard, Loss, Risk
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
-from mmtool.plan.runbook.fingerprint import Fingerprint, GroupSeen, SideSeen
-from mmtool.plan.runbook.plan_file import Origin, SavedPlan
+from mmtool.plan.runbook.plan_file import Fingerprint, GroupSeen, Origin, SavedPlan, SideSeen
 from mmtool.plan.words import Names
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Skipping
 from mmtool.translation.divergence import DivergedTail, TailPart

@@ -145,8 +145,15 @@ def _checkpointed(directory: Path) -> dict[TopicPartition, int]:
     """Offsets that the last finished batch had read; Spark reads an unfinished batch again."""
     done = max(_batches(directory / "commits"), default=None)
     path = directory / "offsets" / str(done)
+    if not directory.is_dir():
+        raise UsageError(f"{directory} is no folder", remedy=f"name the {_CHECKPOINT}")
     if done is None:
-        raise _no_batch(directory)
+        remedy = "let the query finish a batch"
+        if not (directory / "offsets").is_dir():
+            remedy = f"name the {_CHECKPOINT}: it has the folders offsets and commits"
+        elif not (directory / "commits").is_dir():  # a query makes both when it starts
+            remedy = _COPY_BOTH
+        raise UsageError(f"{directory} has no finished batch", remedy=remedy)
     try:
         return parse_offset_log(path.read_text(encoding="utf-8").splitlines())
     except FileNotFoundError as error:
@@ -162,17 +169,6 @@ def _checkpointed(directory: Path) -> dict[TopicPartition, int]:
 
 _CHECKPOINT = "checkpointLocation of a Structured Streaming query"
 _COPY_BOTH = "copy the whole checkpointLocation: both of its folders, offsets and commits"
-
-
-def _no_batch(directory: Path) -> UsageError:
-    if not directory.is_dir():
-        return UsageError(f"{directory} is no folder", remedy=f"name the {_CHECKPOINT}")
-    remedy = "let the query finish a batch"
-    if not (directory / "offsets").is_dir():
-        remedy = f"name the {_CHECKPOINT}: it has the folders offsets and commits"
-    elif not (directory / "commits").is_dir():  # a query makes both when it starts
-        remedy = _COPY_BOTH
-    return UsageError(f"{directory} has no finished batch", remedy=remedy)
 
 
 def _batches(folder: Path) -> list[int]:

@@ -7,6 +7,7 @@ import time
 from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, is_away
@@ -24,7 +25,7 @@ from mmtool.translation.answers import Reason, Sides
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterator, Mapping
+    from collections.abc import Callable, Collection, Container, Mapping
 
     from mmtool.config import FlowSettings
     from mmtool.insight.flow_now import FlowClusters
@@ -138,7 +139,10 @@ class OffsetSyncer:
         if not facts:
             return {}
         self._retention_seconds = self._retention_seconds or self.target.offsets_retention_seconds()
-        old = {group.group for group in facts if self._is_old(group.group)}
+        # renewed before Kafka expires them: all partitions of a group, as a commit that does not change ages while
+        # others are committed; their age is unknown at the start
+        due = self.now() - self._retention_seconds / _RENEWALS
+        old = {group.group for group in facts if self._renewed.get(group.group, -inf) < due}
         planned = self._inside(
             {
                 group.group: {}
@@ -183,14 +187,6 @@ class OffsetSyncer:
         self._everything_at = self.now() + _EVERYTHING_SECONDS
         self._denied.clear()
         return list(wanted)
-
-    def _is_old(self, group: str) -> bool:
-        """Whether a group's commits have to be renewed before Kafka expires them; their age is unknown at the start.
-
-        Renewal covers all partitions of a group: one whose commit does not change ages while others are committed.
-        """
-        last = self._renewed.get(group)
-        return last is None or self.now() - last > self._retention_seconds / _RENEWALS
 
     def _inside(self, planned: Mapping[str, Offsets]) -> dict[str, Offsets]:
         """The planned commits without offsets outside the target's log, from which retention may have deleted them."""
@@ -317,16 +313,14 @@ class SyncTurn:
         if not names:
             return None
         kind = PartlyAppliedError if any(row.written for row in self.rows) else RefusedError
-        return kind(
-            f"not completely synced to {self.flow.target.alias}: {few(names)}", remedy=joined(*self._remedies)
-        )
-
-    @property
-    def _remedies(self) -> Iterator[str]:
-        named = {"source": self.flow.source.alias, "target": self.flow.target.alias}
-        for state, remedy in _REMEDIES.items():
-            if groups := [row.group for row in self.rows if row.state is state]:
-                yield remedy.format(group=shell_word(groups[0]), **named)
+        source, target = self.flow.source.alias, self.flow.target.alias
+        firsts = {row.state: row.group for row in reversed(self.rows)}
+        remedies = [
+            remedy.format(group=shell_word(firsts[state]), source=source, target=target)
+            for state, remedy in _REMEDIES.items()
+            if state in firsts
+        ]
+        return kind(f"not completely synced to {target}: {few(names)}", remedy=joined(*remedies))
 
 
 @dataclass(slots=True)

@@ -134,16 +134,13 @@ class AclChange:
         if left:
             raise self._left(left, f"{str(why) or 'interrupted'}; {self.use.acls}") from why
         if self.acls and is_away(why):  # without an answer, the request may be under way in the cluster
-            raise self._may_come(why) from why
-
-    def _may_come(self, why: UnreachableError) -> UnreachableError:
-        listed = shell_line(next(iter(self.acls)).resource_words)
-        return UnreachableError(
-            f"{why.message}; {self.port.alias} has none of {self.use.acls} now, but may still create them",
-            remedy="list the ACLs in two minutes with `kafka-acls.sh --bootstrap-server"
-            f" {shell_word(self.port.servers)} --list {listed}`; if the list has {self.use.one} that this"
-            " operation created, remove that ACL",
-        )
+            listed = shell_line(next(iter(self.acls)).resource_words)
+            raise UnreachableError(
+                f"{why.message}; {self.port.alias} has none of {self.use.acls} now, but may still create them",
+                remedy="list the ACLs in two minutes with `kafka-acls.sh --bootstrap-server"
+                f" {shell_word(self.port.servers)} --list {listed}`; if the list has {self.use.one} that this"
+                " operation created, remove that ACL",
+            ) from why
 
     def _left(self, left: Mapping[Binding, object], what: str) -> AclsLeftError:
         first, problem = next(iter(left.items()))

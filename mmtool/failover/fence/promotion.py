@@ -56,23 +56,20 @@ class PromotionAsked:
                 raise
             if self.standing is not None:
                 return self.standing
-            raise self._lost(error) from error
+            alias = self.source.alias
+            raise RefusedError(
+                f"{alias} does not answer, so --promote-acls cannot read the ACLs of its producers: {error.message}",
+                remedy="run `mmtool failover emergency` without --promote-acls, then create the producers' ACLs on"
+                f" {self.port.alias} with kafka-acls.sh: a runbook that was written with --promote-acls while {alias}"
+                " answered has the commands, in its step promote_acls",
+                code="source_acls_unknown",
+            ) from error
         target = self.port.acls()
         before = target if self.standing is None else target.without(self.standing.acls)
         promotion = plan_promotion(topics, here.without(self.fences), before, names, self.principals)
         promotion = promotion.with_standing(self.standing)
         _require_alter(promotion, target, self.port.alias)
         return promotion
-
-    def _lost(self, error: UnreachableError) -> RefusedError:
-        here, there = self.source.alias, self.port.alias
-        return RefusedError(
-            f"{here} does not answer, so --promote-acls cannot read the ACLs of its producers: {error.message}",
-            remedy="run `mmtool failover emergency` without --promote-acls, then create the producers' ACLs on"
-            f" {there} with kafka-acls.sh: a runbook that was written with --promote-acls while {here} answered has the"
-            " commands, in its step promote_acls",
-            code="source_acls_unknown",
-        )
 
 
 @dataclass(frozen=True, slots=True)

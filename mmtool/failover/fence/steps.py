@@ -149,15 +149,12 @@ class FenceSteps:
             NotAuthorisedError,
             RefusedError,
         ):  # who has one cannot be told; that there is one, the logs tell
-            self._await_stable_ends()
-
-    def _await_stable_ends(self) -> None:
-        waited = 0.0
-        while open_in := self._unstable():
-            if waited >= self.patience_seconds:
-                raise _still_open(self.source.alias, open_in, self.patience_seconds)
-            self.context.clock.pause(_LOOK_SECONDS)
-            waited += _LOOK_SECONDS
+            waited = 0.0
+            while open_in := self._unstable():
+                if waited >= self.patience_seconds:
+                    raise _still_open(self.source.alias, open_in, self.patience_seconds) from None
+                self.context.clock.pause(_LOOK_SECONDS)
+                waited += _LOOK_SECONDS
 
     def _unstable(self) -> list[TopicPartition]:
         """Partitions with an open transaction: their last stable offset is below their log end."""

@@ -242,7 +242,7 @@ class Cutover:
         clock, found = self.context.clock, self.context.found
         before = 0.0 if found is None else max(0.0, clock.now() - found.began_ms / 1000)
         self.began = clock.seconds() - before
-        self.context.journal.measured_by(lambda: self.figures)
+        self.context.journal.figures = lambda: self.figures
 
     def validate(self) -> None:
         """Check that every offset can be written and no other operation interferes, and record the planned offsets."""

@@ -18,9 +18,9 @@ from mmtool.failover.modes.rehearsal import (
     Rehearsal,
     names_of,
     new_operation_id,
-    nothing_selected,
     refuse,
     refuse_changed_names,
+    select,
 )
 from mmtool.failover.operation import operation
 from mmtool.failover.report.operation_row import ended_row
@@ -33,7 +33,6 @@ from mmtool.insight.translation import (
     metadata_warnings,
     plan_groups,
     read_groups,
-    selected_groups,
     selection_warnings,
     topics_of,
 )
@@ -115,9 +114,7 @@ def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = 
         RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
         UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
     """
-    selected = selected_groups(flow, selection, Direction.FORWARD)
-    if not selected.known and not selected.unknown:
-        raise nothing_selected("drill", selection, selected)
+    selected = select(flow, selection, Direction.FORWARD, "drill")
     operation_id = new_operation_id()
     groups = read_groups(flow, selected.known, Direction.FORWARD)
     control = flow.clusters.state.control(flow.identity)
@@ -157,7 +154,10 @@ def execute(rehearsal: DrillRehearsal, context: OperationContext) -> Drilled:
     steps = DrillSteps(rehearsal, rehearsal.flow, cutover)
     ended = operation.run(operation.Operation(rehearsal.plan), steps.actions(), context.log)
     if ended.error is not None and ended.point_of_no_return_passed:
-        _clean_up_after(steps)  # whatever a write that was cut off has told
+        try:  # whatever a write that was cut off has told
+            steps.clean_up()
+        except CheckFailedError as left:  # the drill has an error already
+            warn(f"{left.message}; {left.remedy}")
     return Drilled(rehearsal, ended, cutover, lag_before=steps.lag_before, records_read=steps.records_read)
 
 
@@ -258,14 +258,6 @@ class DrillSteps(PlannedSteps):
                 f" {problem}",
                 remedy=f"{then(todo, f'run {rollback}')}, which deletes them",
             )
-
-
-def _clean_up_after(steps: DrillSteps) -> None:
-    """Delete the shadows of a drill that failed; only warn if that fails too, since the drill has an error already."""
-    try:
-        steps.clean_up()
-    except CheckFailedError as left:
-        warn(f"{left.message}; {left.remedy}")
 
 
 def emergency_now(side: TargetSide, selection: GroupSelection) -> Costs:

@@ -29,10 +29,10 @@ from mmtool.insight.target_only import identity_on_target, look_at_target, remov
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
 from mmtool.plan.failover.choices import Unknowns
 from mmtool.plan.failover.emergency import costs_of, loss_told, may_lose, plan_emergency, told_before
-from mmtool.plan.failover.emergency_facts import state_lags
 from mmtool.plan.failover.failover_plan import active_guards
 from mmtool.plan.failover.fence_plan import topics_to_fence
 from mmtool.plan.failover.half_transactions import told_by_target, transactions_on_target
+from mmtool.plan.failover.risks import state_lags
 from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.groups.applications import state_warnings
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection, dependencies

@@ -20,9 +20,9 @@ from mmtool.failover.modes.rehearsal import (
     SavableRehearsal,
     names_of,
     new_operation_id,
-    nothing_selected,
     refuse,
     refuse_changed_names,
+    select,
 )
 from mmtool.failover.modes.steps import run_steps
 from mmtool.failover.operation.hooks import with_hooks
@@ -41,7 +41,6 @@ from mmtool.insight.translation import (
     metadata_warnings,
     plans_by,
     read_groups,
-    selected_groups,
     selection_warnings,
     topics_of,
 )
@@ -68,7 +67,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.failover.choices import Diverged
     from mmtool.plan.failover.failback import Homecoming, HomeFacts
-    from mmtool.plan.groups.facts import GroupFacts, GroupSelection, SelectedGroups
+    from mmtool.plan.groups.facts import GroupFacts, GroupSelection
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.translation.types import TopicPartition, UpstreamOffset
 
@@ -129,7 +128,10 @@ def rehearse(
         RefusedError: No group is selected, names have changed, the tail's topic cannot take it, or state is unreadable.
         UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
     """
-    selected = _selected(both.flow, selection)
+    target = both.flow.clusters.settings.target
+    shown = shell_line(["kafka-consumer-groups", "--bootstrap-server", target.bootstrap_servers, "--list"])
+    lists = f"`{shown}` lists the groups of {target.alias}"
+    selected = select(both.flow, selection, Direction.REVERSE, "fail back", lists)
     groups = read_groups(both.flow, selected.known, Direction.REVERSE)
     state = app_state(both.flow, selected.known, without=without_state, back=both.back)
     looked = HomeLook(both, groups, state)
@@ -163,17 +165,6 @@ def rehearse(
         tails=tails,
         held=facts.topics,
     )
-
-
-def _selected(flow: FlowNow, selection: GroupSelection) -> SelectedGroups:
-    selected = selected_groups(flow, selection, Direction.REVERSE)
-    if not selected.known and not selected.unknown:
-        away = flow.clusters.settings.target
-        shown = shell_line(["kafka-consumer-groups", "--bootstrap-server", away.bootstrap_servers, "--list"])
-        raise nothing_selected(
-            "fail back", selection, selected, f"`{shown}` lists the groups of {away.alias}"
-        )
-    return selected
 
 
 def _control_of(both: BothWays, looked: HomeLook) -> ControlView:

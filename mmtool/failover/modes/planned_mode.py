@@ -26,9 +26,9 @@ from mmtool.failover.modes.rehearsal import (
     SavableRehearsal,
     names_of,
     new_operation_id,
-    nothing_selected,
     refuse,
     refuse_changed_names,
+    select,
 )
 from mmtool.failover.modes.steps import run_steps
 from mmtool.failover.operation.hooks import with_hooks
@@ -47,7 +47,6 @@ from mmtool.insight.translation import (
     plans_by,
     read_groups,
     refined_plans,
-    selected_groups,
     selection_warnings,
     topics_of,
 )
@@ -122,9 +121,7 @@ def rehearse(
         RefusedError: No group is selected, mirrored topics would get other names, or stored state cannot be read.
         UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
     """
-    selected = selected_groups(flow, selection, Direction.FORWARD)
-    if not selected.known and not selected.unknown:
-        raise nothing_selected("move", selection, selected)
+    selected = select(flow, selection, Direction.FORWARD, "move")
     groups = read_groups(flow, selected.known, Direction.FORWARD)
     control, needs = flow.clusters.state.control(flow.identity), (fence is not None, acls is not None)
     already = dict(_moved_already(control.moved, groups, flow.topics, recorded, needs))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
+from mmtool.insight.translation import selected_groups
 from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.groups.applications import NO_STATE
 from mmtool.plan.records.identity import FlowIdentity
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings
     from mmtool.failover.fence.promotion import AclsAsked
+    from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.risks import Guard
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupSelection, SelectedGroups
-    from mmtool.plan.runbook.fingerprint import Fingerprint
+    from mmtool.plan.groups.offsets import Direction
+    from mmtool.plan.runbook.plan_file import Fingerprint
     from mmtool.translation.types import Unknown
 
 _NAMED = 5
@@ -129,27 +132,36 @@ def new_operation_id() -> str:
     return f"{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{uuid.uuid4().hex[:6]}"
 
 
-def nothing_selected(
-    what: str,
+def select(
+    flow: FlowNow,
     selection: GroupSelection,
-    selected: SelectedGroups,
+    direction: Direction,
+    what: str,
     lists: str = "`mmtool status -c FILE --groups` lists the groups",
-) -> RefusedError:
-    """The error of a selection without a group, with the options or keys that leave every group out.
+) -> SelectedGroups:
+    """The groups of a flow that the command line selects.
 
     Args:
-        what: What would be done with a group, as ``move``.
+        flow: The flow.
         selection: The groups that the command line selects.
-        selected: The empty result.
+        direction: The groups are listed where their commits are read.
+        what: What would be done with a group, as ``move``.
         lists: What lists the groups to choose from, as a sentence.
+
+    Raises:
+        RefusedError: No group is selected; the error names the options or keys that leave every group out.
+        UnreachableError, NotAuthorisedError: The cluster does not list its groups.
     """
+    selected = selected_groups(flow, selection, direction)
+    if selected.known or selected.unknown:
+        return selected
     why, remedy = "", f"check whether the keys groups and groups.exclude leave out every group: {lists}"
     if selected.excluded:
         why = f", as the keys groups and groups.exclude leave out {few(selected.excluded)}"
         remedy = "name the group with -g, which overrides these keys, or change these keys"
     elif selection.patterns:
         remedy = f"check --groups or --unit: {lists}"
-    return RefusedError(f"no group matches{why}: there is nothing to {what}", remedy=remedy)
+    raise RefusedError(f"no group matches{why}: there is nothing to {what}", remedy=remedy)
 
 
 def refuse(guards: Iterable[Guard]) -> None:

@@ -25,7 +25,6 @@ from mmtool.translation.types import or_none
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
 
     from mmtool.failover.commits.write import Written
     from mmtool.failover.operation.operation import Operation, StepLog
@@ -40,11 +39,6 @@ if TYPE_CHECKING:
     from mmtool.translation.types import ClusterId, TopicPartition, Unknown
 
 
-def local_copy(operation_id: str) -> Path:
-    """Path of this host's local file with an operation's journal entries."""
-    return state_root() / "journal" / f"{operation_id}.jsonl"
-
-
 @dataclass(slots=True)
 class LocalCopy:
     """One operation's journal entries in a local file; a failed write is reported once and is no error."""
@@ -53,7 +47,7 @@ class LocalCopy:
 
     def write(self, operation_id: str, entries: Sequence[Entry]) -> None:
         """Append entries to the file, one per line, and sync it to disk; warn once if that fails."""
-        path = local_copy(operation_id)
+        path = state_root() / "journal" / f"{operation_id}.jsonl"
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
@@ -301,7 +295,12 @@ class Journalist:
         later = since - before
         for one in same:
             if one.state is OperationState.COMPLETED and one.operation_id in since:
-                raise _overtaken(one)
+                raise OwnedElsewhereError(
+                    f"operation {one.operation_id} ({one.mode}) by {one.by} moved some of the same groups"
+                    " meanwhile; this operation committed no offset",
+                    remedy=f"`mmtool failover show {one.operation_id} -c FILE` shows which groups; start a new"
+                    " operation with -g for each of the other groups",
+                )
         waits = {one.operation_id for one in same if not one.head.point_of_no_return_passed} & later
         return [one for one in same if one.is_open and one.operation_id not in waits]
 
@@ -343,10 +342,6 @@ class Journalist:
                 " later failback finds these records again, so give that failback an empty topic or --diverged file"
             )
         Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
-
-    def measured_by(self, figures: Callable[[], Figures]) -> None:
-        """Set the function that returns the operation's results when it ends."""
-        self.figures = figures
 
     def _try(self, told: tuple[Kind, dict[str, Any]], operation: Operation | None = None) -> None:
         """Write an entry about something that already happened; warn if it cannot be written."""
@@ -416,12 +411,3 @@ def _parted(entries: Sequence[Entry], name: str) -> tuple[set[str], set[str]]:
     names = [entry.operation_id for entry in entries]
     began = names.index(name)
     return set(names[:began]), set(names[began:])
-
-
-def _overtaken(other: Recorded) -> OwnedElsewhereError:
-    return OwnedElsewhereError(
-        f"operation {other.operation_id} ({other.mode}) by {other.by} moved some of the same groups"
-        " meanwhile; this operation committed no offset",
-        remedy=f"`mmtool failover show {other.operation_id} -c FILE` shows which groups; start a new operation with -g"
-        " for each of the other groups",
-    )

@@ -13,8 +13,7 @@ from mmtool.plain_text import group_options
 from mmtool.plan.groups.offsets import Direction, topic_names
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.runbook.by_hand import Place
-from mmtool.plan.runbook.fingerprint import another_cluster, fingerprint_of
-from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan
+from mmtool.plan.runbook.plan_file import Origin, SavedPlan, another_cluster, fingerprint_of, read_plan
 from mmtool.plan.words import counted
 from mmtool.runtime.files import file_errors
 from mmtool.runtime.process import operator
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.groups.facts import GroupFacts
     from mmtool.plan.groups.offsets import GroupPlan
-    from mmtool.plan.runbook.fingerprint import Fingerprint, SideSeen
+    from mmtool.plan.runbook.plan_file import Fingerprint, SideSeen
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import ClusterId, Unknown
 

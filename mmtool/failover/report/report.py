@@ -124,9 +124,21 @@ def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[NextStep]:
     if home:
         skipped = [NextStep(*way_to_read_skipped(ended, bootstrap))] if place_of_skipped(ended) else []
         return [*skipped, *first, NextStep(_after_failback(ended))]
-    if ended.rehearsal.plan.fence.asked_for:
-        return [*first, *_after_fence(ended, settings, given)]
-    return [*first, *_after_planned(ended, settings, given)]
+    fence, here, there = ended.rehearsal.plan.fence, settings.source.alias, settings.target.alias
+    if fence.asked_for:  # the producers move to the target too
+        topics = few(fence.topics) or "the groups' topics"
+        return [
+            *first,
+            NextStep(f"start the producers of {topics} with bootstrap.servers={bootstrap}"),
+            _what_stays(fence, settings),
+            _rollback(ended, f"before clients continue on {there}", given),
+        ]
+    return [
+        *first,
+        *_promoted(ended, settings),
+        NextStep(f"keep `mmtool replicate` running while producers still write to {here}"),
+        _rollback(ended, f"before their consumers start on {there}", given),
+    ]
 
 
 def _after_failback(ended: Ended) -> str:
@@ -140,15 +152,6 @@ def _after_failback(ended: Ended) -> str:
             f" mirror {topics}"
         )
     return f"keep `mmtool replicate` running: {names.flow} mirrors {few(released)} again"
-
-
-def _after_planned(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[NextStep]:
-    here, there = settings.source.alias, settings.target.alias
-    return [
-        *_promoted(ended, settings),
-        NextStep(f"keep `mmtool replicate` running while producers still write to {here}"),
-        _rollback(ended, f"before their consumers start on {there}", given),
-    ]
 
 
 def _rollback(ended: Ended, while_possible: str, given: Sequence[str]) -> NextStep:
@@ -168,17 +171,6 @@ def _promoted(ended: Ended, settings: FlowSettings) -> list[NextStep]:
     may = f"{few(promotion.granted_to)} may write {few(promotion.granted_on)} on {there.alias}"
     return [
         NextStep(f"{may}: to move the producers, start them with bootstrap.servers={there.bootstrap_servers}")
-    ]
-
-
-def _after_fence(ended: Ended, settings: FlowSettings, given: Sequence[str]) -> list[NextStep]:
-    """The next commands after a failover with a fence: the producers move to the target too."""
-    there, fence = settings.target, ended.rehearsal.plan.fence
-    topics = few(fence.topics) or "the groups' topics"
-    return [
-        NextStep(f"start the producers of {topics} with bootstrap.servers={there.bootstrap_servers}"),
-        _what_stays(fence, settings),
-        _rollback(ended, f"before clients continue on {there.alias}", given),
     ]
 
 

@@ -1,4 +1,9 @@
-"""Execute a rehearsed operation: check the journal, take the operation lock, run the steps, log each of them."""
+"""Execute a rehearsed operation: check the journal, take the operation lock, run the steps, log each of them.
+
+`judged` refuses or warns when journals show an open operation, or a recent move in the other direction: when a group is
+moved to and fro within minutes, two operators mostly do not know of each other. The same holds for an operation that
+has written diverged records to where this one would write them.
+"""
 
 from __future__ import annotations
 

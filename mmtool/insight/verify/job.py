@@ -270,7 +270,7 @@ def _lines(view: BatchView) -> Iterator[tuple[int, Line]]:
     columns = read_columns(view)
     for offset, timestamp, body in zip(columns.offsets, columns.timestamps, columns.bodies, strict=True):
         key, value, headers = fields_of(bytes(body))
-        print_ = record_print(body, timestamp)
+        print_ = body_print(body) ^ timestamp  # of all that a consumer sees of a record
         yield offset, Line(timestamp, _print(key), _print(value), hash(headers), print_)
 
 
@@ -373,11 +373,6 @@ class _Side:
             self._ended = True
             async with self._changed:
                 self._changed.notify_all()
-
-
-def record_print(body: bytes | memoryview, timestamp: int) -> int:
-    """Of all that a consumer sees of a record; ``timestamp`` in ms."""
-    return body_print(body) ^ timestamp
 
 
 def body_print(body: bytes | memoryview) -> int:

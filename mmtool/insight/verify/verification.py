@@ -1,4 +1,7 @@
-"""The service of ``mmtool verify``: prepare each flow, compare its ranges on Spark, add up the findings."""
+"""The service of ``mmtool verify``: prepare each flow, compare its ranges on Spark, add up the findings.
+
+It also finds half-mirrored transactions of a flow, also from the target alone.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import REPORT, MmtoolError, UnreachableError
 from mmtool.insight.target_only import TargetSide, look_at_target
 from mmtool.insight.verify.job import jobs_of, run_job
-from mmtool.insight.verify.points import passed
-from mmtool.insight.verify.preparation import PreparedFlow, Uncompared, prepare
+from mmtool.insight.verify.preparation import PreparedFlow, Uncompared, passed, prepare
 from mmtool.insight.verify.ranges import RANGE_RECORDS, Joint, plan_ranges
 from mmtool.insight.verify.verdicts import ComparedRow, Findings, Verdict
 from mmtool.kafka.batches.records import is_abort_marker

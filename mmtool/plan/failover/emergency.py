@@ -36,7 +36,7 @@ from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from mmtool.plan.failover.emergency_facts import EmergencyFacts
+    from mmtool.plan.failover.risks import EmergencyFacts
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import Commit, GroupFacts
     from mmtool.plan.groups.offsets import PartitionFacts

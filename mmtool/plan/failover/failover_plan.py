@@ -31,8 +31,7 @@ from mmtool.translation.types import TopicPartition, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from mmtool.plan.failover.emergency_facts import StateLag
-    from mmtool.plan.failover.risks import Risk
+    from mmtool.plan.failover.risks import Risk, StateLag
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts, GroupStanding
     from mmtool.plan.groups.offsets import GroupPlan, Verdict

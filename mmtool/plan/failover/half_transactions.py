@@ -23,7 +23,7 @@ from mmtool.plan.words import few
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-    from mmtool.plan.failover.emergency_facts import EmergencyFacts
+    from mmtool.plan.failover.risks import EmergencyFacts
     from mmtool.plan.words import Names
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicPartition

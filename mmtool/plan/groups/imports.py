@@ -78,7 +78,8 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[int, ResetLine]]:
         if number == 1 and row in _HEADINGS:
             continue
         *group, topic, partition, offset = row if len(row) in (3, 4) else ("", "", "")
-        if not (topic.strip() and _is_partition(partition) and _is_number(offset)):
+        are_numbers = _is_number(partition) and _is_number(offset)
+        if not (topic.strip() and are_numbers and int(partition) <= _LAST_PARTITION):
             raise ValueError(
                 f"line {number} is {','.join(row)[:60]!r}: expected topic,partition,offset or"
                 " group,topic,partition,offset"
@@ -98,10 +99,6 @@ def _fields(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         yield from ((reader.line_num, row) for row in reader if row)
     except csv.Error as error:  # a megabyte without a comma: some other file
         raise ValueError(f"line {reader.line_num}: {error}") from error
-
-
-def _is_partition(text: str) -> bool:
-    return _is_number(text) and int(text) <= _LAST_PARTITION
 
 
 def _is_number(text: str) -> bool:

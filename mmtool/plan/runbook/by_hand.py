@@ -36,17 +36,13 @@ class Place:
     alias: str
     bootstrap: str
 
-    @property
-    def login_file(self) -> str:
-        """The name of the file with the credentials for Kafka's tools."""
-        return f"{file_part(self.alias)}.properties"
-
     def tool(self, name: str, *arguments: str, config: str = "--command-config") -> str:
         """A command line of one of Kafka's tools; the operator provides the file with the credentials.
 
         A command that no shell can run, as an argument has a NUL, is a comment.
         """
-        tool = [f"kafka-{name}.sh", "--bootstrap-server", self.bootstrap, config, self.login_file, *arguments]
+        login = f"{file_part(self.alias)}.properties"
+        tool = [f"kafka-{name}.sh", "--bootstrap-server", self.bootstrap, config, login, *arguments]
         line = shell_line(tool)
         return (
             line
@@ -218,7 +214,12 @@ def _write(hands: Hands) -> list[str]:
         known = {place: commit for _, place, commit in known_of(plan)}
         if known:
             file = f"offsets-{number}.csv"
-            lines += _after_drain(plan, file)
+            lines += [
+                f"# {file} lacks {plan.written_to(verdict)}: add its line, with the offset found in step translate"
+                " after the drain"
+                for verdict in plan.verdicts
+                if drain_cures(verdict)
+            ]
             lines += _reset(hands.there, plan.group, known, file)
             lines += _put_back(hands.there, plan, f"before-{number}.csv")
         else:
@@ -226,15 +227,6 @@ def _write(hands: Hands) -> list[str]:
                 f"# no file for group {file_part(plan.group)}: it cannot move now; the table above has the reason"
             )
     return lines
-
-
-def _after_drain(plan: GroupPlan, file: str) -> list[str]:
-    """A comment for each line that the file lacks until the drain is complete."""
-    places = [plan.written_to(verdict) for verdict in plan.verdicts if drain_cures(verdict)]
-    return [
-        f"# {file} lacks {place}: add its line, with the offset found in step translate after the drain"
-        for place in places
-    ]
 
 
 def _reset(place: Place, group: str, commits: Mapping[TopicPartition, Commit], file: str) -> list[str]:

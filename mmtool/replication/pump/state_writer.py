@@ -15,7 +15,7 @@ from mmtool.kafka.state.own_log import MARK, append, own_batches, refused
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import FENCED, RETRY_AFTER_METADATA, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
-from mmtool.plan.failover.emergency_facts import REPORT_SECONDS
+from mmtool.plan.failover.risks import REPORT_SECONDS
 from mmtool.plan.records.documents import PositionRecord
 from mmtool.plan.records.identity import FlowIdentity, runs_partition_of
 from mmtool.plan.words import retried

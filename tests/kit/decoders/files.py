@@ -23,7 +23,7 @@ from mmtool.evidence.signature import EVIDENCE, SIGNATURE, PageError, check, loa
 from mmtool.failover.commits.apply import read_undo
 from mmtool.failover.commits.exchange import lines_in
 from mmtool.failover.diverged_tail.tail_file import read_export
-from mmtool.insight.verify.points import points_in
+from mmtool.insight.verify.preparation import points_in
 from mmtool.lab.state import BrokerState, LabState, StateDirectory
 from mmtool.plan.failover.acl_promotion import read_principal_map
 from mmtool.plan.failover.failover_plan import FailoverPlan
@@ -42,7 +42,7 @@ from mmtool.translation.types import UNKNOWN, ClusterId
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from mmtool.plan.runbook.fingerprint import Fingerprint
+    from mmtool.plan.runbook.plan_file import Fingerprint
 
 
 def rows() -> Iterator[Decoder]:
@@ -51,7 +51,7 @@ def rows() -> Iterator[Decoder]:
         "saved plan",
         (
             "mmtool.plan.runbook.plan_file",
-            "mmtool.plan.runbook.fingerprint",
+            "mmtool.plan.runbook.plan_file",
             "mmtool.failover.report.plan_file",
         ),
         plans,
@@ -98,7 +98,9 @@ def rows() -> Iterator[Decoder]:
     yield _key_file("signing key", load_signer, signing)
     yield _key_file("public key", load_public_key, public)
     yield Decoder("names for a shell", ("mmtool.runtime.known_names",), _names, names_in)
-    yield Decoder("verified points", ("mmtool.insight.verify.points",), _points, points_in, (ValueError,))
+    yield Decoder(
+        "verified points", ("mmtool.insight.verify.preparation",), _points, points_in, (ValueError,)
+    )
     yield Decoder("state of a lab", ("mmtool.lab.state",), _labs, _read_lab, (UsageError,))
 
 

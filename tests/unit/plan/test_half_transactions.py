@@ -4,7 +4,6 @@ import pytest
 
 from kit.maps import map_of
 from kit.runs import ORDERS
-from mmtool.plan.failover.emergency_facts import EmergencyFacts
 from mmtool.plan.failover.half_transactions import (
     Arrived,
     Share,
@@ -12,6 +11,7 @@ from mmtool.plan.failover.half_transactions import (
     told_by_target,
     transactions_on_target,
 )
+from mmtool.plan.failover.risks import EmergencyFacts
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
 from mmtool.translation.blocks import SeenOffset

@@ -7,7 +7,7 @@ from kit.maps import map_of
 from kit.pairs import HERE, THERE, live, lives, pairs
 from kit.runs import ORDERS
 from mmtool.plan.failover.emergency import costs_of, plan_emergency
-from mmtool.plan.failover.emergency_facts import REPORT_SECONDS, SEEN_GRACE_SECONDS, EmergencyFacts, LastWord
+from mmtool.plan.failover.risks import REPORT_SECONDS, SEEN_GRACE_SECONDS, EmergencyFacts, LastWord
 from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names

@@ -20,10 +20,9 @@ from mmtool.failover.report.plan_file import runbook_of, saved_of
 from mmtool.failover.report.runbook import Runbook, render
 from mmtool.plain_text import group_options
 from mmtool.plan.failover.choices import TO_FILE, FenceKind, ToTopic
-from mmtool.plan.failover.emergency_facts import StateLag
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
-from mmtool.plan.failover.risks import Guard, Loss
+from mmtool.plan.failover.risks import Guard, Loss, StateLag
 from mmtool.plan.failover.steps import FENCE_STEPS, ORDER, Mode, StepName
 from mmtool.plan.groups.applications import StateTopic
 from mmtool.plan.groups.facts import GroupSelection

@@ -13,8 +13,7 @@ from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.records.documents import UnreadableDocumentError, encode
-from mmtool.plan.runbook.fingerprint import differences
-from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
+from mmtool.plan.runbook.plan_file import Origin, SavedPlan, differences, read_plan, write_plan
 from mmtool.plan.words import Names
 
 NAMES = Names("east", "west")

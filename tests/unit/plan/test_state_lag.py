@@ -4,7 +4,7 @@ import pytest
 
 from kit.maps import map_of
 from kit.runs import ORDERS
-from mmtool.plan.failover.emergency_facts import EmergencyFacts, LastWord, state_lags
+from mmtool.plan.failover.risks import EmergencyFacts, LastWord, state_lags
 from mmtool.plan.groups.applications import AppState, StateTopic
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.words import Names
