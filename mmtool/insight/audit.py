@@ -18,7 +18,6 @@ from mmtool.plan.groups.audit import (
     CommitAges,
     audit_by_checkpoints,
     audit_group,
-    audit_without_target,
     with_removed,
 )
 from mmtool.plan.groups.facts import select_groups, told_of_others
@@ -203,7 +202,10 @@ def _without_target(clusters: FlowClusters, selection: GroupSelection) -> Iterab
     found = clusters.source.groups.commits_each(names)
     yield from _not_told(found.failed)
     for name, commits in found.items():
-        yield from audit_without_target(name, commits, clusters.target.alias)
+        for place, commit in sorted(commits.items()):
+            yield AuditRow(
+                name, *place, AuditState.STALE, f"{clusters.target.alias} does not answer", commit.offset
+            )
 
 
 def _not_told(failed: Mapping[str, MmtoolError]) -> Iterable[AuditRow]:

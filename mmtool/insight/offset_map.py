@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, SparkSession
 
-    from mmtool.insight.flow_now import FlowClusters
     from mmtool.translation.columns import MaskedOffsets
     from mmtool.translation.runs import Offsets
 
@@ -58,24 +57,15 @@ def load_offset_map(
 
     from mmtool.config import load_settings
     from mmtool.insight.flow_now import connect
+    from mmtool.insight.partitions import partition_facts
+    from mmtool.insight.translation import look
 
     if isinstance(topics, str):  # also a collection, of its letters
         raise UsageError(
             f"topics is the string {topics!r}", remedy=f"name topics in a list: topics=[{topics!r}]"
         )
     path = None if config is None else Path(config)
-    return read_offset_map(connect(load_settings(path, os.environ).one(source, target), timeout), topics)
-
-
-def read_offset_map(clusters: FlowClusters, topics: Collection[str] = ()) -> OffsetMap:
-    """The map of a flow's topics, or of those that ``topics`` names, by both clusters' present answers.
-
-    Raises:
-        MmtoolError: As `mmtool.insight.translation.look` and `mmtool.insight.partitions.partition_facts`.
-    """
-    from mmtool.insight.partitions import partition_facts
-    from mmtool.insight.translation import look
-
+    clusters = connect(load_settings(path, os.environ).one(source, target), timeout)
     facts = partition_facts(look(clusters, topics), Direction.FORWARD)
     return OffsetMap({place: _mirror(known) for place, known in facts.items()})
 

@@ -21,13 +21,7 @@ from mmtool.insight.flow_now import FlowClusters, FlowNow, identify_pair
 from mmtool.insight.partitions import partition_facts, standstill
 from mmtool.kafka.ports import LogPart
 from mmtool.plain_text import did_you_mean, nearest
-from mmtool.plan.groups.facts import (
-    GroupFacts,
-    SelectedGroups,
-    occupied,
-    select_groups,
-    told_of_others,
-)
+from mmtool.plan.groups.facts import GroupFacts, SelectedGroups, occupied, select_groups, told_of_others
 from mmtool.plan.groups.offsets import (
     Direction,
     GroupPlan,

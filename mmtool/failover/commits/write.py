@@ -108,15 +108,11 @@ class _Silence:
         return self._in_a_row >= AT_ONCE
 
     def heard(self, failed: Mapping[TopicPartition, Problem]) -> None:
-        self._in_a_row = self._in_a_row + 1 if is_silent(failed) else 0
-
-
-def is_silent(failed: Mapping[TopicPartition, Problem]) -> bool:
-    """Whether a request got no answer, so that it is unknown what was written."""
-    return bool(_unanswered(failed))
+        self._in_a_row = self._in_a_row + 1 if _unanswered(failed) else 0
 
 
 def _unanswered(failed: Mapping[TopicPartition, Problem]) -> frozenset[TopicPartition]:
+    """Partitions for which a request got no answer, so that it is unknown what was written."""
     return frozenset(place for place, problem in failed.items() if problem.name == UnreachableError.code)
 
 
@@ -158,13 +154,14 @@ def commit_all(
     silence = _Silence()
 
     def one(plan: GroupPlan) -> Written | tuple[GroupPlan, Mapping[TopicPartition, Problem]] | None:
-        not_sent = plan, dict.fromkeys(plan.to_write(), _NOT_SENT)
-        if silence.lasts() and plan.to_write():
+        wanted = plan.to_write()
+        not_sent = plan, dict.fromkeys(wanted, _NOT_SENT)
+        if silence.lasts() and wanted:
             return not_sent
-        if looked_at is not None and time.monotonic() - looked_at > FRESH_SECONDS:
-            why = _why_not(groups, plan)
+        if wanted and looked_at is not None and time.monotonic() - looked_at > FRESH_SECONDS:
+            why = overtaken(groups, plan.group, plan.before(), wanted)
             if why is not None and why.name == UnreachableError.code:
-                silence.heard(dict.fromkeys(plan.to_write(), why))
+                silence.heard(dict.fromkeys(wanted, why))
                 return not_sent
             if why is not None:
                 said = f"{plan.group}: {why}"
@@ -176,11 +173,12 @@ def commit_all(
         except MmtoolError:
             silence.heard(not_sent[1])
             return not_sent
-        failed = _commit(groups, plan)
+        failed = groups.alter(plan.group, wanted) if wanted else {}
         silence.heard(failed)
-        if is_silent(failed):
+        if _unanswered(failed):
             return plan, failed
-        return _settle(groups, plan, failed) if failed else None
+        stands = stored_commits([plan.group], groups) if failed else {}
+        return _judged(groups, plan, failed, stands[plan.group]) if failed else None
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         ended = list(pool.map(one, plans))
@@ -200,12 +198,6 @@ def read_back_all(
     return [
         settled.get(plan.group) or _judged(groups, plan, {}, stands.get(plan.group, {})) for plan in plans
     ]
-
-
-def _why_not(groups: GroupsPort, plan: GroupPlan) -> Problem | None:
-    """As `overtaken`, for the offsets that a plan writes; None for a plan that writes none."""
-    wanted = plan.to_write()
-    return overtaken(groups, plan.group, plan.before(), wanted) if wanted else None
 
 
 def overtaken(
@@ -229,18 +221,6 @@ def moved_since(
     """
     now = groups.commits([group])[group]
     return sorted(place for place in places if now.get(place) != before.get(place))
-
-
-def _commit(groups: GroupsPort, plan: GroupPlan) -> Mapping[TopicPartition, Problem]:
-    """Commit all of a group's offsets in one request; return the failed partitions. A blocked plan sends nothing."""
-    offsets = plan.to_write()
-    return groups.alter(plan.group, offsets) if offsets else {}
-
-
-def _settle(groups: GroupsPort, plan: GroupPlan, failed: Mapping[TopicPartition, Problem]) -> Written:
-    """A group's result after `_commit` had failures: read back by another client, and restored where a part failed."""
-    stands = stored_commits([plan.group], groups) if plan.to_write() else {}
-    return _judged(groups, plan, failed, stands.get(plan.group, {}))
 
 
 def stored_commits(names: list[str], groups: GroupsPort) -> Mapping[str, Stands]:

@@ -235,33 +235,23 @@ def written_to(
 
     Arguments and errors as for `write_tail`, which must not run any more.
     """
-    there = _appended(source, writer, tails, begun)
-    return {
-        found.place: _reached(source, tails, found, TopicPartition(topic, found.place.partition), there)
-        for found in tails.to_export
-    }
-
-
-def _reached(
-    source: BatchesPort,
-    tails: FoundTails,
-    found: FoundTail,
-    place: TopicPartition,
-    there: dict[TopicPartition, int],
-) -> tuple[UpstreamOffset, int]:
-    """Progress in one source partition: an offset, and how many records before it were written.
-
-    Subtracts this partition's records from ``there``, the records found in each partition of the topic.
-    """
-    count = 0
-    for view in own_batches_of(source, tails, found):
-        records = records_from(view, found.tail.start)
-        if there[place] < records:
-            left, there[place] = there[place], 0
-            begin = UpstreamOffset(max(found.tail.start, view.header.base_offset))
-            return _after(view, begin, left), count + left
-        count, there[place] = count + records, there[place] - records
-    return found.tail.end, count
+    there, reached = (
+        _appended(source, writer, tails, begun),
+        dict[TopicPartition, tuple[UpstreamOffset, int]](),
+    )
+    for found in tails.to_export:
+        place, count = TopicPartition(topic, found.place.partition), 0
+        for view in own_batches_of(source, tails, found):
+            records = records_from(view, found.tail.start)
+            if there[place] < records:
+                left, there[place] = there[place], 0
+                begin = UpstreamOffset(max(found.tail.start, view.header.base_offset))
+                reached[found.place] = _after(view, begin, left), count + left
+                break
+            count, there[place] = count + records, there[place] - records
+        else:
+            reached[found.place] = found.tail.end, count
+    return reached
 
 
 def _appended(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.failover.modes.cutover import DrainPort, OperationContext
+    from mmtool.failover.modes.cutover import OperationContext
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
     from mmtool.plan.words import Names
@@ -37,10 +37,11 @@ if TYPE_CHECKING:
 
 
 class Boundary(NamedTuple):
-    """One commit on the source, and the records next to it; None where the mirror has none on that side.
+    """One commit on the source, and the records next to it.
 
     Attributes:
         source_id, target_id: Of the topics, as they were mirrored: a recreated topic of the same name proves nothing.
+        records: The one before and the one after, as far as the mirror has them.
     """
 
     source: TopicPartition
@@ -48,12 +49,7 @@ class Boundary(NamedTuple):
     target: TopicPartition
     target_id: TopicId
     commit: UpstreamOffset
-    before: Mirrored | None
-    after: Mirrored | None
-
-    @property
-    def records(self) -> tuple[Mirrored, ...]:
-        return tuple(record for record in (self.before, self.after) if record is not None)
+    records: tuple[Mirrored, ...]
 
 
 def boundaries(
@@ -68,24 +64,16 @@ def boundaries(
         if verdict.knowledge is Knowledge.OFFSET_RUNS and isinstance(verdict.answer, Exact)
         if verdict.source is not None and verdict.commit is not None and verdict.refusal is None
     }
-    found = [_boundary(partitions[place], offset) for place, offset in sorted(wanted) if place in partitions]
-    known = [boundary for boundary in found if boundary is not None and boundary.records]
+    known = []
+    for place, offset in sorted(wanted):
+        facts, commit = partitions.get(place), UpstreamOffset(offset)
+        if facts is None or facts.map is None or facts.then is not None:
+            continue
+        about = facts.map.about
+        if records := tuple(record for record in facts.map.runs.around(commit) if record is not None):
+            sides = (place, about.topic_id, facts.target, about.target_topic_id)
+            known.append(Boundary(*sides, commit, records))
     return known if len(known) <= most else [known[n * len(known) // most] for n in range(most)]
-
-
-def _boundary(facts: PartitionFacts, offset: int) -> Boundary | None:
-    if facts.map is None or facts.then is not None:
-        return None
-    commit = UpstreamOffset(offset)
-    about = facts.map.about
-    return Boundary(
-        facts.source,
-        about.topic_id,
-        facts.target,
-        about.target_topic_id,
-        commit,
-        *facts.map.runs.around(commit),
-    )
 
 
 def refuse_missing(flow: FlowSettings, missing: int, when: str, again: str = "") -> None:
@@ -135,7 +123,7 @@ def drain_all(
     """
     while True:
         until = goal(flow)
-        _bring_up(flow, until, context.drain, context.drain_seconds)
+        _bring_up(flow, until, context)
         flow, added = look_for_added(flow, topics, context)
         if not added:
             return flow, until
@@ -179,10 +167,7 @@ def _added_on(flow: FlowNow, added: Sequence[TopicPartition]) -> str:
 
 
 def _bring_up(
-    flow: FlowNow,
-    until: Mapping[TopicPartition, UpstreamOffset],
-    port: DrainPort,
-    timeout_seconds: float | None,
+    flow: FlowNow, until: Mapping[TopicPartition, UpstreamOffset], context: OperationContext
 ) -> None:
     """Return once all records below these source offsets are on the target.
 
@@ -194,10 +179,11 @@ def _bring_up(
         settings = settings.for_topics({place.topic for place in until})
     ours = {place: offset for place, offset in until.items() if place not in theirs}
     if ours:
-        port.drain(settings, ours, timeout_seconds)
+        context.drain.drain(settings, ours, context.drain_seconds)
     if not theirs:
         return
-    left = port.await_mirror_maker(settings, partial(short_of, flow, theirs), timeout_seconds)
+    missing = partial(short_of, flow, theirs)
+    left = context.drain.await_mirror_maker(settings, missing, context.drain_seconds)
     if left:
         # our engine would begin anew behind MM2's copies, and all would be there twice
         raise GateError(

@@ -13,10 +13,7 @@ from mmtool.failover.diverged_tail.tail_file import default_name
 from mmtool.failover.diverged_tail.tail_writer import UnknownProgressError
 from mmtool.failover.modes.cutover import ways_on as open_ways_on
 from mmtool.failover.operation.states import Event, OperationState
-from mmtool.failover.report.rows import (
-    exactness,
-    offset_of,
-)
+from mmtool.failover.report.rows import exactness, offset_of
 from mmtool.plain_text import group_options, shell_line, shell_word
 from mmtool.plan.failover.acl_rules import acl_command
 from mmtool.plan.failover.choices import REPLAYED, FenceKind, ToTopic

@@ -9,14 +9,7 @@ from mmtool.output.documents import page_template
 from mmtool.plain_text import duration, group_options, shell_line
 from mmtool.plan.failover.emergency import costs_of, may_lose
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
-from mmtool.plan.failover.steps import (
-    POINT_OF_NO_RETURN,
-    Column,
-    Mode,
-    StepName,
-    text_of,
-    topics_of,
-)
+from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Column, Mode, StepName, text_of, topics_of
 from mmtool.plan.groups.offsets import topic_names
 from mmtool.plan.runbook.by_hand import Hands
 from mmtool.plan.words import ID_PLACEHOLDER, code, counted, few, moment, prose, row

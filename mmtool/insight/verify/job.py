@@ -174,9 +174,10 @@ async def _earlier_copies(reading: Reading, part: Range) -> Findings:
     """
     log, begin = await _read_target(reading, part), part.stop.upstream
     copies: dict[int, list[int]] = {}
-    for offset, line in log.all_lines():
-        if offset < part.stop.downstream:
-            copies.setdefault(log.comparable(line).print, []).append(offset)
+    for lines in (log.mirror, log.strays):  # the flow's own first
+        for offset, line in zip(lines.offsets, lines.lines, strict=True):
+            if offset < part.stop.downstream:
+                copies.setdefault(log.comparable(line).print, []).append(offset)
     again: dict[int, int] = {}
     async for offset, line in _source_lines(reading, part, begin, part.whole_to or begin):
         if (known := log.comparable(line).print) in copies:
@@ -245,11 +246,6 @@ class _TargetLog:
     mirror: Lines = field(default_factory=Lines)
     strays: Lines = field(default_factory=Lines)
     keeps_time: bool = True
-
-    def all_lines(self) -> Iterator[tuple[int, Line]]:
-        """Every record with its offset, the flow's own first."""
-        for lines in (self.mirror, self.strays):
-            yield from zip(lines.offsets, lines.lines, strict=True)
 
     def comparable(self, line: Line) -> Line:
         """A record of either side without its time, if the target has its own."""

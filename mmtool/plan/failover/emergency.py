@@ -17,12 +17,7 @@ from typing import TYPE_CHECKING
 from mmtool.plain_text import duration
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.choices import Unknowns
-from mmtool.plan.failover.failover_plan import (
-    FailoverPlan,
-    active_guards,
-    blocking_guards,
-    state_guards,
-)
+from mmtool.plan.failover.failover_plan import FailoverPlan, active_guards, blocking_guards, state_guards
 from mmtool.plan.failover.risks import Guard, Loss, Risk, total_loss
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.applications import NO_STATE, with_lost_state

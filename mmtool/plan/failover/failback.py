@@ -14,12 +14,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.choices import TO_FILE, Diverged
-from mmtool.plan.failover.failover_plan import (
-    FailoverPlan,
-    active_guards,
-    blocking_guards,
-    state_guards,
-)
+from mmtool.plan.failover.failover_plan import FailoverPlan, active_guards, blocking_guards, state_guards
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.applications import NO_STATE, StateLoss, with_lost_state
@@ -40,8 +35,6 @@ from mmtool.translation.answers import (
     Refused,
     Sides,
     Skipping,
-    SourceLog,
-    TargetLog,
 )
 from mmtool.translation.divergence import go_home, go_home_by_syncs, go_home_in_pair
 from mmtool.translation.types import UNKNOWN, DownstreamOffset
@@ -53,7 +46,7 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.facts import Commit, GroupFacts
     from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.translation.answers import Answer
-    from mmtool.translation.divergence import DivergedTail, HomewardAnswer
+    from mmtool.translation.divergence import DivergedTail
     from mmtool.translation.types import TopicPartition
 
 
@@ -135,9 +128,8 @@ def plan_failback(
         diverged: Where the diverged tail is written.
         withdrawal: Producers' ACLs on the target that earlier operations promoted.
     """
-    passed: dict[TopicPartition, int] = {}
-    ahead: dict[TopicPartition, int] = {}
-    plans = [_group(group, facts, passed, ahead) for group in facts.groups]
+    homeward = _Homeward(facts)
+    plans = [homeward.group(group) for group in facts.groups]
     plans += unknown_groups(facts.unknown, Direction.REVERSE)
     state = _with_diverged(facts.state, facts, names)
     plans = [with_lost_state(plan, state) for plan in plans]
@@ -163,7 +155,7 @@ def plan_failback(
         held=facts.topics,
         promotion=withdrawal,
     ).with_steps()
-    return Homecoming(plan, passed, ahead, state)
+    return Homecoming(plan, homeward.passed, homeward.ahead, state)
 
 
 def _offsets_that_differ(names: Names, facts: HomeFacts) -> Iterator[Guard]:
@@ -200,97 +192,72 @@ def _with_diverged(state: AppState, facts: HomeFacts, names: Names) -> AppState:
     return replace(state, topics=tuple(map(judged, state.topics)))
 
 
-def _group(
-    group: GroupFacts,
-    facts: HomeFacts,
-    passed: dict[TopicPartition, int],
-    ahead: dict[TopicPartition, int],
-) -> GroupPlan:
-    if group.problem:
-        return undescribed_group(group, Direction.REVERSE)
-    verdicts = [
-        _verdict(group, place, commit, facts, passed, ahead) for place, commit in group.commits.items()
-    ]
-    if not verdicts:
-        verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
-    verdicts.sort(key=lambda verdict: (verdict.source or ("", 0), verdict.target or ("", 0)))
-    return GroupPlan(group.group, Direction.REVERSE, tuple(verdicts))
+@dataclass(frozen=True, slots=True)
+class _Homeward:
+    """Where groups continue on the source; ``passed`` and ``ahead`` as in `Homecoming`, filled on the way."""
 
+    facts: HomeFacts
+    passed: dict[TopicPartition, int] = field(default_factory=dict)
+    ahead: dict[TopicPartition, int] = field(default_factory=dict)
 
-def _verdict(
-    group: GroupFacts,
-    place: TopicPartition,
-    commit: Commit,
-    facts: HomeFacts,
-    passed: dict[TopicPartition, int],
-    ahead: dict[TopicPartition, int],
-) -> Verdict:
-    mirrored, born = facts.mirrored.get(place), facts.born.get(place)
-    if mirrored is not None and (mirrored.map or mirrored.synced or facts.one_name):
-        home = mirrored.source
-        answer = _behind_the_tail(mirrored, home, group, commit, facts, passed, ahead)
-    elif born is not None:
-        home = born.target
-        found, _ = answer_of(born, commit, _FORWARD)  # created on the target: by the reverse flow alone
-        assert not isinstance(found, Skipping)
-        answer = found
-    else:
-        return Verdict(group.group, None, place, commit, refusal=Reason.NOT_MIRRORED)
-    before = group.before.get(home)
-    if not isinstance(answer, Refused) and before is not None and before.offset > answer.offset:
-        answer = Exact(before.offset)
-    refusal = answer.reason if isinstance(answer, Refused) else None
-    by_mm2 = mirrored is not None and mirrored.map is None and mirrored.synced is not None
-    if refusal is None and not group.there.idle:
-        refusal = Reason.ACTIVE_ON_TARGET
-    return Verdict(
-        group.group,
-        home,
-        place,
-        commit,
-        answer=None if isinstance(answer, Refused) else answer,
-        refusal=refusal,
-        blocks=refusal is not None,
-        before=before,
-        knowledge=Knowledge.OFFSET_SYNCS if by_mm2 else Knowledge.OFFSET_RUNS,
-        same_offsets=mirrored is not None and mirrored.same_offsets,
-    )
+    def group(self, group: GroupFacts) -> GroupPlan:
+        if group.problem:
+            return undescribed_group(group, Direction.REVERSE)
+        verdicts = [self._verdict(group, place, commit) for place, commit in group.commits.items()]
+        if not verdicts:
+            verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
+        verdicts.sort(key=lambda verdict: (verdict.source or ("", 0), verdict.target or ("", 0)))
+        return GroupPlan(group.group, Direction.REVERSE, tuple(verdicts))
 
+    def _verdict(self, group: GroupFacts, place: TopicPartition, commit: Commit) -> Verdict:
+        mirrored, born = self.facts.mirrored.get(place), self.facts.born.get(place)
+        if mirrored is not None and (mirrored.map or mirrored.synced or self.facts.one_name):
+            home = mirrored.source
+            answer = self._behind_the_tail(mirrored, group, commit)
+        elif born is not None:
+            home = born.target
+            found, _ = answer_of(born, commit, _FORWARD)  # created on the target: by the reverse flow alone
+            assert not isinstance(found, Skipping)
+            answer = found
+        else:
+            return Verdict(group.group, None, place, commit, refusal=Reason.NOT_MIRRORED)
+        before = group.before.get(home)
+        if not isinstance(answer, Refused) and before is not None and before.offset > answer.offset:
+            answer = Exact(before.offset)
+        refusal = answer.reason if isinstance(answer, Refused) else None
+        by_mm2 = mirrored is not None and mirrored.map is None and mirrored.synced is not None
+        if refusal is None and not group.there.idle:
+            refusal = Reason.ACTIVE_ON_TARGET
+        return Verdict(
+            group.group,
+            home,
+            place,
+            commit,
+            answer=None if isinstance(answer, Refused) else answer,
+            refusal=refusal,
+            blocks=refusal is not None,
+            before=before,
+            knowledge=Knowledge.OFFSET_SYNCS if by_mm2 else Knowledge.OFFSET_RUNS,
+            same_offsets=mirrored is not None and mirrored.same_offsets,
+        )
 
-def _behind_the_tail(
-    known: PartitionFacts,
-    home: TopicPartition,
-    group: GroupFacts,
-    commit: Commit,
-    facts: HomeFacts,
-    passed: dict[TopicPartition, int],
-    ahead: dict[TopicPartition, int],
-) -> Answer:
-    tail = facts.tails.get(home)
-    if known.target_log is UNKNOWN or known.source_log is UNKNOWN or tail is None:
-        return Refused(Reason.PARTITION_MISSING)
-    found = _homeward(known, tail, DownstreamOffset(commit.offset), known.target_log, known.source_log, facts)
-    if isinstance(found, Refused):
-        return found
-    before = group.before.get(home)
-    is_further = before is not None and before.offset >= found.answer.offset
-    if home.topic not in facts.held and found.answer.offset > tail.start and not is_further:
-        return Refused(Reason.BEYOND_MIRROR)
-    passed[home] = max(passed.get(home, 0), found.diverged_records)
-    ahead[home] = max(ahead.get(home, 0), found.diverged_ahead)
-    return found.answer
-
-
-def _homeward(
-    known: PartitionFacts,
-    tail: DivergedTail,
-    commit: DownstreamOffset,
-    away: TargetLog,
-    home: SourceLog,
-    facts: HomeFacts,
-) -> HomewardAnswer:
-    if facts.one_name:
-        return go_home_in_pair(known.map, known.back, tail, commit, away=away, home=home)
-    if known.map is None:
-        return go_home_by_syncs(known.synced, tail, commit, away=away, home=home)
-    return go_home(known.map, tail, commit, away=away, home=home)
+    def _behind_the_tail(self, known: PartitionFacts, group: GroupFacts, commit: Commit) -> Answer:
+        place, away, home = known.source, known.target_log, known.source_log
+        tail, offset = self.facts.tails.get(place), DownstreamOffset(commit.offset)
+        if away is UNKNOWN or home is UNKNOWN or tail is None:
+            return Refused(Reason.PARTITION_MISSING)
+        if self.facts.one_name:
+            found = go_home_in_pair(known.map, known.back, tail, offset, away=away, home=home)
+        elif known.map is None:
+            found = go_home_by_syncs(known.synced, tail, offset, away=away, home=home)
+        else:
+            found = go_home(known.map, tail, offset, away=away, home=home)
+        if isinstance(found, Refused):
+            return found
+        before = group.before.get(place)
+        is_further = before is not None and before.offset >= found.answer.offset
+        if place.topic not in self.facts.held and found.answer.offset > tail.start and not is_further:
+            return Refused(Reason.BEYOND_MIRROR)
+        self.passed[place] = max(self.passed.get(place, 0), found.diverged_records)
+        self.ahead[place] = max(self.ahead.get(place, 0), found.diverged_ahead)
+        return found.answer

@@ -245,11 +245,3 @@ def with_removed(
         for at in record.places:
             if (group, at) not in listed:
                 yield AuditRow(group, *at, AuditState.NO_COMMIT, record.sentence(source, at))
-
-
-def audit_without_target(group: str, commits: Mapping[TopicPartition, Commit], target: str) -> list[AuditRow]:
-    """The audit rows of one group while the target does not answer: its commits on the source."""
-    return [
-        AuditRow(group, *place, AuditState.STALE, f"{target} does not answer", commit.offset)
-        for place, commit in sorted(commits.items())
-    ]

@@ -184,8 +184,8 @@ def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
 def _verdict_row(verdict: Verdict) -> VerdictBody:
     """A verdict as JSON values, without empty fields: a thousand groups have twenty thousand verdicts."""
     row: VerdictBody = {
-        "source": _place(verdict.source),
-        "target": _place(verdict.target),
+        "source": verdict.source,
+        "target": verdict.target,
         "commit": None if verdict.commit is None else verdict.commit.pair,
         "answer": None if verdict.answer is None else _answer_row(verdict.answer),
         "refusal": verdict.refusal,
@@ -229,10 +229,6 @@ def _answer_row(answer: Answer | Skipping) -> tuple[str, int] | tuple[str, int, 
         case Skipping(offset, most):
             return ("skipping", offset, most)
     raise TypeError(f"{answer} leads nowhere")
-
-
-def _place(place: TopicPartition | None) -> tuple[str, int] | None:
-    return None if place is None else (place.topic, place.partition)
 
 
 def _unknown(number: Any) -> Any:

@@ -1,8 +1,8 @@
 """A saved plan: made once, reviewed by others, executed later unchanged, or refused as stale.
 
 It holds all that was shown, the options, and the facts that it depends on. Executing it reads the clusters again: the
-plan is then made once more by the same function, from facts that are the same, so it is the same plan. The facts are the
-plan's fingerprint:
+plan is then made once more by the same function, from facts that are the same, so it is the same plan. The facts are
+the plan's fingerprint:
 
 F  a fact of the fingerprint that has changed makes the plan stale; other facts (lag, log ends) never do
 N  a topic that did not exist when the plan was made may appear: mirroring creates it, and so would the plan itself

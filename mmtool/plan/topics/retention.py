@@ -125,13 +125,7 @@ def due_words(due: Deadline, now_ms: int) -> str:
     """The time of a deadline as the beginning of a sentence: ``at any moment``, ``from TIME on, in 2 hours,``."""
     if due.at_ms <= now_ms:
         return "at any moment"
-    return f"from {moment(due.at_ms)} on, {_in(due.at_ms - now_ms)},"
-
-
-def _in(ms: int) -> str:
-    """A duration in words, rounded down: ``in 2 hours``."""
-    seconds = ms // 1000
-    for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
-        if seconds >= 2 * size:
-            return f"in {seconds // size} {name}s"
-    return f"in {counted(seconds, 'second')}"
+    seconds = (due.at_ms - now_ms) // 1000  # rounded down in the largest unit of which it is at least two
+    units = (("day", 86_400), ("hour", 3_600), ("minute", 60))
+    many = next((f"{seconds // size} {name}s" for name, size in units if seconds >= 2 * size), None)
+    return f"from {moment(due.at_ms)} on, in {many or counted(seconds, 'second')},"

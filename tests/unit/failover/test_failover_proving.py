@@ -38,7 +38,7 @@ def test_the_last_record_before_and_the_first_one_after_are_looked_up_over_holes
     facts = partition_facts(flow, Direction.FORWARD)
     plans = plans_by(flow, read_groups(flow, ["app"], Direction.FORWARD), facts, Rules())
     (found,) = boundaries(plans, facts, 10)
-    assert (found.before, found.after) == ((4, 4), (6, 5))
+    assert found.records == ((4, 4), (6, 5))
 
 
 def test_a_record_before_it_that_is_another_one_stops_it_before_anything_is_written(scene):
