@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import AppendPort, BatchesPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.failover.choices import Diverged
-    from mmtool.plan.failover.failback import Homecoming, HomeFacts
     from mmtool.plan.groups.facts import GroupFacts, GroupSelection
     from mmtool.plan.records.marks import FailedOverRecord
     from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -150,7 +149,8 @@ def rehearse(
         *state_warnings(homecoming.state, names.source),
     )
     still = standstill(both.back, homecoming.plan.groups)
-    warnings = (*selection_said, *still, *_warnings(tails, homecoming, facts, names, at_the_rehearsal=True))
+    tail_said = told(tails, homecoming, names, set(facts.topics).difference(facts.held))
+    warnings = (*selection_said, *still, *tail_said, *stay(facts, names))
     return FailbackRehearsal(
         settings,
         identity.source_id,
@@ -189,18 +189,6 @@ def _control_of(both: BothWays, looked: HomeLook) -> ControlView:
         f" -s {there} -t {here}",
         code=Reason.NEVER_RAN,
     )
-
-
-def _warnings(
-    tails: FoundTails,
-    homecoming: Homecoming,
-    facts: HomeFacts,
-    names: Names,
-    *,
-    at_the_rehearsal: bool = False,
-) -> tuple[str, ...]:
-    still_mirrored = set(facts.topics).difference(facts.held) if at_the_rehearsal else ()
-    return (*told(tails, homecoming, names, still_mirrored), *stay(facts, names))
 
 
 def execute(
@@ -360,8 +348,9 @@ class FailbackSteps:
         plan = rehearsal.plan
         homecoming = plan_failback(plan.operation_id, rehearsal.names, facts, plan.diverged)
         refuse(state_guards(homecoming.state, rehearsal.names.source))
-        warnings = _warnings(rehearsal.tails, homecoming, facts, rehearsal.names)
-        self.rehearsal = replace(rehearsal, warnings=(*rehearsal.selection_said, *warnings))
+        tail_said = told(rehearsal.tails, homecoming, rehearsal.names)
+        warnings = (*rehearsal.selection_said, *tail_said, *stay(facts, rehearsal.names))
+        self.rehearsal = replace(rehearsal, warnings=warnings)
         self.cutover.plans = homecoming.plan.groups
         self.cutover.figures = replace(
             self.cutover.figures,

@@ -158,28 +158,20 @@ def verify(flows: Sequence[FlowClusters], options: Options, say: Callable[[str],
         MmtoolError: Spark fails.
     """
     with _spark(flows[0]) as spark:
-        return _verified([_prepared(clusters, options) for clusters in flows], options, spark, say)
-
-
-def _verified(
-    prepared: Sequence[PreparedFlow],
-    options: Options,
-    spark: Callable[[], Rounds],
-    say: Callable[[str], None],
-) -> Verification:
-    found = Verification(
-        [flow.identity for flow in prepared],
-        warnings=[sentence for flow in prepared for sentence in flow.warnings],
-    )
-    for flow in prepared if options.transactions else ():
-        name, target = flow.clusters.settings.name, flow.clusters.settings.target.alias
-        halves = found.halves[name] = read_half_transactions(flow)
-        found.warnings += [f"{name}: a transaction is only partly on {target}: {half}" for half in halves]
-    if not any(flow.partitions for flow in prepared):
-        found.rows = [row for flow in prepared for row in _rows(flow, {})]
-        return found
-    for flow in prepared:
-        found.rows += _rows(flow, _compared(flow, options, spark(), say))
+        prepared = [_prepared(clusters, options) for clusters in flows]
+        found = Verification(
+            [flow.identity for flow in prepared],
+            warnings=[sentence for flow in prepared for sentence in flow.warnings],
+        )
+        for flow in prepared if options.transactions else ():
+            name, target = flow.clusters.settings.name, flow.clusters.settings.target.alias
+            halves = found.halves[name] = read_half_transactions(flow)
+            found.warnings += [f"{name}: a transaction is only partly on {target}: {half}" for half in halves]
+        if not any(flow.partitions for flow in prepared):
+            found.rows = [row for flow in prepared for row in _rows(flow, {})]
+            return found
+        for flow in prepared:
+            found.rows += _rows(flow, _compared(flow, options, spark(), say))
     found.warnings += [sentence for flow in prepared for sentence in flow.points.warnings]
     return found
 

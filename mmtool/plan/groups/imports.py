@@ -144,60 +144,33 @@ def plan_import(
         problems: Why a partition's log did not answer.
         hidden: Why the cluster does not describe the group; empty where it does.
     """
-    verdicts = [
-        _verdict(
-            group,
-            place,
-            offset,
-            before.get(place),
-            Reason.UNKNOWN_GROUP
-            if hidden
-            else _refusal(
-                offset, before.get(place), logs.get(place, UNKNOWN), standing, allow_rewind=allow_rewind
-            ),
-            hidden or problems.get(place, ""),
+    verdicts = []
+    for place, offset in sorted(wanted.items()):
+        log, there = logs.get(place, UNKNOWN), before.get(place)
+        if hidden:
+            refusal: Reason | None = Reason.UNKNOWN_GROUP
+        elif log is UNKNOWN:
+            refusal = Reason.PARTITION_MISSING
+        elif offset < log.log_start:
+            refusal = Reason.TARGET_LOG_START_PASSED
+        elif offset > log.log_end:
+            refusal = Reason.BEYOND_MIRROR
+        else:
+            refusal = guard(standing, offset, there, allow_rewind=allow_rewind)
+        verdicts.append(
+            Verdict(
+                group,
+                None,
+                place,
+                Commit(offset),
+                Exact(offset),
+                refusal,
+                blocks=refusal is not None,
+                before=there,
+                detail=hidden or problems.get(place, ""),
+            )
         )
-        for place, offset in sorted(wanted.items())
-    ]
     return GroupPlan(group, Direction.FORWARD, tuple(verdicts))
-
-
-def _verdict(
-    group: str,
-    place: TopicPartition,
-    offset: int,
-    before: Commit | None,
-    refusal: Reason | None,
-    detail: str,
-) -> Verdict:
-    return Verdict(
-        group,
-        None,
-        place,
-        Commit(offset),
-        Exact(offset),
-        refusal,
-        blocks=refusal is not None,
-        before=before,
-        detail=detail,
-    )
-
-
-def _refusal(
-    offset: int,
-    before: Commit | None,
-    log: TargetLog | Unknown,
-    standing: GroupStanding,
-    *,
-    allow_rewind: bool,
-) -> Reason | None:
-    if log is UNKNOWN:
-        return Reason.PARTITION_MISSING
-    if offset < log.log_start:
-        return Reason.TARGET_LOG_START_PASSED
-    if offset > log.log_end:
-        return Reason.BEYOND_MIRROR
-    return guard(standing, offset, before, allow_rewind=allow_rewind)
 
 
 EARLIEST: Final = -2
@@ -231,22 +204,16 @@ def parse_offset_log(lines: Iterable[str]) -> dict[TopicPartition, int]:
         )
     found: dict[TopicPartition, int] = {}
     for line in rest[1:]:
-        for place, offset in _of_source(_offsets_in(line, version)).items():
+        _, colon, offsets = ("", ":", line) if version == _IN_ORDER else line.partition(":")
+        if not colon:
+            raise ValueError(
+                f"line {line[:20]!r} does not begin with a source's id and a colon, as in version {version}"
+            )
+        for place, offset in _of_source(offsets).items():
             found[place] = min(offset, found.get(place, offset))
     if not found:
         raise ValueError("the file has no offsets of a Kafka source")
     return found
-
-
-def _offsets_in(line: str, version: str) -> str:
-    if version == _IN_ORDER:
-        return line
-    _, colon, offsets = line.partition(":")
-    if not colon:
-        raise ValueError(
-            f"line {line[:20]!r} does not begin with a source's id and a colon, as in version {version}"
-        )
-    return offsets
 
 
 def _of_source(line: str) -> dict[TopicPartition, int]:
