@@ -127,16 +127,17 @@ def rehearse(
         RefusedError: No group is selected, names have changed, the tail's topic cannot take it, or state is unreadable.
         UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
     """
-    target = both.flow.clusters.settings.target
-    shown = shell_line(["kafka-consumer-groups", "--bootstrap-server", target.bootstrap_servers, "--list"])
-    lists = f"`{shown}` lists the groups of {target.alias}"
+    settings, identity = both.flow.clusters.settings, both.flow.identity
+    shown = shell_line(
+        ["kafka-consumer-groups", "--bootstrap-server", settings.target.bootstrap_servers, "--list"]
+    )
+    lists = f"`{shown}` lists the groups of {settings.target.alias}"
     selected = select(both.flow, selection, Direction.REVERSE, "fail back", lists)
     groups = read_groups(both.flow, selected.known, Direction.REVERSE)
     state = app_state(both.flow, selected.known, without=without_state, back=both.back)
     looked = HomeLook(both, groups, state)
     control = _control_of(both, looked)
     tails = looked.tails()
-    settings, identity = both.flow.clusters.settings, both.flow.identity
     name, names = operation_id or new_operation_id(), names_of(settings)
     facts = looked.facts(tails, selected.unknown)
     refuse_topic(diverged, both.flow, tails, looked.taken)
