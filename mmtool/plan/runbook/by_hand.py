@@ -36,13 +36,17 @@ class Place:
     alias: str
     bootstrap: str
 
+    @property
+    def login_file(self) -> str:
+        """The name of the file with the credentials for Kafka's tools."""
+        return f"{file_part(self.alias)}.properties"
+
     def tool(self, name: str, *arguments: str, config: str = "--command-config") -> str:
         """A command line of one of Kafka's tools; the operator provides the file with the credentials.
 
         A command that no shell can run, as an argument has a NUL, is a comment.
         """
-        login = f"{file_part(self.alias)}.properties"
-        tool = [f"kafka-{name}.sh", "--bootstrap-server", self.bootstrap, config, login, *arguments]
+        tool = [f"kafka-{name}.sh", "--bootstrap-server", self.bootstrap, config, self.login_file, *arguments]
         line = shell_line(tool)
         return (
             line
