@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
+    from mmtool.config import ClusterSettings
     from mmtool.failover.diverged_tail.tails import FoundTails
     from mmtool.failover.fence.promotion import AclsAsked
     from mmtool.failover.modes.cutover import OperationContext
@@ -128,11 +129,7 @@ def rehearse(
         UnreachableError, NotAuthorisedError: A cluster does not answer, or denies a part.
     """
     settings, identity = both.flow.clusters.settings, both.flow.identity
-    shown = shell_line(
-        ["kafka-consumer-groups", "--bootstrap-server", settings.target.bootstrap_servers, "--list"]
-    )
-    lists = f"`{shown}` lists the groups of {settings.target.alias}"
-    selected = select(both.flow, selection, Direction.REVERSE, "fail back", lists)
+    selected = select(both.flow, selection, Direction.REVERSE, "fail back", _lists_groups(settings.target))
     groups = read_groups(both.flow, selected.known, Direction.REVERSE)
     state = app_state(both.flow, selected.known, without=without_state, back=both.back)
     looked = HomeLook(both, groups, state)
@@ -166,6 +163,12 @@ def rehearse(
         tails=tails,
         held=facts.topics,
     )
+
+
+def _lists_groups(cluster: ClusterSettings) -> str:
+    """How to list the groups of a cluster, as a sentence."""
+    shown = shell_line(["kafka-consumer-groups", "--bootstrap-server", cluster.bootstrap_servers, "--list"])
+    return f"`{shown}` lists the groups of {cluster.alias}"
 
 
 def _control_of(both: BothWays, looked: HomeLook) -> ControlView:
