@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Iterable, Iterator, Mapping
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -24,10 +25,6 @@ from mmtool.errors import RefusedError, StoppedError, UsageError
 from mmtool.output import LogFormat, write
 from mmtool.output.console import switches
 from mmtool.plain_text import did_you_mean, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
 
 _OPERATION = "20260131T120000Z-5eed01"
 _EXAMPLES = (

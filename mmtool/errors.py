@@ -22,10 +22,8 @@ the contract's exit codes.
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, TypeGuard
-
-if TYPE_CHECKING:
-    import signal
+import signal
+from typing import TypeGuard
 
 
 class MmtoolError(Exception):

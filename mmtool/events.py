@@ -6,12 +6,10 @@ and a person reads the same text. With ``--log-format json`` its event and its f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from typing import Self
 
 FLOW_ARROW = "->"
 

@@ -9,15 +9,12 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from mmtool.errors import UsageError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 OLDEST = 17  # Spark 4 and Kafka 4 brokers both ask for it
 _INSTALL = (

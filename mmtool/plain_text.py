@@ -7,11 +7,9 @@ A group, a transactional id, a member's host or a header's key may hold any char
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from shlex import quote
-from typing import TYPE_CHECKING, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from typing import Self
 
 MARKING_WORDS = r"password|passwd|secret|passphrase|access\.key|token"
 """Words that mark a key as a secret's, for messages and the redaction of stderr: alternatives of a regular expression.

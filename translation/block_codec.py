@@ -9,7 +9,8 @@ source, the same on the target, and the count; they are read and written by the 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -31,9 +32,6 @@ from mmtool.translation.blocks import (
 from mmtool.translation.errors import InvariantError, UnreadableStateError
 from mmtool.translation.runs import Offsets, RunMap
 from mmtool.translation.types import UNKNOWN, ClusterId, DownstreamOffset, TopicId, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
 
 KEY_VERSION: Final = 1
 BLOCK_VERSION: Final = 2  # 1, of before the first release, did not know the target topic's id

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mmtool.translation.mm2_records import MalformedRecord
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def parse_json(text: str | bytes, made_of: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:

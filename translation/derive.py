@@ -31,19 +31,15 @@ W  down to twins: of records equal in timestamp, key, value and headers, one tha
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from mmtool.translation.runs import RunBuilder, RunMap
+from mmtool.translation.runs import Offsets, RunBuilder, RunMap
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from mmtool.translation.runs import Offsets
 
 _NOWHERE, _MANY = -1, -2
 

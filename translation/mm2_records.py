@@ -11,13 +11,11 @@ drops the rest of the polled batch, mmtool counts it and reads on.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 from mmtool.translation.types import DownstreamOffset, TopicPartition, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 VERSION: Final = 0
 """The only version of checkpoint and heartbeat values that exists."""

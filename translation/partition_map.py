@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from mmtool.translation.blocks import (
     Block,
@@ -18,11 +18,7 @@ from mmtool.translation.blocks import (
 )
 from mmtool.translation.errors import InvariantError, UnreadableStateError
 from mmtool.translation.runs import RunMap
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from mmtool.translation.blocks import (
     MAX_RUNS,
@@ -20,11 +19,7 @@ from mmtool.translation.blocks import (
 )
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.runs import RunBuilder
-from mmtool.translation.types import UNKNOWN, DownstreamOffset, UpstreamOffset
-
-if TYPE_CHECKING:
-    from mmtool.translation.types import Unknown
-
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, UpstreamOffset
 
 OPEN_RUNS = 1024
 """Runs of a block during mirroring: an open block is rewritten whole in each second in which it changes."""

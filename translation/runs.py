@@ -12,17 +12,15 @@ from produce answers, one batch at a time (the answer's base offset is exact, KI
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mmtool.translation.errors import InvariantError
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 Offsets: TypeAlias = NDArray[np.int64]
 """A one-dimensional column of offsets or counts."""

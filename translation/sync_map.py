@@ -29,10 +29,11 @@ O  overtaken: a sync that goes back on the target leaves the syncs below it vali
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain, groupby, pairwise
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mmtool.translation.answers import (
     Answer,
@@ -44,12 +45,7 @@ from mmtool.translation.answers import (
     SourceLog,
     TargetLog,
 )
-from mmtool.translation.types import UNKNOWN, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, UpstreamOffset
 
 
 class OffsetPair(NamedTuple):

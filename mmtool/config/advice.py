@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import permutations
-from typing import TYPE_CHECKING
 
 from mmtool.config.aliases import ALIAS_KEYS
 from mmtool.config.clientkeys import (
@@ -17,16 +17,11 @@ from mmtool.config.clientkeys import (
     librdkafka_value,
 )
 from mmtool.config.keys import BLACKLISTS, CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
-from mmtool.config.scopes import ROLES, part_of_key
+from mmtool.config.properties import Entry
+from mmtool.config.report import Report
+from mmtool.config.scopes import ROLES, Role, Scopes, part_of_key
 from mmtool.config.values import java_parse_boolean
 from mmtool.plain_text import did_you_mean, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mmtool.config.properties import Entry
-    from mmtool.config.report import Report
-    from mmtool.config.scopes import Role, Scopes
 
 _REMOVED = frozenset(
     {"use.incremental.alter.configs", "add.source.alias.to.metrics", "auto.include.jmx.reporter"}

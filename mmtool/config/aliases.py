@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import combinations, permutations
-from typing import TYPE_CHECKING
 
+from mmtool.config.properties import Entry
+from mmtool.config.report import Report
+from mmtool.config.scopes import Scopes, Side
+from mmtool.config.settings import FlowSettings
 from mmtool.config.values import java_trim, parse_list
 from mmtool.translation.names import HEARTBEATS_TOPIC, DefaultPolicy, IdentityPolicy, TopicAliases, topic_part
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from mmtool.config.properties import Entry
-    from mmtool.config.report import Report
-    from mmtool.config.scopes import Scopes, Side
-    from mmtool.config.settings import FlowSettings
-
 
 ALIAS_KEYS = ("source.cluster.alias", "target.cluster.alias")
 """Override the file's aliases in topic names, globally or under ``S->T.``; ``ALIAS.alias`` does so for one cluster."""

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mmtool.config.keys import FLOW_KEYS
+from mmtool.config.credentials import Security
+from mmtool.config.keys import FLOW_KEYS, Applies, Key
 from mmtool.config.names import NameFilter
 from mmtool.config.scopes import ROLES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from mmtool.config.credentials import Security
-    from mmtool.config.keys import Applies, Key
-    from mmtool.config.settings import ClusterSettings, FlowSettings
+from mmtool.config.settings import ClusterSettings, FlowSettings
 
 _AT_ONCE: tuple[Applies, ...] = ("background", "workers", "driver")
 _OF_CREDENTIALS: tuple[Applies, ...] = ("background", "workers")

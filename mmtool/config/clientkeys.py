@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from mmtool.config.keys import TABLES
+from mmtool.config.scopes import Role
 from mmtool.config.values import parse_boolean, parse_integer
-
-if TYPE_CHECKING:
-    from mmtool.config.scopes import Role
-
 
 _LARGEST = {"int": 2**31 - 1, "long": 2**63 - 1}
 

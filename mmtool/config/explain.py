@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mmtool.config.aliases import SIDES, alias_entry
 from mmtool.config.clientkeys import SECURITY_KEYS, has_effect, may_show_client_key
 from mmtool.config.flows import FlowReader
 from mmtool.config.keys import BLACKLISTS, CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
+from mmtool.config.load import LoadedFile
+from mmtool.config.properties import Entry
 from mmtool.config.redaction import HIDDEN, may_show_spark_key
 from mmtool.config.report import Report
-from mmtool.config.scopes import ROLES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mmtool.config.load import LoadedFile
-    from mmtool.config.properties import Entry
-    from mmtool.config.scopes import Side
-    from mmtool.config.settings import FlowSettings
+from mmtool.config.scopes import ROLES, Side
+from mmtool.config.settings import FlowSettings
 
 _SPARK = "mmtool.spark.conf."
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from mmtool.config.aliases import alias_keys, known_aliases, topic_aliases
 from mmtool.config.javaregex import PatternRefusedError
 from mmtool.config.keys import FLOW_KEYS, UNIT_PREFIX, Key
 from mmtool.config.names import NameFilter
+from mmtool.config.properties import Entry
 from mmtool.config.redaction import RawProperties
-from mmtool.config.scopes import is_security_key
-from mmtool.config.settings import FlowSettings, Unit
+from mmtool.config.report import Report
+from mmtool.config.scopes import Properties, Scopes, is_security_key
+from mmtool.config.settings import AnyPolicy, ClusterSettings, FlowSettings, Unit
 from mmtool.config.values import (
+    RelativeStart,
+    Start,
     java_parse_boolean,
     parse_boolean,
     parse_choice,
@@ -27,15 +31,7 @@ from mmtool.config.values import (
 )
 from mmtool.plain_text import did_you_mean, nearest, shell_word
 from mmtool.plan.failover.steps import HOOKABLE
-from mmtool.translation.names import DefaultPolicy, IdentityPolicy, RenamePolicy
-
-if TYPE_CHECKING:
-    from mmtool.config.properties import Entry
-    from mmtool.config.report import Report
-    from mmtool.config.scopes import Properties, Scopes
-    from mmtool.config.settings import AnyPolicy, ClusterSettings
-    from mmtool.config.values import RelativeStart, Start
-    from mmtool.translation.names import TopicAliases
+from mmtool.translation.names import DefaultPolicy, IdentityPolicy, RenamePolicy, TopicAliases
 
 Isolation = Literal["read_committed", "read_uncommitted"]
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Any, Literal
 
 Kind = Literal["boolean", "integer", "interval", "replicas", "list", "text", "choice", "start", "class"]
 Applies = Literal["background", "workers", "driver", "next start", "first start", "commands"]

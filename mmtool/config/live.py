@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from mmtool.config.placeholders import (
@@ -18,19 +18,13 @@ from mmtool.config.placeholders import (
     only_placeholders,
 )
 from mmtool.config.properties import read_properties
-from mmtool.config.read_files import ReadFiles, is_read_once, stamps_of
+from mmtool.config.read_files import ReadFiles, Stamp, is_read_once, stamps_of
 from mmtool.config.sasl import is_secret_option, parse_jaas
+from mmtool.config.settings import FlowSettings
 from mmtool.config.token_logins import ENDPOINT
+from mmtool.errors import MmtoolError
 from mmtool.plain_text import shell_word
 from mmtool.plan.words import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from mmtool.config.read_files import Stamp
-    from mmtool.config.settings import FlowSettings
-    from mmtool.errors import MmtoolError
-
 
 _KEY_FILES = ("ssl.keystore.location", "ssl.key.location")
 _JAAS = "sasl.jaas.config"

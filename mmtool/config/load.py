@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mmtool.config.advice import advise, has_meaning
 from mmtool.config.aliases import check_aliases, warn_of_left_out, warn_of_meeting, warn_of_shared_syncs
+from mmtool.config.credentials import Security
 from mmtool.config.flows import FlowReader, extras
 from mmtool.config.keys import CLUSTER_ID
 from mmtool.config.placeholders import (
@@ -19,9 +20,9 @@ from mmtool.config.placeholders import (
     unsubstituted,
     variable_in_secret,
 )
-from mmtool.config.properties import PropertiesFile, read_properties
+from mmtool.config.properties import Entry, PropertiesFile, read_properties
 from mmtool.config.read_files import ReadFiles
-from mmtool.config.report import Report
+from mmtool.config.report import Finding, Part, Report
 from mmtool.config.scopes import ROLES, Clients, Scopes, Side, part_of_key, sibling
 from mmtool.config.security import PROTOCOLS, read_security
 from mmtool.config.settings import ClusterSettings, FlowSettings, Settings
@@ -29,13 +30,6 @@ from mmtool.config.values import java_parse_boolean, parse_list, parse_servers
 from mmtool.errors import ConfigError
 from mmtool.keystores import one_jvm
 from mmtool.plain_text import shell_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from mmtool.config.credentials import Security
-    from mmtool.config.properties import Entry
-    from mmtool.config.report import Finding, Part
 
 _LATE_COMMENT = (
     "contains ` #`: a comment starts only at the start of a line, so this text is part of the value; if it is a "

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from mmtool.config.javaregex import PatternRefusedError, compile_java
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 __all__ = ["LITERAL", "NameFilter", "PatternRefusedError"]
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mmtool.config.clientkeys import HIDDEN_SECURITY_KEYS, SECURITY_KEYS
 from mmtool.config.properties import read_properties
 from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
 
 _BRACED = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_.\-]*)(?::?[-=?+][^}]*)?\}")
 """A variable in braces, also with a shell's default, as in ``${NAME:-x}``."""

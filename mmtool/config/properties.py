@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import javaproperties
 
 from mmtool.errors import ConfigError
 from mmtool.plain_text import shell_word
 from mmtool.runtime.files import did_you_mean_file
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 _NATURAL_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n|\Z)")
 _KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*+)[ \t\f]*+[=:]?[ \t\f]*+", re.DOTALL)

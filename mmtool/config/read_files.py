@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Stamp = tuple[int, ...] | None
 """The state of a file; None where there is none."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
+from mmtool.config.properties import Entry
 from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
 from mmtool.events import Event, Notice
 from mmtool.plain_text import Lines, marks_secret, printable, shell_word
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-    from pathlib import Path
-
-    from mmtool.config.properties import Entry
 
 Part = tuple[str] | tuple[str, str]
 """The reader of a key: one cluster by its alias, or one flow by its two aliases."""

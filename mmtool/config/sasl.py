@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast, get_args
+from typing import cast, get_args
 
 from pydantic import SecretStr
 
-from mmtool.config.credentials import Mechanism, PasswordLogin
-from mmtool.config.scopes import filled, sibling
+from mmtool.config.credentials import Mechanism, PasswordLogin, Pem, Sasl
+from mmtool.config.properties import Entry
+from mmtool.config.report import Report
+from mmtool.config.scopes import Properties, filled, sibling
 from mmtool.config.token_logins import (
     HANDLER,
     KAFKA_HANDLERS,
@@ -18,15 +21,6 @@ from mmtool.config.token_logins import (
     TokenLoginReader,
 )
 from mmtool.config.values import java_trim
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from mmtool.config.credentials import Pem, Sasl
-    from mmtool.config.properties import Entry
-    from mmtool.config.report import Report
-    from mmtool.config.scopes import Properties
-
 
 _MODULE = re.compile(
     r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL | re.IGNORECASE

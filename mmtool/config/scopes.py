@@ -5,14 +5,12 @@ Matching is by plain prefix, as in MM2: an alias may contain anything, dots and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import permutations
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import Literal, get_args
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from mmtool.config.properties import Entry
+from mmtool.config.properties import Entry
 
 Role = Literal["producer", "consumer", "admin"]
 Side = Literal["source", "target"]

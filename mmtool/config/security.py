@@ -6,13 +6,15 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import Literal, cast, get_args
 
 from pydantic import SecretStr
 
 from mmtool.config.credentials import OAuthLogin, Pem, Protocol, Security
+from mmtool.config.properties import Entry
+from mmtool.config.report import Report
 from mmtool.config.sasl import SaslReader
-from mmtool.config.scopes import filled, scope_of, sibling
+from mmtool.config.scopes import Properties, filled, scope_of, sibling
 from mmtool.config.values import java_trim
 from mmtool.keystores import StoreError, StoreFile, read_identity, read_trusted
 from mmtool.keystores.certificates import (
@@ -28,12 +30,6 @@ from mmtool.keystores.certificates import (
     out_of_date,
     renewal,
 )
-
-if TYPE_CHECKING:
-    from mmtool.config.properties import Entry
-    from mmtool.config.report import Report
-    from mmtool.config.scopes import Properties
-
 
 _BLOCK = re.compile(r"-{5}BEGIN ([A-Z0-9 ]+)-{5}([^-]*+(?:-(?!----)[^-]*+)*+)-{5}END \1-{5}")
 _HEADERS = re.compile(r"\s*(Proc-Type:\s*4,ENCRYPTED)\s+(DEK-Info:\s*[A-Z0-9-]+,[0-9A-Fa-f]+)\s+")

@@ -8,25 +8,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from pydantic import SecretStr
 
-from mmtool.config.credentials import MskLogin, OAuthLogin, TokenFileLogin, TokenPace
-from mmtool.config.scopes import filled, sibling
+from mmtool.config.credentials import MskLogin, OAuthLogin, Pem, TokenFileLogin, TokenLogin, TokenPace
+from mmtool.config.properties import Entry
+from mmtool.config.report import Report
+from mmtool.config.scopes import Properties, filled, sibling
 from mmtool.config.values import java_trim, parse_boolean, parse_integer
 from mmtool.errors import install_extra
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from mmtool.config.credentials import Pem, TokenLogin
-    from mmtool.config.properties import Entry
-    from mmtool.config.report import Report
-    from mmtool.config.scopes import Properties
 
 T = TypeVar("T")
 

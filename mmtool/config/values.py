@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from mmtool.plain_text import did_you_mean, nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _TRIMMED = "".join(map(chr, range(0x21)))

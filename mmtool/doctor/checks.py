@@ -8,10 +8,10 @@ B  a check that cannot be made is a warning that says why, never ``ok``; it affe
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from mmtool.doctor import (
     brokers,
@@ -26,14 +26,10 @@ from mmtool.doctor import (
     topics,
     transactions,
 )
+from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
 from mmtool.doctor.finding import MOST_ROWS, ClusterCheck, Finding, FlowCheck, Severity
 from mmtool.errors import GateError
 from mmtool.plan.words import counted, few
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mmtool.doctor.examination import ExaminedCluster, ExaminedFlow
 
 _MODULES = (
     entrances,

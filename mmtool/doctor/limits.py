@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from mmtool.doctor.examination import by_config_sync, reset_by_sync
-from mmtool.doctor.finding import flow_check, judge_hidden, limited, ok, problem, unasked, warning
-from mmtool.kafka.logs.samples import SizeQuestion, sample_sizes
+from mmtool.config import FlowSettings
+from mmtool.doctor.examination import ExaminedFlow, by_config_sync, reset_by_sync
+from mmtool.doctor.finding import Finding, flow_check, judge_hidden, limited, ok, problem, unasked, warning
+from mmtool.errors import MmtoolError
+from mmtool.kafka.logs.samples import SizeQuestion, SizeSample, sample_sizes
+from mmtool.kafka.ports import Answers, Bounds
 from mmtool.output.human import size
 from mmtool.plain_text import duration
 from mmtool.plan.topics.configs import FOR_EVER, ConfigEntry, Origin, TargetLimits
 from mmtool.plan.words import are, counted, few, have
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
-    from mmtool.config import FlowSettings
-    from mmtool.doctor.examination import ExaminedFlow
-    from mmtool.doctor.finding import Finding
-    from mmtool.errors import MmtoolError
-    from mmtool.kafka.logs.samples import SizeSample
-    from mmtool.kafka.ports import Answers, Bounds
-
 
 Entries = Mapping[str, ConfigEntry]
 

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
+from mmtool.config import FlowSettings
 from mmtool.config.aliases import workers_groups
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.config.load import read_file
 from mmtool.config.names import NameFilter
-from mmtool.config.scopes import part_of_key
+from mmtool.config.report import Finding as FileFinding
+from mmtool.config.scopes import Scopes, part_of_key
 from mmtool.config.values import parse_list
+from mmtool.doctor.examination import Commits, ExaminedFlow, Mm2Traces
 from mmtool.doctor.finding import NEITHER, Finding, flow_check, ok, problem, warning
 from mmtool.doctor.groups import unread
 from mmtool.doctor.retention import span_words
 from mmtool.insight.status import written_times
+from mmtool.kafka.ports import StoredCheckpoint
 from mmtool.plan.words import counted, few
 from mmtool.runtime.process import now_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from mmtool.config import FlowSettings
-    from mmtool.config.report import Finding as FileFinding
-    from mmtool.config.scopes import Scopes
-    from mmtool.doctor.examination import Commits, ExaminedFlow, Mm2Traces
-    from mmtool.kafka.ports import StoredCheckpoint
-    from mmtool.translation.sync_map import OffsetPair
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.sync_map import OffsetPair
+from mmtool.translation.types import TopicPartition
 
 NO_MM2 = "not checked: MirrorMaker 2 does not run this flow"
 _DEFAULT_LAG_MAX = 100

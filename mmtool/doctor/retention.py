@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from mmtool.doctor.examination import by_config_sync, reset_by_sync
+from mmtool.config import FlowSettings
+from mmtool.doctor.examination import ExaminedFlow, by_config_sync, reset_by_sync
 from mmtool.doctor.finding import Finding, Severity, flow_check, judge_hidden, problem, unasked, warning
 from mmtool.insight.status import written_times
 from mmtool.kafka.state.flow_state import retention_of
 from mmtool.plan.flow.positions import waiting_since
 from mmtool.plan.records.documents import State
-from mmtool.plan.topics.configs import cleanup_policies
+from mmtool.plan.topics.configs import ConfigEntry, cleanup_policies
 from mmtool.plan.topics.retention import Deadline, Retention, deadline, deleted_unmirrored, due_words
 from mmtool.plan.words import counted, joined
 from mmtool.runtime.process import now_ms
-from mmtool.translation.types import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from mmtool.config import FlowSettings
-    from mmtool.doctor.examination import ExaminedFlow
-    from mmtool.plan.topics.configs import ConfigEntry
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 
 class PartitionLag(NamedTuple):

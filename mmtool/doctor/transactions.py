@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
 
+from mmtool.config import FlowSettings
+from mmtool.doctor.examination import ExaminedFlow
 from mmtool.doctor.finding import SOURCE, Finding, flow_check, problem, warning
 from mmtool.doctor.retention import span_words
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.kafka.logs.missing_times import first_missing_times
-from mmtool.kafka.ports import FirstMissing
+from mmtool.kafka.ports import FencePort, FirstMissing
+from mmtool.plan.failover.fence_plan import OpenTransaction
 from mmtool.runtime.process import now_ms
-from mmtool.translation.types import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from mmtool.config import FlowSettings
-    from mmtool.doctor.examination import ExaminedFlow
-    from mmtool.kafka.ports import FencePort
-    from mmtool.plan.failover.fence_plan import OpenTransaction
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 _IDLE_MS = 10_000
 _GRACE_MS = 60_000

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import javaproperties
 
 from mmtool.config.placeholders import provider_declarations
 from mmtool.config.properties import escaped
 from mmtool.errors import UsageError
-from mmtool.importers.core.connect import Note, NoteKind, connect_deployment
-from mmtool.importers.core.draft import draft_of
+from mmtool.importers.core.connect import Deployment, Note, NoteKind, connect_deployment
+from mmtool.importers.core.draft import ImportDraft, draft_of
 from mmtool.importers.core.secret_values import Mounts, SecretPlacement
 from mmtool.importers.core.strimzi import strimzi_deployment
 from mmtool.importers.core.yaml_documents import yaml_documents
 from mmtool.plain_text import printable
 from mmtool.runtime.files import file_errors
 from mmtool.translation.connect_offsets import parse_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from mmtool.importers.core.connect import Deployment
-    from mmtool.importers.core.draft import ImportDraft
-
 
 _MOST_BYTES = 2 << 20
 """Of one input file; a Kubernetes resource has at most 1.5 MiB."""

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping
 
 from mmtool.errors import MmtoolError, UnreachableError
+from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import refined_plans
-from mmtool.kafka.ports import LogPart
+from mmtool.kafka.ports import FlowWatchPort, LogPart
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.words import few
 from mmtool.translation.answers import Bounded, Exact, SourceLog
 from mmtool.translation.types import TopicPartition, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from mmtool.insight.flow_now import FlowNow
-    from mmtool.kafka.ports import FlowWatchPort
-
 
 _MOST_MARKERS = 1_000
 """Up to this lag the source's remaining offsets are read: they may be transaction markers only."""

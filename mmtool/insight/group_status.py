@@ -12,16 +12,16 @@ While the source does not answer, the rows are what an emergency failover would 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from mmtool.errors import RefusedError
+from mmtool.errors import MmtoolError, RefusedError
 from mmtool.insight.applications import app_state_on_target
-from mmtool.insight.flow_now import FlowFailures, ask_each, outages, worst
+from mmtool.insight.flow_now import FlowFailures, FlowNow, ask_each, outages, worst
 from mmtool.insight.flow_progress import mirror_maker_progress
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.status import written_times
-from mmtool.insight.target_only import look_at_target, removed_groups
+from mmtool.insight.status import WatchedFlow, written_times
+from mmtool.insight.target_only import TargetNow, look_at_target, removed_groups
 from mmtool.insight.translation import (
     look,
     plans_by,
@@ -35,7 +35,7 @@ from mmtool.plan.failover.emergency import plan_emergency
 from mmtool.plan.failover.risks import Loss
 from mmtool.plan.flow.positions import waiting_since
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection
-from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
+from mmtool.plan.groups.offsets import Direction, GroupPlan, PartitionFacts, Rules, unknown_groups
 from mmtool.plan.groups.status import GroupKnowledge, GroupReason, GroupRow, group_rows, with_ages
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import have
@@ -43,15 +43,6 @@ from mmtool.runtime.process import now_ms
 from mmtool.translation.answers import Reason
 from mmtool.translation.blocks import SeenOffset
 from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from mmtool.errors import MmtoolError
-    from mmtool.insight.flow_now import FlowNow
-    from mmtool.insight.status import WatchedFlow
-    from mmtool.insight.target_only import TargetNow
-    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
 
 _RULES = Rules(Direction.FORWARD)
 _EVERY_GROUP = GroupSelection()

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from mmtool.config import ClusterSettings, FlowSettings
 from mmtool.config.aliases import positions_topics
 from mmtool.errors import NotAuthorisedError
 from mmtool.kafka.ports import Mm2State, StoredCheckpoint, StoredCheckpoints
-from mmtool.kafka.state.log_reader import StoredTopic, read_log
+from mmtool.kafka.state.log_reader import LogRecord, StoredTopic, read_log
 from mmtool.translation.connect_offsets import SourcePosition, decode_position
 from mmtool.translation.mm2_records import Checkpoint, OffsetSync, decode_checkpoint, decode_offset_sync
 from mmtool.translation.sync_map import OffsetPair, SyncMap
-from mmtool.translation.types import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from mmtool.config import ClusterSettings, FlowSettings
-    from mmtool.kafka.state.log_reader import LogRecord
-    from mmtool.translation.types import TopicPartition, UpstreamOffset
-
+from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
 
 _POSITIONS_SECONDS = 30.0
 

@@ -10,13 +10,11 @@ import contextlib
 import logging
 import secrets
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from mmtool.errors import UsageError
 from mmtool.java import java_binary, pyspark_jar
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _JVM = ("-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _STOP_SECONDS = 5.0

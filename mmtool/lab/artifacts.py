@@ -12,15 +12,12 @@ import json
 import os
 import shutil
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
 from mmtool.errors import MmtoolError
 from mmtool.java import java_binary, pyspark_jar
 from mmtool.runtime.files import cache_root, one_at_a_time
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 KAFKA_VERSION = "4.4.0"
 """The default version of brokers and tools."""

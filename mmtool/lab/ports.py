@@ -10,18 +10,14 @@ import ssl
 import struct
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO
 
 from mmtool.errors import GateError, MmtoolError
-from mmtool.kafka.wire.metadata import MetadataRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from mmtool.kafka.wire.metadata import MetadataAnswer
+from mmtool.kafka.wire.metadata import MetadataAnswer, MetadataRequest
 
 
 def wait_until(

@@ -7,16 +7,12 @@ import os
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.java import java_binary
 from mmtool.plain_text import Lines, shell_word
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _LEASH = Path(__file__).with_name("leash.py")
 STOP_SECONDS = 20.0  # a broker's controlled shutdown takes 1-3 s here

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from mmtool.errors import GateError, MmtoolError, RefusedError, UsageError
 from mmtool.java import java_binary
@@ -20,13 +20,10 @@ from mmtool.lab.artifacts import KAFKA_VERSION, classpath
 from mmtool.lab.cluster import READY_SECONDS
 from mmtool.lab.ports import wait_until
 from mmtool.lab.process import down_command
-from mmtool.lab.state import ALREADY_RUNNING, SECURITY_FOLDER
+from mmtool.lab.security.kinds import Secure, SecurityKind
+from mmtool.lab.state import ALREADY_RUNNING, SECURITY_FOLDER, BrokerState, LabState, StateDirectory
 from mmtool.plain_text import Lines
 from mmtool.plan.words import counted
-
-if TYPE_CHECKING:
-    from mmtool.lab.security.kinds import Secure, SecurityKind
-    from mmtool.lab.state import BrokerState, LabState, StateDirectory
 
 STOP_SECONDS = 45.0
 _ALIAS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]*")  # also a folder's name

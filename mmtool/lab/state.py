@@ -9,7 +9,8 @@ from __future__ import annotations
 import fcntl
 import json
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import IO, Any
 
 from mmtool.errors import GateError, UsageError
 from mmtool.lab.ports import TlsFiles, wait_until
@@ -17,11 +18,6 @@ from mmtool.lab.security.kinds import SecurityKind
 from mmtool.plan.records.shapes import made_of
 from mmtool.runtime.files import state_root
 from mmtool.translation.connect_offsets import parse_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import IO
-
 
 ALREADY_RUNNING = 3  # the supervisor's exit code when another one holds the lock
 SECURITY_FOLDER = "security"

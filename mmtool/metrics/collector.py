@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 from mmtool import __version__
+from mmtool.config import ClusterSettings, FlowSettings
 from mmtool.errors import MmtoolError, UsageError, is_away, with_remedy
 from mmtool.failover.operation.records import in_journal_order
 from mmtool.insight.group_status import group_status
-from mmtool.insight.status import watched_flow
+from mmtool.insight.status import WatchedFlow, watched_flow
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.state.journal import JournalReader
 from mmtool.keystores.certificates import first_expiry
 from mmtool.metrics import families
 from mmtool.metrics.families import Level
 from mmtool.metrics.samples import (
+    Lines,
     Sample,
     format_of,
     lines_of,
@@ -30,13 +33,6 @@ from mmtool.metrics.samples import (
 )
 from mmtool.plan.groups.status import summaries
 from mmtool.plan.records.journal import Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from mmtool.config import ClusterSettings, FlowSettings
-    from mmtool.insight.status import WatchedFlow
-    from mmtool.metrics.samples import Lines
 
 _PROBE_SECONDS = 5.0
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mmtool.metrics import families
 from mmtool.metrics.families import FAMILIES, Kind
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.status import GroupSummary
 
     Aggregate = Callable[[Iterable[float]], float]
-    Lines = Mapping[str, Sequence[str]]
-    """Lines of the exposition format, by family name."""
+
+Lines: TypeAlias = "Mapping[str, Sequence[str]]"
+"""Lines of the exposition format, by family name."""
 
 _MIRRORED = (State.RUNNING, State.CAUGHT_UP)
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import signal
 import traceback
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import PurePath
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 from mmtool.errors import REPORT, MmtoolError, StdoutError, StoppedError
 from mmtool.events import Event, Notice
 from mmtool.output import console
 from mmtool.output.render import emit
 from mmtool.output.result import LogFormat, OutputFormat, Result
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @contextmanager

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree as ET
 
 from mmtool.output.documents import write_claimed
 from mmtool.output.redaction import NOTHING, shown
 from mmtool.output.values import iso
 from mmtool.runtime.files import write_named
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from datetime import datetime
-    from pathlib import Path
 
 
 class Case(NamedTuple):

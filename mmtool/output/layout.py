@@ -6,19 +6,15 @@ import re
 import textwrap
 import unicodedata
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate, zip_longest
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from mmtool.output.result import Column, OfGroup, Result, Rows
 from mmtool.output.values import UNKNOWN_CELL, cell
 from mmtool.plain_text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from mmtool.output.result import Column, OfGroup, Result, Rows
-
 
 _IDENTITY = ("source", "target", "group")
 _MOST_NAMED = 3

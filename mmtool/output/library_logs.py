@@ -7,13 +7,11 @@ import sys
 import threading
 import traceback
 import warnings
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import Any
 
 from mmtool.events import Event, Notice
 from mmtool.output import console
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 _LEVELS = ((logging.ERROR, "error"), (logging.WARNING, "warning"), (logging.INFO, "info"))
 

@@ -9,13 +9,10 @@ This one covers text of others: an exception of a client library, a traceback.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from mmtool.plain_text import MARKING_WORDS, Lines, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HIDDEN = "[hidden]"
 FILE_OPTION = " -c FILE"

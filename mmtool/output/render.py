@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from mmtool.errors import StdoutError, StoppedError
+from mmtool.errors import MmtoolError, StdoutError, StoppedError
 from mmtool.output import console, documents
 from mmtool.output.layout import draw, fitted, fold, layout
 from mmtool.output.redaction import FILE_OPTION
-from mmtool.output.result import OutputFormat, Problem
+from mmtool.output.result import OutputFormat, Problem, Result
 from mmtool.plain_text import printable
 from mmtool.runtime.process import ended_by_signals
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from mmtool.errors import MmtoolError
-    from mmtool.output.result import Result
 
 
 def emit(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import Self, TypeAlias
 
-if TYPE_CHECKING:
-    from mmtool.errors import MmtoolError
+from mmtool.errors import MmtoolError
 
 
 class OutputFormat(StrEnum):

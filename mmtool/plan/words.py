@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from mmtool.plain_text import printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 _BACKQUOTES = re.compile("`+")
 BAR = "\\|"

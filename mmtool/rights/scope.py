@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
+from mmtool.config import FlowSettings
 from mmtool.config.aliases import positions_topics, workers_groups
-from mmtool.config.names import LITERAL
+from mmtool.config.names import LITERAL, NameFilter
 from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.records.identity import CANARY_TOPIC
-from mmtool.rights.needs import Kind, Purpose, ResourceType, needs_for
+from mmtool.rights.needs import Kind, Purpose, ResourceType, Side, needs_for
 from mmtool.translation.names import DEAD_LETTER_SUFFIX, HEARTBEATS_TOPIC, DefaultPolicy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from mmtool.config import FlowSettings
-    from mmtool.config.names import NameFilter
-    from mmtool.rights.needs import Side
-
 
 CLUSTER_NAME = "kafka-cluster"
 COMMITS_TOPIC = "__consumer_offsets"

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import fcntl
 import os
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.plain_text import did_you_mean, nearest, shell_word
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
-
 
 _OWNER_ONLY = 0o600
 

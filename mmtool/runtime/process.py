@@ -10,15 +10,12 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import FrameType
 
 from mmtool.errors import StoppedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import FrameType
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 

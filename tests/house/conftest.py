@@ -44,6 +44,18 @@ class Module:
                 yield from imported_in(statement)
 
     @cached_property
+    def imports_for_types(self):
+        """What type checkers load, and the program does not; of blocks that name no types as well."""
+        blocks = (node for node in self.tree.body if isinstance(node, ast.If))
+        return [
+            name
+            for block in blocks
+            if ast.unparse(block.test) == "TYPE_CHECKING"
+            and all(isinstance(one, ast.Import | ast.ImportFrom) for one in block.body)
+            for name in imported_in(block)
+        ]
+
+    @cached_property
     def functions(self):
         return [
             node for node in ast.walk(self.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)

@@ -201,6 +201,33 @@ def _module_of(imported, names):
     return imported
 
 
+def test_an_import_for_types_alone_would_load_something(modules):
+    """What is loaded anyway is imported openly: ``TYPE_CHECKING`` says that loading it would cost a start."""
+    ours = [module for module in modules if module.name.startswith("mmtool")]
+    names = {module.name for module in ours}
+    needs = {
+        module.name: {
+            _module_of(one, names) for one in [*module.imports_at_start(), module.name.rpartition(".")[0]]
+        }
+        for module in ours
+    }
+
+    def is_loaded_by(name, imported):
+        loaded, left = set(), {name}
+        while left:
+            loaded |= left
+            left = {needed for one in left for needed in needs.get(one, ()) if needed} - loaded
+        return _module_of(imported, names) in loaded or imported.partition(".")[0] in sys.stdlib_module_names
+
+    idle = {
+        module.name
+        for module in ours
+        if module.imports_for_types
+        and all(is_loaded_by(module.name, one) for one in module.imports_for_types)
+    }
+    assert idle <= {"mmtool.insight.offset_map"}  # the public API loads it, and its types load the public API
+
+
 def test_no_module_is_named_by_a_participle(modules):
     names = {module.name.rpartition(".")[2] for module in modules}
     nouns = {"feed", "finding", "listing", "seed", "wiring"}

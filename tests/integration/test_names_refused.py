@@ -73,13 +73,14 @@ def test_two_source_topics_of_one_name_end_the_start_and_halt_later_ones(cluster
     path = write(aliases, flows, ["topics = .*meet, plain, .*late"])
     checked = run_mmtool(tmp_path / "check", "config", "check", "-c", str(path))
     assert (checked.code, "would both be us.east.x on hub" in checked.stdout) == (0, True), checked
-    before = topics_of(clusters["hub"].bootstrap)
+    kafkas_own = {"__consumer_offsets"}  # created by the broker that is asked for MM2's group
+    before = topics_of(clusters["hub"].bootstrap).keys() - kafkas_own
     refused = run_mmtool(tmp_path / "run", "replicate", "-c", str(path), "--until-caught-up")
     assert refused.code == 2, refused
     assert (
         "topic east.meet of us and topic meet of us.east would both be us.east.meet on hub" in refused.stderr
     )
-    assert topics_of(clusters["hub"].bootstrap) == before
+    assert topics_of(clusters["hub"].bootstrap).keys() - kafkas_own == before
 
     path.write_text(path.read_text() + "us->hub.topics.exclude = .*meet\n")
     with MmtoolProcess(tmp_path / "later", "replicate", "-c", str(path)) as process:

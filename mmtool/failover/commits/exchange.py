@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.failover.commits.apply import apply
@@ -19,8 +20,10 @@ from mmtool.failover.report.rows import (
     reset_lines,
     translation_rows,
 )
+from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.partitions import target_log
 from mmtool.insight.translation import Translation, active_groups, plan_groups
+from mmtool.kafka.ports import ClusterPort
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFacts
 from mmtool.plan.groups.imports import (
     EARLIEST,
@@ -30,19 +33,11 @@ from mmtool.plan.groups.imports import (
     starting_offsets,
     write_reset_csv,
 )
-from mmtool.plan.groups.offsets import Rules
+from mmtool.plan.groups.offsets import GroupPlan, Rules
 from mmtool.plan.words import counted, few, tally
 from mmtool.runtime.files import file_errors, write_named
 from mmtool.translation.answers import Reason, Sides
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
-    from pathlib import Path
-
-    from mmtool.insight.flow_now import FlowNow
-    from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.groups.offsets import GroupPlan
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

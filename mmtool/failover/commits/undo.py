@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError
 from mmtool.failover.commits.exchange import Moved, groups_of, refused_for
@@ -13,6 +13,7 @@ from mmtool.failover.commits.write import (
     AT_ONCE,
     FRESH_SECONDS,
     Outcome,
+    Stands,
     Written,
     failure_of_writing,
     may_come,
@@ -22,20 +23,12 @@ from mmtool.failover.commits.write import (
     unread,
     written_places,
 )
-from mmtool.kafka.ports import Problem
-from mmtool.plan.groups.undo import plan_undo
+from mmtool.failover.report.rows import ImportedRow
+from mmtool.kafka.ports import ClusterPort, Problem
+from mmtool.plan.groups.undo import Undo, UndoGroup, plan_undo
 from mmtool.plan.words import counted, few
 from mmtool.translation.answers import Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from mmtool.failover.commits.write import Stands
-    from mmtool.failover.report.rows import ImportedRow
-    from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.groups.undo import Undo, UndoGroup
-    from mmtool.translation.types import TopicPartition
-
+from mmtool.translation.types import TopicPartition
 
 _NOT_SENT = Problem(
     "not_sent", "the new offset was not deleted, because other offsets of the group could not be restored"

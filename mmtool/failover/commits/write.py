@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.offsets import GroupPlan
     from mmtool.translation.types import TopicPartition
 
-    Stands: TypeAlias = Mapping[TopicPartition, Commit] | MmtoolError
-    """A group's stored commits, or the error of reading them."""
+Stands: TypeAlias = "Mapping[TopicPartition, Commit] | MmtoolError"
+"""A group's stored commits, or the error of reading them."""
 
 AT_ONCE = 8
 """Groups that are committed concurrently: enough to hide round trips, few enough not to crowd out other clients."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from mmtool.errors import (
     GateError,
@@ -15,22 +15,13 @@ from mmtool.errors import (
     UnreachableError,
     is_away,
 )
-from mmtool.kafka.ports import NOT_ON_EVERY_BROKER
+from mmtool.kafka.ports import NOT_ON_EVERY_BROKER, ClusterPort, FencePort, Problem
 from mmtool.plain_text import shell_line, shell_word
-from mmtool.plan.failover.acl_rules import acl_command
+from mmtool.plan.failover.acl_rules import Binding, acl_command
 from mmtool.plan.failover.choices import FenceKind
-from mmtool.plan.failover.fence_plan import unfenced
+from mmtool.plan.failover.fence_plan import FencePlan, OpenTransaction, Writer, unfenced
 from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, counted, few, joined, moment, then
-from mmtool.translation.types import UNKNOWN, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
-    from mmtool.kafka.ports import ClusterPort, FencePort, Problem
-    from mmtool.plan.failover.acl_rules import Binding
-    from mmtool.plan.failover.fence_plan import FencePlan, OpenTransaction, Writer
-    from mmtool.translation.types import TopicPartition
-
+from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
 _DENIED = "CLUSTER_AUTHORIZATION_FAILED"
 _NOT_MADE = {

@@ -6,18 +6,20 @@ A resumed operation does the recorded change again, with what its groups need by
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.failover.fence.actions import AclChange, AclUse
-from mmtool.plan.failover.acl_promotion import SAME_NAMES, PrincipalMap, plan_promotion, plan_withdrawal
-from mmtool.plan.words import ID_PLACEHOLDER, SHOWS_ID
-
-if TYPE_CHECKING:
-    from mmtool.kafka.ports import FencePort
-    from mmtool.plan.failover.acl_promotion import Promotion
-    from mmtool.plan.failover.acl_rules import AclFacts, Binding
-    from mmtool.plan.words import Names
+from mmtool.kafka.ports import FencePort
+from mmtool.plan.failover.acl_promotion import (
+    SAME_NAMES,
+    PrincipalMap,
+    Promotion,
+    plan_promotion,
+    plan_withdrawal,
+)
+from mmtool.plan.failover.acl_rules import AclFacts, Binding
+from mmtool.plan.words import ID_PLACEHOLDER, SHOWS_ID, Names
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ deleted on the target; the group itself may be running meanwhile, and nothing is
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mmtool.errors import CheckFailedError, GateError
-from mmtool.failover.modes.cutover import Cutover, Ended
+from mmtool.failover.modes.cutover import Cutover, Ended, OperationContext
 from mmtool.failover.modes.drain import compare_again, look_for_added, refuse_missing
 from mmtool.failover.modes.emergency import rehearse as rehearse_emergency
 from mmtool.failover.modes.planned_mode import PlannedSteps
@@ -23,12 +23,14 @@ from mmtool.failover.modes.rehearsal import (
     select,
 )
 from mmtool.failover.operation import operation
-from mmtool.failover.report.operation_row import ended_row
-from mmtool.failover.report.rows import reread_of
+from mmtool.failover.report.operation_row import OperationRow, ended_row
+from mmtool.failover.report.rows import Row, reread_of
 from mmtool.insight.applications import app_state
+from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.flow_progress import short_of
 from mmtool.insight.group_lookup import remedy_of
 from mmtool.insight.partitions import standstill
+from mmtool.insight.target_only import TargetSide
 from mmtool.insight.translation import (
     metadata_warnings,
     plan_groups,
@@ -38,27 +40,15 @@ from mmtool.insight.translation import (
 )
 from mmtool.kafka.ports import LogPart
 from mmtool.output import warn
-from mmtool.plan.failover.drill import failing, missed, plan_drill, shadow_of, shadowed, shown_by
-from mmtool.plan.failover.emergency import costs_of
+from mmtool.plan.failover.drill import Limits, failing, missed, plan_drill, shadow_of, shadowed, shown_by
+from mmtool.plan.failover.emergency import Costs, costs_of
 from mmtool.plan.failover.failover_plan import name_guards
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
-from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX
+from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, GroupFacts, GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.words import counted, then
 from mmtool.translation.types import UNKNOWN, or_none
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.failover.report.operation_row import OperationRow
-    from mmtool.failover.report.rows import Row
-    from mmtool.insight.flow_now import FlowNow
-    from mmtool.insight.target_only import TargetSide
-    from mmtool.plan.failover.drill import Limits
-    from mmtool.plan.failover.emergency import Costs
-    from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 
 _RULES = Rules(Direction.FORWARD)
 _FIRST = 10

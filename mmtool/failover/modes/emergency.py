@@ -7,11 +7,12 @@ with the source, does not add records behind the groups' offsets.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
-from mmtool.failover.modes.cutover import Cutover, Ended
+from mmtool.failover.fence.promotion import AclsAsked
+from mmtool.failover.modes.cutover import Cutover, Ended, OperationContext
 from mmtool.failover.modes.rehearsal import (
     SavableRehearsal,
     names_of,
@@ -25,33 +26,29 @@ from mmtool.failover.operation.marks import Marking
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.report.plan_file import seen_of_target
 from mmtool.insight.applications import app_state_on_target
-from mmtool.insight.target_only import identity_on_target, look_at_target, removed_groups
+from mmtool.insight.target_only import (
+    TargetNow,
+    TargetSide,
+    identity_on_target,
+    look_at_target,
+    removed_groups,
+)
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
 from mmtool.plan.failover.choices import Unknowns
 from mmtool.plan.failover.emergency import costs_of, loss_told, may_lose, plan_emergency, told_before
-from mmtool.plan.failover.failover_plan import active_guards
+from mmtool.plan.failover.failover_plan import FailoverPlan, active_guards
 from mmtool.plan.failover.fence_plan import topics_to_fence
 from mmtool.plan.failover.half_transactions import told_by_target, transactions_on_target
 from mmtool.plan.failover.risks import state_lags
 from mmtool.plan.failover.steps import StepName, topics_of
-from mmtool.plan.groups.applications import state_warnings
+from mmtool.plan.groups.applications import AppState, state_warnings
 from mmtool.plan.groups.facts import GroupFacts, GroupSelection, dependencies
 from mmtool.plan.groups.outside_offsets import copied_metadata_warnings, sink_warnings
-from mmtool.plan.words import joined
+from mmtool.plan.records.marks import FailedOverRecord
+from mmtool.plan.words import Names, joined
 from mmtool.replication.ownership.checks import changed_names, renamed_to
 from mmtool.translation.answers import Reason
 from mmtool.translation.types import or_none
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from mmtool.failover.fence.promotion import AclsAsked
-    from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.insight.target_only import TargetNow, TargetSide
-    from mmtool.plan.failover.failover_plan import FailoverPlan
-    from mmtool.plan.groups.applications import AppState
-    from mmtool.plan.records.marks import FailedOverRecord
-    from mmtool.plan.words import Names
 
 
 @dataclass(frozen=True, slots=True)

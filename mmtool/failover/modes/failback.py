@@ -7,13 +7,17 @@ decide where a group continues.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, read_export
 from mmtool.failover.diverged_tail.tail_writer import DivergedTailWriter, refuse_topic
-from mmtool.failover.modes.cutover import Cutover, Ended
+from mmtool.failover.diverged_tail.tails import FoundTails
+from mmtool.failover.fence.promotion import AclsAsked
+from mmtool.failover.modes.cutover import Cutover, Ended, OperationContext
 from mmtool.failover.modes.drain import drain_all, look_for_added, prove, refuse_added, state_end_guards
 from mmtool.failover.modes.failback_steps import BothWays, HomeLook, at_home_already, stay, told
 from mmtool.failover.modes.rehearsal import (
@@ -32,7 +36,7 @@ from mmtool.failover.report.plan_file import seen_of_flow
 from mmtool.failover.report.report import skipped_from
 from mmtool.failover.report.rows import reread_of
 from mmtool.insight.applications import app_state, as_groups
-from mmtool.insight.flow_now import FlowNow
+from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.flow_progress import log_ends
 from mmtool.insight.partitions import partition_facts, standstill
 from mmtool.insight.translation import (
@@ -44,32 +48,21 @@ from mmtool.insight.translation import (
     selection_warnings,
     topics_of,
 )
+from mmtool.kafka.ports import AppendPort, BatchesPort
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.plain_text import shell_line
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION
-from mmtool.plan.failover.choices import TO_FILE, ToTopic
+from mmtool.plan.failover.choices import TO_FILE, Diverged, ToTopic
 from mmtool.plan.failover.failback import plan_failback
 from mmtool.plan.failover.failover_plan import active_guards, drain_goal, moved_meanwhile, state_guards
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings
+from mmtool.plan.groups.facts import GroupFacts, GroupSelection
 from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
+from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.words import Names
 from mmtool.translation.answers import Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-    from pathlib import Path
-
-    from mmtool.config import ClusterSettings
-    from mmtool.failover.diverged_tail.tails import FoundTails
-    from mmtool.failover.fence.promotion import AclsAsked
-    from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.insight.flow_now import FlowClusters
-    from mmtool.kafka.ports import AppendPort, BatchesPort
-    from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.failover.choices import Diverged
-    from mmtool.plan.groups.facts import GroupFacts, GroupSelection
-    from mmtool.plan.records.marks import FailedOverRecord
-    from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 
 @dataclass(frozen=True, slots=True)

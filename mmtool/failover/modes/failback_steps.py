@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from mmtool.failover.diverged_tail.tail_file import default_name
-from mmtool.failover.diverged_tail.tails import TailKind, find_tail
+from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails, TailKind, find_tail
 from mmtool.failover.report.rows import offset_of
+from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.partitions import partition_facts
+from mmtool.kafka.ports import BatchesPort
 from mmtool.plan.failover.choices import ToTopic
-from mmtool.plan.failover.failback import HomeFacts
-from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.words import ID_PLACEHOLDER, are, counted, few, first_part, joined
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
-    from mmtool.insight.flow_now import FlowNow
-    from mmtool.kafka.ports import BatchesPort
-    from mmtool.plan.failover.failback import Homecoming
-    from mmtool.plan.groups.applications import AppState
-    from mmtool.plan.groups.facts import GroupFacts
-    from mmtool.plan.groups.offsets import GroupPlan
-    from mmtool.plan.records.marks import MovedGroupRecord
-    from mmtool.plan.words import Names
-    from mmtool.translation.types import TopicPartition
+from mmtool.plan.failover.failback import Homecoming, HomeFacts
+from mmtool.plan.groups.applications import AppState
+from mmtool.plan.groups.facts import GroupFacts
+from mmtool.plan.groups.offsets import Direction, GroupPlan
+from mmtool.plan.records.marks import MovedGroupRecord
+from mmtool.plan.words import ID_PLACEHOLDER, Names, are, counted, few, first_part, joined
+from mmtool.translation.types import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ Without a fence producers may go on writing; with one, the source's logs have en
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mmtool.errors import GateError
-from mmtool.failover.fence.steps import FenceSteps, came_since, refuse_late_records
-from mmtool.failover.modes.cutover import Cutover, Ended
+from mmtool.failover.fence.promotion import AclsAsked
+from mmtool.failover.fence.steps import FenceAsked, FenceSteps, came_since, refuse_late_records
+from mmtool.failover.modes.cutover import Cutover, Ended, OperationContext
 from mmtool.failover.modes.drain import (
     drain_all,
     look_for_added,
@@ -33,10 +34,12 @@ from mmtool.failover.modes.rehearsal import (
 from mmtool.failover.modes.steps import run_steps
 from mmtool.failover.operation.hooks import with_hooks
 from mmtool.failover.operation.operation import Operation
+from mmtool.failover.operation.records import Recorded
 from mmtool.failover.operation.states import OperationState
 from mmtool.failover.report.plan_file import seen_of_flow
 from mmtool.failover.report.rows import reread_of
 from mmtool.insight.applications import app_state, as_groups
+from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.flow_progress import log_ends, short_of
 from mmtool.insight.group_lookup import readers_of
 from mmtool.insight.partitions import partition_facts, standstill
@@ -62,23 +65,11 @@ from mmtool.plan.failover.fence_plan import NO_FENCE, topics_to_fence
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
-from mmtool.plan.groups.facts import dependencies
-from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
+from mmtool.plan.groups.facts import GroupFacts, GroupSelection, dependencies
+from mmtool.plan.groups.offsets import Direction, GroupPlan, PartitionFacts, Rules, unknown_groups
+from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.plan.words import counted, few
-from mmtool.translation.types import UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
-    from mmtool.failover.fence.promotion import AclsAsked
-    from mmtool.failover.fence.steps import FenceAsked
-    from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.failover.operation.records import Recorded
-    from mmtool.insight.flow_now import FlowNow
-    from mmtool.plan.groups.facts import GroupFacts, GroupSelection
-    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
-    from mmtool.plan.records.marks import MovedGroupRecord
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 _RULES = Rules(Direction.FORWARD)
 

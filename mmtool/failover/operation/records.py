@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mmtool.errors import RefusedError
 from mmtool.failover.operation.operation import Operation, StepState
 from mmtool.failover.operation.states import START, Event, OperationState, OperationStatus, Phase
 from mmtool.plan.failover.acl_promotion import PrincipalMap, Promotion, promotion_of
+from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.choices import REPLAYED, TO_FILE, FenceKind, Unknowns, diverged_of
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence, fence_of
 from mmtool.plan.failover.steps import Mode, Step, StepName
 from mmtool.plan.failover.tail_progress import Begun, Parts, begun_of, parts_of, together
+from mmtool.plan.groups.offsets import GroupPlan
 from mmtool.plan.records.identity import JOURNAL_TOPIC
-from mmtool.plan.records.journal import Kind
+from mmtool.plan.records.journal import Entry, Kind, Risks
 from mmtool.plan.words import Names
 from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from mmtool.plan.failover.acl_rules import Binding
-    from mmtool.plan.groups.offsets import GroupPlan
-    from mmtool.plan.records.journal import Entry, Risks
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,40 +4,33 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from mmtool.errors import OwnedElsewhereError, RefusedError, StoppedError, remedied
+from mmtool.config import FlowSettings
+from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, StoppedError, remedied
 from mmtool.failover.commits.write import Outcome
 from mmtool.failover.diverged_tail.tail_file import default_name
 from mmtool.failover.diverged_tail.tail_writer import UnknownProgressError
+from mmtool.failover.diverged_tail.tails import FoundTails
+from mmtool.failover.modes.cutover import Ended
 from mmtool.failover.modes.cutover import ways_on as open_ways_on
+from mmtool.failover.operation.operation import Operation
+from mmtool.failover.operation.records import Recorded
 from mmtool.failover.operation.states import Event, OperationState
 from mmtool.failover.report.rows import exactness, offset_of
 from mmtool.plain_text import group_options, shell_line, shell_word
 from mmtool.plan.failover.acl_rules import acl_command
 from mmtool.plan.failover.choices import REPLAYED, FenceKind, ToTopic
 from mmtool.plan.failover.emergency import losses, total_expected
-from mmtool.plan.failover.fence_plan import lowering_commands
+from mmtool.plan.failover.fence_plan import Fence, lowering_commands
 from mmtool.plan.failover.risks import total_loss
 from mmtool.plan.failover.steps import Mode, topics_of
 from mmtool.plan.groups.imports import ResetLine, write_reset_csv
-from mmtool.plan.groups.offsets import topic_names
+from mmtool.plan.groups.offsets import GroupPlan, topic_names
 from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, are, counted, few
 from mmtool.translation.names import DefaultPolicy, IdentityPolicy, RenamePolicy, TopicAliases
 from mmtool.translation.types import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from mmtool.config import FlowSettings
-    from mmtool.errors import MmtoolError
-    from mmtool.failover.diverged_tail.tails import FoundTails
-    from mmtool.failover.modes.cutover import Ended
-    from mmtool.failover.operation.operation import Operation
-    from mmtool.failover.operation.records import Recorded
-    from mmtool.plan.failover.fence_plan import Fence
-    from mmtool.plan.groups.offsets import GroupPlan
 
 _NAMED = 5
 """How many groups the next commands name; of more groups they name the first ones, or use ``--all-groups``."""

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, NotRequired, TypeAlias, TypedDict, assert_never
+from typing import Final, Literal, NotRequired, TypeAlias, TypedDict, assert_never
 
+from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.imports import ResetLine
-from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Refused, Skipping
-from mmtool.translation.lockstep import NO_PROOF
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from mmtool.plan.groups.facts import Commit
-    from mmtool.plan.groups.offsets import GroupPlan, Verdict
-    from mmtool.translation.lockstep import Copied, Proof
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.lockstep import NO_PROOF, Copied, Proof
+from mmtool.translation.types import TopicPartition
 
 Row: TypeAlias = Mapping[str, object]
 

@@ -8,47 +8,37 @@ has written diverged records to where this one would write them.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from datetime import timedelta
+from typing import Generic, TypeVar
 
+from mmtool.config import FlowSettings
 from mmtool.errors import OwnedElsewhereError, RefusedError
 from mmtool.events import Event, Notice, flow_fields
 from mmtool.failover.diverged_tail.tail_writer import written_before
-from mmtool.failover.modes.cutover import Ended, OperationContext, half_done
+from mmtool.failover.modes.cutover import Ended, LockPort, OperationContext, half_done
 from mmtool.failover.modes.drill import NoLock
 from mmtool.failover.modes.emergency import EmergencyRehearsal
 from mmtool.failover.modes.failback import FailbackRehearsal
 from mmtool.failover.modes.rehearsal import Rehearsal
 from mmtool.failover.operation.hooks import hooks_of
-from mmtool.failover.operation.journal import About, Both, Journalist
-from mmtool.failover.operation.operation import StepState
-from mmtool.failover.operation.records import recorded
+from mmtool.failover.operation.journal import About, Both, Journalist, JournalPort
+from mmtool.failover.operation.operation import Operation, StepState
+from mmtool.failover.operation.records import Recorded, recorded
 from mmtool.failover.operation.recovery import find
 from mmtool.failover.operation.states import OperationState
 from mmtool.failover.service import connections
+from mmtool.kafka.ports import ClusterPort
 from mmtool.output import bind, detail, talk
 from mmtool.plan.failover.choices import Unknowns
-from mmtool.plan.failover.steps import Mode
-from mmtool.plan.words import few, moment
+from mmtool.plan.failover.steps import Mode, Step
+from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.runbook.plan_file import SavedPlan
+from mmtool.plan.words import Names, few, moment
 from mmtool.runtime import process
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from datetime import timedelta
-
-    from mmtool.config import FlowSettings
-    from mmtool.failover.modes.cutover import LockPort
-    from mmtool.failover.operation.journal import JournalPort
-    from mmtool.failover.operation.operation import Operation
-    from mmtool.failover.operation.records import Recorded
-    from mmtool.kafka.ports import ClusterPort
-    from mmtool.plan.failover.steps import Step
-    from mmtool.plan.groups.facts import GroupSelection
-    from mmtool.plan.runbook.plan_file import SavedPlan
-    from mmtool.plan.words import Names
-
 
 R = TypeVar("R", bound="Rehearsal")
 

@@ -7,49 +7,44 @@ its recorded offsets are written.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Collection
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from mmtool.config import FlowSettings
 from mmtool.errors import UsageError
-from mmtool.failover.fence.promotion import PromotionAsked, WithdrawalAsked
+from mmtool.failover.fence.promotion import AclsAsked, PromotionAsked, WithdrawalAsked
 from mmtool.failover.fence.steps import FenceAsked
 from mmtool.failover.modes import drill, emergency, failback, planned_mode
-from mmtool.failover.modes.cutover import Ended
+from mmtool.failover.modes.cutover import Ended, OperationContext
+from mmtool.failover.modes.drill import Drilled, DrillRehearsal
+from mmtool.failover.modes.emergency import EmergencyRehearsal
+from mmtool.failover.modes.failback import FailbackRehearsal
+from mmtool.failover.modes.planned_mode import PlannedRehearsal
 from mmtool.failover.modes.rehearsal import Rehearsal
-from mmtool.failover.operation.marks import rehearse_release, release_marks
-from mmtool.failover.operation.records import fences_standing, promoted_acls
-from mmtool.failover.operation.recovery import rehearse_taking_back, require, roll_forward, take_back
+from mmtool.failover.operation.marks import Release, rehearse_release, release_marks
+from mmtool.failover.operation.records import Recorded, fences_standing, promoted_acls
+from mmtool.failover.operation.recovery import (
+    RollbackPlan,
+    rehearse_taking_back,
+    require,
+    roll_forward,
+    take_back,
+)
 from mmtool.failover.operation.states import Event
 from mmtool.failover.report.plan_file import check_clusters
 from mmtool.failover.service import connections
 from mmtool.failover.service.execution import Move, Request, at_work
-from mmtool.failover.service.lookup import operations_of
+from mmtool.failover.service.lookup import FlowOperation, operations_of
 from mmtool.insight import flow_now
 from mmtool.insight.translation import look
-from mmtool.plan.failover.choices import TO_FILE, FenceKind, ToTopic
+from mmtool.kafka.ports import FencePort
+from mmtool.plan.failover.acl_promotion import PrincipalMap, Promotion
+from mmtool.plan.failover.choices import TO_FILE, Diverged, FenceKind, ToTopic, Unknowns
+from mmtool.plan.failover.fence_plan import Fence
 from mmtool.plan.failover.steps import Mode
 from mmtool.runtime import process
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-    from datetime import timedelta
-
-    from mmtool.config import FlowSettings
-    from mmtool.failover.fence.promotion import AclsAsked
-    from mmtool.failover.modes.cutover import OperationContext
-    from mmtool.failover.modes.drill import Drilled, DrillRehearsal
-    from mmtool.failover.modes.emergency import EmergencyRehearsal
-    from mmtool.failover.modes.failback import FailbackRehearsal
-    from mmtool.failover.modes.planned_mode import PlannedRehearsal
-    from mmtool.failover.operation.marks import Release
-    from mmtool.failover.operation.records import Recorded
-    from mmtool.failover.operation.recovery import RollbackPlan
-    from mmtool.failover.service.lookup import FlowOperation
-    from mmtool.kafka.ports import FencePort
-    from mmtool.plan.failover.acl_promotion import PrincipalMap, Promotion
-    from mmtool.plan.failover.choices import Diverged, Unknowns
-    from mmtool.plan.failover.fence_plan import Fence
 
 
 def fence_asked(

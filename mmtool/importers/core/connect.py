@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from mmtool.config.advice import has_meaning, is_connect_key
 from mmtool.config.clientkeys import CLIENT_KEYS, may_show_client_key
@@ -14,9 +14,6 @@ from mmtool.config.placeholders import holds_secret, may_hold_secret
 from mmtool.config.scopes import ROLES, is_security_key
 from mmtool.errors import UsageError
 from mmtool.plain_text import did_you_mean, marks_secret, nearest, shell_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 _CLASS = "connector.class"
 _MIRROR = re.compile(

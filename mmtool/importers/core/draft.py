@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from mmtool.config.aliases import LONGEST_TOPIC_NAME
 from mmtool.config.keys import FLOW_KEYS
@@ -18,6 +18,7 @@ from mmtool.importers.core.connect import (
     TARGET_ALIAS,
     Connector,
     ConnectorKind,
+    Deployment,
     Note,
     NoteKind,
     Setting,
@@ -26,11 +27,6 @@ from mmtool.importers.core.connect import (
     why_no_cluster_key,
     why_no_flow_key,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mmtool.importers.core.connect import Deployment
 
 _SIDES = {"source.cluster.": 0, "target.cluster.": 1}
 ALL = ""

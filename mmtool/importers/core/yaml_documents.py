@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
 
 import yaml
 
 from mmtool.errors import UsageError
 from mmtool.importers.core.connect import Setting
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 _MOST_NODES = 100_000
 """Nodes of one file, aliases counted as often as they are used: a few lines of aliases can stand for billions."""

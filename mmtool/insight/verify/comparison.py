@@ -18,15 +18,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mmtool.insight.verify.verdicts import Difference, Findings, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 _DENSE = 64
 """So many records on either side are aligned by trying all pairs; more of them only from both ends."""

@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from pathlib import Path
+from typing import Literal, NamedTuple
 
+from mmtool.config import FlowSettings
 from mmtool.errors import MmtoolError, with_remedy
 from mmtool.insight.applications import steps_to_mirror_again, unread
+from mmtool.insight.flow_now import FlowClusters, FlowNow
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look
-from mmtool.insight.verify.job import ComparedFlow
+from mmtool.insight.verify.job import Compared, ComparedFlow
 from mmtool.insight.verify.ranges import ComparedPartition, Joint, began_at
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.mirror_maker import latest_positions
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.state_log import read_producers
-from mmtool.plan.groups.offsets import Direction
+from mmtool.plan.groups.offsets import Direction, PartitionFacts
 from mmtool.plan.records.documents import State
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.records.marks import VerifiedRecord
 from mmtool.plan.records.shapes import made_of
 from mmtool.plan.topics.configs import cleanup_policies
@@ -33,20 +39,7 @@ from mmtool.runtime.files import state_root, write_whole
 from mmtool.runtime.process import operator
 from mmtool.runtime.threads import run_loop
 from mmtool.translation.connect_offsets import parse_json
-from mmtool.translation.types import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from pathlib import Path
-
-    from mmtool.config import FlowSettings
-    from mmtool.insight.flow_now import FlowClusters, FlowNow
-    from mmtool.insight.verify.job import Compared
-    from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.translation.types import TopicPartition
-
+from mmtool.translation.types import UNKNOWN, TopicPartition
 
 _Key = tuple[str, int]
 

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, NotRequired, Self, TypedDict
+from typing import NamedTuple, NotRequired, Self, TypedDict
 
 from mmtool.errors import DifferencesError
 from mmtool.plan.failover.half_transactions import HalfTransactionRow
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import are, counted, joined, then
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicPartition
 
 
 class Kind(StrEnum):

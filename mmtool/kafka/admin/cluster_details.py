@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import KafkaError
 
+from mmtool.config import ClusterSettings
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.admin.listeners import try_listeners
 from mmtool.kafka.admin.topics import TopicAdmin
@@ -17,35 +19,27 @@ from mmtool.kafka.errors import failure_of, unreachable
 from mmtool.kafka.patience import handfuls, seconds_for_each
 from mmtool.kafka.ports import Answers
 from mmtool.kafka.tokens.source import principal_of
-from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeClusterRequest
+from mmtool.kafka.wire.acls import DescribeAclsRequest, DescribeClusterRequest, Rights
 from mmtool.kafka.wire.answers import answers_of
 from mmtool.kafka.wire.blocking_client import BlockingWireClient, run_beside
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.groups import DescribeGroupsRequest, HeartbeatTrial, OffsetDeleteRequest
 from mmtool.kafka.wire.metadata import (
     DescribeBrokerConfigRequest,
     DescribeLogDirsRequest,
     DescribeTopicConfigsRequest,
+    LogDir,
     MetadataRequest,
+    TopicMetadata,
 )
-from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.request import UnsupportedByBrokerError, WireRequest
 from mmtool.kafka.wire.scan import Patience, offsets_each
 from mmtool.kafka.wire.transactions import REQUESTS, check_markers, claim_trial
+from mmtool.plan.topics.configs import ConfigEntry
 from mmtool.plan.topics.facts import DENIALS, CreateTopic
 from mmtool.runtime.threads import Once
-from mmtool.translation.types import UNKNOWN, TopicId, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-
-    from mmtool.config import ClusterSettings
-    from mmtool.kafka.wire.acls import Rights
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.metadata import LogDir, TopicMetadata
-    from mmtool.kafka.wire.request import WireRequest
-    from mmtool.plan.topics.configs import ConfigEntry
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition, Unknown
 
 T = TypeVar("T")
 Q = TypeVar("Q")

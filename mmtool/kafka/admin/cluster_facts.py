@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import KafkaException
 
+from mmtool.config import ClusterSettings
 from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import admin_client, blocking_wire
 from mmtool.kafka.errors import TOO_OLD, Kind, failure_of, kind_of
@@ -14,23 +16,15 @@ from mmtool.kafka.groups.coordinators import partition_of, read_commit_times
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.logs.log_parts import read_parts
 from mmtool.kafka.patience import seconds_for_each
-from mmtool.kafka.ports import Answers
-from mmtool.kafka.wire.cluster import COMMITS
+from mmtool.kafka.ports import Answers, Bounds, LogPart
+from mmtool.kafka.wire.cluster import COMMITS, WireCluster
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest
+from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest, TopicMetadata
 from mmtool.kafka.wire.scan import Patience, read_bounds
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.topics.facts import TopicFacts, name_problem
+from mmtool.translation.lockstep import Seen
 from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from mmtool.config import ClusterSettings
-    from mmtool.kafka.ports import Bounds, LogPart
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.metadata import TopicMetadata
-    from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.translation.lockstep import Seen
 
 T = TypeVar("T")
 

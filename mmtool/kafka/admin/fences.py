@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from confluent_kafka import KafkaError
 
+from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.errors import NO_LEADER, check_code, failure_of, is_passing, problem_of, unreachable
@@ -25,28 +27,21 @@ from mmtool.kafka.wire.acls import (
 )
 from mmtool.kafka.wire.answers import answers_of
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
-from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster, by_leader
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest, MetadataRequest
-from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest, MetadataAnswer, MetadataRequest
+from mmtool.kafka.wire.request import UnsupportedByBrokerError, WireRequest
 from mmtool.kafka.wire.transactions import (
+    DescribedTransaction,
     DescribeProducersRequest,
     DescribeTransactionsRequest,
     ListTransactionsRequest,
+    ProducerState,
 )
 from mmtool.plan.failover.acl_rules import LITERAL, TOPIC, AclFacts, Binding
 from mmtool.plan.failover.fence_plan import CannotTell, FenceFacts, OpenTransaction, Writer
 from mmtool.runtime.threads import within
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
-    from mmtool.config import ClusterSettings
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.metadata import MetadataAnswer
-    from mmtool.kafka.wire.request import WireRequest
-    from mmtool.kafka.wire.transactions import DescribedTransaction, ProducerState
 
 A = TypeVar("A")
 B = TypeVar("B")

@@ -7,32 +7,34 @@ import os
 import re
 import socket
 import ssl
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from mmtool.config import ClusterSettings
+from mmtool.config.credentials import Security
+from mmtool.config.scopes import Role
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.clients import CLIENT_ID, tls_context, wire_cluster, wire_options
 from mmtool.kafka.wire.codec import UnreadableResponseError, int32
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.connection import open_connection
 from mmtool.kafka.wire.metadata import MetadataRequest
-from mmtool.kafka.wire.request import NoCommonVersionError, Prepared, api_versions_frame, read_api_versions
+from mmtool.kafka.wire.request import (
+    NoCommonVersionError,
+    Prepared,
+    SpokenApis,
+    api_versions_frame,
+    read_api_versions,
+)
 from mmtool.kafka.wire.sasl import (
     TAKES_NO_LOGIN,
     SaslHandshakeRequest,
     UnprovenBrokerError,
     enabled_mechanisms,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from mmtool.config import ClusterSettings
-    from mmtool.config.credentials import Security
-    from mmtool.config.scopes import Role
-    from mmtool.kafka.wire.request import SpokenApis
 
 LISTENER_SECONDS = 3.0
 """Longest time, in seconds, for each of connecting, the first answer and the login at one listener."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, admin
 
+from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.clients import admin_client
 from mmtool.kafka.errors import KINDS, Kind, failure_of, remedy_of_refusal, unreachable
@@ -23,14 +25,7 @@ from mmtool.plan.topics.configs import (
     named_config,
     nearest_value,
 )
-from mmtool.plan.topics.facts import DENIALS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from mmtool.config import ClusterSettings
-    from mmtool.plan.topics.facts import CreateTopic, GrowTopic
-
+from mmtool.plan.topics.facts import DENIALS, CreateTopic, GrowTopic
 
 _TIMEOUT_SECONDS = 30.0
 

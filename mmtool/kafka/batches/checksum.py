@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from functools import cache, reduce
 from operator import xor
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import google_crc32c
 
-from mmtool.kafka.batches.header import CHECKED_FROM, MAGIC, CorruptBatchError
+from mmtool.kafka.batches.header import CHECKED_FROM, MAGIC, BatchView, CorruptBatchError
 from mmtool.kafka.batches.records import legacy_crc_fits
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mmtool.kafka.batches.header import BatchView
-
 
 crc32c: Callable[[bytes], int] = google_crc32c.value
 extend: Callable[[int, bytes], int] = google_crc32c.extend

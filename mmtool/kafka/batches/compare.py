@@ -7,20 +7,15 @@ the batch layout are left out: a target that recompresses rewrites both.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from mmtool.kafka.batches.header import CODEC_BITS, LOG_APPEND_TIME_BIT, MAGIC
-from mmtool.kafka.batches.records import RecordColumns, fields_of, read_columns
+from mmtool.kafka.batches.header import CODEC_BITS, LOG_APPEND_TIME_BIT, MAGIC, BatchView
+from mmtool.kafka.batches.records import RawRecord, RecordColumns, fields_of, read_columns
 from mmtool.translation.runs import Run
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mmtool.kafka.batches.header import BatchView
-    from mmtool.kafka.batches.records import RawRecord
 
 _FROM_THE_START: Final = DownstreamOffset(0)
 

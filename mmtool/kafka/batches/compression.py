@@ -6,14 +6,12 @@ Decompression has a limit: a zstd batch of 30 KB can claim, and have, a gigabyte
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from functools import cache
 from mmap import MADV_DONTNEED, MAP_ANONYMOUS, MAP_PRIVATE, mmap
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mmtool.kafka.batches.header import LENGTH_FIELD, Codec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 # Kafka's own defaults. aiokafka's are 9 and 9: for gzip and lz4 that is several times slower than a producer.
 _GZIP_LEVEL: Final = 6

@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mmtool.errors import MmtoolError
-
-if TYPE_CHECKING:
-    from mmtool.translation.types import UpstreamOffset
+from mmtool.translation.types import UpstreamOffset
 
 HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size  # 61

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -21,14 +21,11 @@ from mmtool.kafka.batches.header import (
     NO_PRODUCER,
     TRANSACTIONAL_BIT,
     BatchError,
+    BatchView,
     Codec,
 )
 from mmtool.kafka.batches.records import NO_TIMESTAMP
 from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
-
-if TYPE_CHECKING:
-    from mmtool.kafka.batches.header import BatchView
-
 
 _KEPT_BITS: Final = ~(TRANSACTIONAL_BIT | CONTROL_BIT | DELETE_HORIZON_BIT)
 _NO_LEADER_EPOCH: Final = -1  # Kafka's own value in a produce request; the broker writes its epoch over it

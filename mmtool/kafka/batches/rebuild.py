@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from enum import StrEnum
 from functools import cache
 from itertools import accumulate, groupby, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mmtool.kafka.batches.checksum import verify_crc
 from mmtool.kafka.batches.compression import compress
@@ -14,6 +15,7 @@ from mmtool.kafka.batches.header import (
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     MAGIC,
+    BatchView,
     Codec,
     OversizeRecordError,
     view_of,
@@ -21,12 +23,6 @@ from mmtool.kafka.batches.header import (
 from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is, sealed
 from mmtool.kafka.batches.records import RecordColumns, as_longs, read_columns, varint
 from mmtool.translation.types import UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from mmtool.kafka.batches.header import BatchView
-
 
 _SPECIAL_TIME: Final = LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT
 

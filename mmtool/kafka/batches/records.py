@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from heapq import heapify, heappop
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 from zlib import crc32
 
 from mmtool.kafka.batches.compression import MOST_BYTES, DecodedSizeError, decompress
@@ -31,10 +32,6 @@ from mmtool.kafka.batches.header import (
     Codec,
     LargeBatchError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
 
 NO_TIMESTAMP: Final = -1
 """The timestamp that Kafka gives a message of format 0 when it converts it to a later format."""

@@ -6,24 +6,17 @@ import asyncio
 import itertools
 import struct
 from collections import defaultdict
+from collections.abc import Callable, Collection
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
+from mmtool.config import ClusterSettings
 from mmtool.kafka.state.log_reader import read_log
-from mmtool.kafka.wire.cluster import COMMITS
+from mmtool.kafka.wire.cluster import COMMITS, WireCluster
 from mmtool.kafka.wire.codec import BROKEN, Cursor
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.groups import DescribeGroupsRequest, ListGroupsRequest
+from mmtool.kafka.wire.groups import DescribeGroupsRequest, ListedGroup, ListGroupsRequest
+from mmtool.kafka.wire.metadata import PartitionLeader
 from mmtool.translation.types import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-    from mmtool.config import ClusterSettings
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.groups import ListedGroup
-    from mmtool.kafka.wire.metadata import PartitionLeader
-
 
 _NO_ABSOLUTE = -(1 << 31)
 _COMMIT_VERSIONS = (0, 1)

@@ -7,47 +7,43 @@ asks for the commits of a cluster that never had a group. See docs/decisions/001
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from confluent_kafka import KafkaError
 
+from mmtool.config import ClusterSettings
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import check_code, is_passing, problem_of
 from mmtool.kafka.groups.coordinators import all_groups
 from mmtool.kafka.patience import RetriableError, handfuls, seconds_for_each, seconds_of_a_try
 from mmtool.kafka.ports import Answers, GroupListing, Problem
-from mmtool.kafka.wire.acls import Operation
+from mmtool.kafka.wire.acls import Operation, Rights
 from mmtool.kafka.wire.answers import Question
+from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.groups import (
     OTHER_KINDS,
     ConsumerGroupDescribeRequest,
     Coordinated,
+    DeletedOffsets,
     DeleteGroupsRequest,
+    DescribedGroup,
     DescribeGroupsRequest,
+    FetchedOffsets,
     OffsetCommitRequest,
     OffsetDeleteRequest,
     OffsetFetchOfGroupsRequest,
     OffsetFetchRequest,
     OtherKindsRequest,
 )
-from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.request import UnsupportedByBrokerError, WireRequest
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
-from mmtool.translation.types import UNKNOWN, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
-
-    from mmtool.config import ClusterSettings
-    from mmtool.kafka.wire.acls import Rights
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.groups import DeletedOffsets, DescribedGroup, FetchedOffsets
-    from mmtool.kafka.wire.request import WireRequest
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
 A = TypeVar("A")
 B = TypeVar("B")

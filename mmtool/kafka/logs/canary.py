@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 
-from mmtool.errors import UnreachableError
+from mmtool.config import ClusterSettings, FlowSettings
+from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.clients import librdkafka_config, new_client
 from mmtool.kafka.errors import failure_of
@@ -16,12 +18,6 @@ from mmtool.kafka.state.log_reader import read_log
 from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.plan.topics.facts import CreateTopic
 from mmtool.plan.words import counted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mmtool.config import ClusterSettings, FlowSettings
-    from mmtool.errors import MmtoolError
 
 _CONFIGS = {
     "cleanup.policy": "delete",

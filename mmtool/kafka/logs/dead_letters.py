@@ -9,27 +9,22 @@ and continued before that, can have written one twice: both name the same offset
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from mmtool.config import ClusterSettings
 from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.kafka.batches import decode, view_of
+from mmtool.kafka.batches import ReadyBatch, decode, view_of
 from mmtool.kafka.batches.rebuild import encode
 from mmtool.kafka.batches.records import body_of, fields_of, read_columns
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.own_log import known_everywhere
+from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.scan import log_bounds, read_range
 from mmtool.plan.topics.facts import CreateTopic, GrowTopic
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
-from mmtool.translation.types import TopicPartition
-
-if TYPE_CHECKING:
-    from mmtool.config import ClusterSettings
-    from mmtool.kafka.batches import ReadyBatch
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.translation.types import ClusterId, TopicId, UpstreamOffset
+from mmtool.translation.types import ClusterId, TopicId, TopicPartition, UpstreamOffset
 
 SOURCE_HEADERS = b"mmtool.source."
 """Prefix of the header names that state a dead letter's source cluster, topic, partition and offset."""

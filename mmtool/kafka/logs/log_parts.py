@@ -3,35 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Iterator
 from hashlib import sha256
-from typing import TYPE_CHECKING
 
+from mmtool.config import ClusterSettings
 from mmtool.errors import MmtoolError
-from mmtool.kafka.batches import raw_records
+from mmtool.kafka.batches import BatchView, raw_records
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.patience import AT_ONCE, handfuls
-from mmtool.kafka.ports import Answers
+from mmtool.kafka.ports import Answers, LogPart
 from mmtool.kafka.state.flow_state import count_unbooked
 from mmtool.kafka.state.state_log import read_producers
-from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError
+from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, WireCluster
 from mmtool.kafka.wire.metadata import EARLIEST
 from mmtool.kafka.wire.scan import AtMost, list_offsets, read_range
+from mmtool.plan.records.documents import ProducerRecord
 from mmtool.runtime.threads import within
 from mmtool.translation.lockstep import Seen
-from mmtool.translation.types import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from mmtool.config import ClusterSettings
-    from mmtool.kafka.batches import BatchView
-    from mmtool.kafka.ports import LogPart
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.records.documents import ProducerRecord
-    from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.types import TopicId, TopicPartition, Unknown
-
+from mmtool.translation.partition_map import PartitionMap
+from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition, Unknown
 
 _PIECE_BYTES = 8 << 20
 """Bytes of batches that are in memory at a time; one batch may be larger."""

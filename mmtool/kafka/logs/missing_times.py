@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from mmtool.config import ClusterSettings
 from mmtool.kafka.batches import NO_TIMESTAMP, AbortedFilter, BatchError, iter_batches, raw_records
 from mmtool.kafka.clients import wire_cluster
-from mmtool.kafka.wire.cluster import ConnectionLostError, by_leader
+from mmtool.kafka.ports import FirstMissing
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster, by_leader
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
+from mmtool.kafka.wire.fetch import FetchedPartition, FetchPartition, FetchRequest
 from mmtool.runtime.threads import run_loop, within
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from mmtool.config import ClusterSettings
-    from mmtool.kafka.ports import FirstMissing
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.fetch import FetchedPartition
 
 _AT_ONCE = 100
 _LEAST_SECONDS = 0.1

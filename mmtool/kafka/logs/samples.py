@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mmtool.kafka.batches import OversizeRecordError
 from mmtool.kafka.batches.rebuild import rebuild
+from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.scan import AtMost, read_range
-from mmtool.translation.types import UpstreamOffset
-
-if TYPE_CHECKING:
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.translation.types import TopicId, TopicPartition
+from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset
 
 _SIZES_BYTES = 8 << 20
 """Bytes that are read from each of the two parts of a log: its start and its newest records."""

@@ -7,26 +7,21 @@ again.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar
 
+from mmtool.config import ClusterSettings
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError
-from mmtool.kafka.batches import SEQUENCES
+from mmtool.kafka.batches import SEQUENCES, BatchHeader, ReadyBatch
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import remedy_of_refusal
-from mmtool.kafka.state.claims import ClaimLostError, claim, fence
+from mmtool.kafka.state.claims import Claim, ClaimLostError, claim, fence
 from mmtool.kafka.state.own_log import append, topic_id_of
+from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.codes import DENIED, FENCED, Code, name_of
 from mmtool.kafka.wire.produce import ProducePartition
 from mmtool.kafka.wire.scan import log_bounds, read_range
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
-    from mmtool.config import ClusterSettings
-    from mmtool.kafka.batches import BatchHeader, ReadyBatch
-    from mmtool.kafka.state.claims import Claim
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicPartition
 
 T = TypeVar("T")
 

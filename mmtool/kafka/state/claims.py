@@ -9,21 +9,17 @@ markers an older owner is fenced only by the new owner's first write to each par
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.errors import remedy_of_refusal
-from mmtool.kafka.wire.cluster import retrying
+from mmtool.kafka.wire.cluster import WireCluster, retrying
 from mmtool.kafka.wire.codes import Code, name_of
+from mmtool.kafka.wire.request import WireRequest
 from mmtool.kafka.wire.transactions import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Iterable, Mapping
-
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.request import WireRequest
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicPartition
 
 A = TypeVar("A")
 T = TypeVar("T")

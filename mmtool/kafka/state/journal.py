@@ -5,30 +5,22 @@ Only the target is used, as the source may be lost.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING
 
+from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError
 from mmtool.kafka.clients import blocking_wire, shared
-from mmtool.kafka.state.log_reader import StoredTopic, unreadable
+from mmtool.kafka.state.log_reader import LogRecord, StoredTopic, unreadable
 from mmtool.kafka.state.own_log import append_records, make_missing
+from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.transactions import Marker, write_markers
-from mmtool.plan.records.documents import UnreadableDocumentError
-from mmtool.plan.records.identity import JOURNAL_TOPIC
-from mmtool.plan.records.journal import Entry
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from mmtool.config import ClusterSettings
-    from mmtool.kafka.state.log_reader import LogRecord
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.plan.records.documents import Document
-    from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.plan.records.journal import Kind
-    from mmtool.translation.types import TopicPartition
+from mmtool.plan.records.documents import Document, UnreadableDocumentError
+from mmtool.plan.records.identity import JOURNAL_TOPIC, FlowIdentity
+from mmtool.plan.records.journal import Entry, Kind
+from mmtool.translation.types import TopicPartition
 
 
 class KafkaJournal:

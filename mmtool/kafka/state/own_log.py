@@ -4,35 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
 from mmtool import __version__
+from mmtool.config import ClusterSettings
 from mmtool.errors import MmtoolError, RefusedError
 from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.kafka.batches import BatchError, Codec, decode
+from mmtool.kafka.batches import BatchError, BatchView, Codec, ReadyBatch, Record, decode
 from mmtool.kafka.batches.rebuild import encode
 from mmtool.kafka.batches.records import RecordColumns, body_of
 from mmtool.kafka.errors import remedy_of_refusal, unreachable
-from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster, retrying
 from mmtool.kafka.wire.codes import RETRY_AFTER_METADATA, Code, name_of
+from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.kafka.wire.produce import ProducePartition, ProduceRequest
-from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, RUNS_PARTITIONS, is_runs_topic
+from mmtool.plan.records.identity import (
+    JOURNAL_TOPIC,
+    PRODUCERS_TOPIC,
+    RUNS_PARTITIONS,
+    FlowIdentity,
+    is_runs_topic,
+)
+from mmtool.plan.topics.configs import ConfigEntry
 from mmtool.plan.topics.facts import CreateTopic
 from mmtool.plan.words import counted
 from mmtool.runtime.threads import in_thread
-from mmtool.translation.types import UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from mmtool.config import ClusterSettings
-    from mmtool.kafka.batches import BatchView, ReadyBatch, Record
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.metadata import TopicMetadata
-    from mmtool.plan.records.identity import FlowIdentity
-    from mmtool.plan.topics.configs import ConfigEntry
-    from mmtool.translation.types import TopicId
-
+from mmtool.translation.types import TopicId, UpstreamOffset
 
 Headers = tuple[tuple[bytes, bytes | None], ...]
 

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import IntEnum
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.kafka.wire.schema import KINDS, Kind, array_of, only, row
 from mmtool.plan.failover.acl_rules import CLUSTER, LITERAL, PREFIXED, TOPIC, TRANSACTIONAL_ID, Binding
 from mmtool.translation.types import UNKNOWN, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 _NOT_ASKED = -(1 << 31)
 

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.patience import AT_ONCE, FIRST_PAUSE_SECONDS, PAUSE_SECONDS, RetriableError, handfuls
 from mmtool.kafka.ports import Answers
-from mmtool.kafka.wire.cluster import ConnectionLostError
-from mmtool.kafka.wire.request import UnsupportedByBrokerError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
+from mmtool.kafka.wire.request import UnsupportedByBrokerError, WireRequest
 from mmtool.runtime.threads import within
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.request import WireRequest
 
 A = TypeVar("A")
 K = TypeVar("K")

@@ -6,17 +6,13 @@ import asyncio
 import os
 import threading
 import weakref
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.patience import RetriableError, again
-from mmtool.kafka.wire.cluster import ConnectionLostError
+from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.runtime.threads import LookUps
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
-
-    from mmtool.kafka.wire.cluster import WireCluster
 
 T = TypeVar("T")
 

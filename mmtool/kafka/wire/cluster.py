@@ -6,9 +6,10 @@ import asyncio
 import socket
 import ssl
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from confluent_kafka import KafkaError
 
@@ -27,17 +28,11 @@ from mmtool.kafka.errors import (
 from mmtool.kafka.patience import NEXT_SECONDS, RetriableError, again, first_answer
 from mmtool.kafka.wire.codes import DENIED, RETRIABLE, Code, name_of
 from mmtool.kafka.wire.connection import open_connection
-from mmtool.kafka.wire.groups import Coordinated, FindCoordinatorRequest, FindCoordinatorsRequest
+from mmtool.kafka.wire.groups import Coordinated, Coordinator, FindCoordinatorRequest, FindCoordinatorsRequest
 from mmtool.kafka.wire.metadata import BrokerAddress, MetadataRequest, TopicMetadata
-from mmtool.kafka.wire.request import NoCommonVersionError, UnsupportedByBrokerError
+from mmtool.kafka.wire.request import NoCommonVersionError, UnsupportedByBrokerError, WireRequest
 from mmtool.kafka.wire.sasl import UnprovenBrokerError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from mmtool.kafka.wire.groups import Coordinator
-    from mmtool.kafka.wire.request import WireRequest
-    from mmtool.translation.types import ClusterId, TopicId
+from mmtool.translation.types import ClusterId, TopicId
 
 A = TypeVar("A")
 P = TypeVar("P", bound="Place")

@@ -10,12 +10,10 @@ from __future__ import annotations
 import struct
 import uuid
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 from mmtool.translation.types import TopicId
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 T = TypeVar("T")
 

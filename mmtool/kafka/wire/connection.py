@@ -12,19 +12,15 @@ import socket
 import struct
 import time
 from collections import deque
+from collections.abc import Callable, Mapping
 from functools import partial
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from mmtool.kafka.errors import readable_refusal
 from mmtool.kafka.patience import first_answer
-from mmtool.kafka.wire.sasl import Login
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from mmtool.kafka.wire.request import Prepared, WireRequest
-    from mmtool.kafka.wire.sasl import Session
+from mmtool.kafka.wire.request import Prepared, WireRequest
+from mmtool.kafka.wire.sasl import Login, Session
 
 A = TypeVar("A")
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mmtool.kafka.wire.acls import RIGHTS, Rights
+from mmtool.kafka.wire.codec import Cursor
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.kafka.wire.schema import KINDS, array_of, by_key, by_topic, only, row
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from mmtool.kafka.wire.codec import Cursor
 
 
 class FetchedOffset(NamedTuple):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mmtool.kafka.errors import problem_of
 from mmtool.kafka.wire.acls import RIGHTS, Rights
@@ -11,12 +12,7 @@ from mmtool.kafka.wire.codec import NO_TOPIC_ID, known_as
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.kafka.wire.schema import KINDS, Kind, array_of, by_key, by_topic, only, row, single
 from mmtool.plan.topics.configs import ConfigEntry, Origin
-from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from mmtool.translation.types import TopicId
+from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition, Unknown
 
 
 class BrokerAddress(NamedTuple):

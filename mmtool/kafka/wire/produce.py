@@ -7,8 +7,9 @@ by name; 7 is the first that allows zstd.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mmtool.kafka.wire.codec import (
     NO_TAGS,
@@ -21,11 +22,7 @@ from mmtool.kafka.wire.codec import (
     uvarint,
 )
 from mmtool.kafka.wire.request import WireRequest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from mmtool.translation.types import TopicId
+from mmtool.translation.types import TopicId
 
 PRODUCE_BY_ID = 13
 ACKS_ALL = -1

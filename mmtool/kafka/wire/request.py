@@ -6,20 +6,16 @@ field; these read answers without copies and support topic ids (KIP-516).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, dataclass_transform
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.errors import TOO_OLD
 from mmtool.kafka.wire.codec import NO_TAGS, Cursor, compact_string, int16, int32, read_whole, string
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.schema import Form, Kind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mmtool.kafka.wire.schema import Read, Write
+from mmtool.kafka.wire.schema import Form, Kind, Read, Write
 
 A = TypeVar("A")
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.kafka.wire.schema import row
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 A = TypeVar("A")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaError
 
 from mmtool.errors import RefusedError
-from mmtool.kafka.batches import AbortedFilter, iter_batches
+from mmtool.kafka.batches import AbortedFilter, BatchView, iter_batches
 from mmtool.kafka.errors import (
     CUT_SHORT,
     NO_LEADER,
@@ -27,24 +27,16 @@ from mmtool.kafka.wire.cluster import (
     ConnectionLostError,
     OutOfRangeError,
     UnreadableLogError,
+    WireCluster,
     by_leader,
 )
 from mmtool.kafka.wire.codes import RETRIABLE, Code, name_of
 from mmtool.kafka.wire.fetch import FetchPartition, FetchRequest
-from mmtool.kafka.wire.metadata import CLIENT, EARLIEST, LATEST, ListOffsetsRequest
+from mmtool.kafka.wire.metadata import CLIENT, EARLIEST, LATEST, ListedOffset, ListOffsetsRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError
-from mmtool.kafka.wire.transactions import DescribeProducersRequest
+from mmtool.kafka.wire.transactions import DescribeProducersRequest, ProducerState
 from mmtool.plan.topics.facts import name_problem
-from mmtool.translation.types import UNKNOWN, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-
-    from mmtool.kafka.batches import BatchView
-    from mmtool.kafka.wire.cluster import WireCluster
-    from mmtool.kafka.wire.metadata import ListedOffset
-    from mmtool.kafka.wire.transactions import ProducerState
-    from mmtool.translation.types import TopicId, TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition, Unknown
 
 _FETCH_BYTES = 8 << 20
 _ROUNDS = 50

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import groupby
 from operator import attrgetter, itemgetter, methodcaller
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mmtool.kafka.wire.codec import (
     NO_TAGS,
@@ -30,11 +31,8 @@ from mmtool.kafka.wire.codec import (
 )
 from mmtool.translation.types import TopicPartition
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
-    Read = Callable[[Cursor], Any]
-    Write = Callable[[Any], bytes]
+Read = Callable[[Cursor], Any]
+Write = Callable[[Any], bytes]
 
 _FIELD = re.compile(r"(\w+):([\w\[\]]+)(?:=([\w-]+))?(?:@(\d+))?")
 _FIXED = {"null": None, "empty": "", "zero": NO_TOPIC_ID, "-1": -1, "0": 0, "1": 1}

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 from mmtool.errors import NotAuthorisedError, RefusedError
-from mmtool.kafka.wire.cluster import by_leader, retrying
+from mmtool.kafka.wire.cluster import WireCluster, by_leader, retrying
 from mmtool.kafka.wire.codes import DENIED, Code, name_of
 from mmtool.kafka.wire.request import UnsupportedByBrokerError, WireRequest
 from mmtool.kafka.wire.schema import by_key, by_topic, only, row
 from mmtool.translation.types import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from mmtool.kafka.wire.cluster import WireCluster
 
 
 class ProducerIdentity(NamedTuple):

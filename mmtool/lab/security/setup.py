@@ -6,7 +6,8 @@ import json
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
 from mmtool.errors import UsageError
 from mmtool.lab.ports import PortReservation, TlsFiles
@@ -24,9 +25,6 @@ from mmtool.lab.security.kinds import ADMIN, BROKER, USERS, SecurityKind, client
 from mmtool.lab.security.token_endpoint import TokenEndpoint, TokenPolicy
 from mmtool.plan.records.shapes import made_of
 from mmtool.translation.connect_offsets import parse_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _HOST = "127.0.0.1"
 _CLIENTS, _BROKERS, _CONTROLLERS = "CLIENTS", "BROKERS", "CONTROLLER"

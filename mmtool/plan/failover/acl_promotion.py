@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mmtool.plan.failover.acl_rules import (
     ANY_HOST,
@@ -15,21 +16,16 @@ from mmtool.plan.failover.acl_rules import (
     PREFIXED,
     TOPIC,
     TRANSACTIONAL_ID,
+    AclFacts,
+    AclRow,
     Binding,
     bindings_of,
     or_show,
     rows_of,
 )
 from mmtool.plan.failover.risks import Guard, no_authorizer
-from mmtool.plan.words import are, counted, few, joined
+from mmtool.plan.words import Names, are, counted, few, joined
 from mmtool.translation.types import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from mmtool.plan.failover.acl_rules import AclFacts, AclRow
-    from mmtool.plan.words import Names
-
 
 _HEADER = ["source_principal", "target_principal"]
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
+from typing import NamedTuple, Self, TypedDict
 
 from mmtool.plain_text import shell_line, shell_word
-from mmtool.translation.types import UNKNOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Self
-
-    from mmtool.translation.types import Unknown
+from mmtool.translation.types import UNKNOWN, Unknown
 
 TOPIC = "TOPIC"
 TRANSACTIONAL_ID = "TRANSACTIONAL_ID"

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 from mmtool.plan.failover.failover_plan import FailoverPlan, blocking_guards, name_guards, state_guards
 from mmtool.plan.failover.steps import Mode
-from mmtool.plan.groups.applications import NO_STATE, with_lost_state
-from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
-from mmtool.plan.words import counted, few, joined
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
-
-    from mmtool.plan.groups.applications import AppState
-    from mmtool.plan.groups.facts import GroupFacts
-    from mmtool.plan.groups.offsets import GroupPlan
-    from mmtool.plan.words import Names
-
+from mmtool.plan.groups.applications import NO_STATE, AppState, with_lost_state
+from mmtool.plan.groups.facts import OWN_GROUP_PREFIX, GroupFacts
+from mmtool.plan.groups.offsets import GroupPlan
+from mmtool.plan.words import Names, counted, few, joined
 
 _MARK = ".drill-"
 

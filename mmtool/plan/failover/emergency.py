@@ -11,33 +11,31 @@ U  a partition for which a group's offset is unknown gets no commit, unless the 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mmtool.plain_text import duration
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.choices import Unknowns
 from mmtool.plan.failover.failover_plan import FailoverPlan, active_guards, blocking_guards, state_guards
-from mmtool.plan.failover.risks import Guard, Loss, Risk, total_loss
+from mmtool.plan.failover.risks import EmergencyFacts, Guard, Loss, Risk, total_loss
 from mmtool.plan.failover.steps import Mode
-from mmtool.plan.groups.applications import NO_STATE, with_lost_state
+from mmtool.plan.groups.applications import NO_STATE, AppState, with_lost_state
 from mmtool.plan.groups.commit_rates import expected_reread
-from mmtool.plan.groups.offsets import GroupPlan, Rules, Verdict, guard, plan_group, unknown_groups
-from mmtool.plan.words import are, counted, few, last_seen
-from mmtool.translation.answers import Bounded, Knowledge, Reason, Refused, Sides, Skipping
+from mmtool.plan.groups.facts import Commit, GroupFacts
+from mmtool.plan.groups.offsets import (
+    GroupPlan,
+    PartitionFacts,
+    Rules,
+    Verdict,
+    guard,
+    plan_group,
+    unknown_groups,
+)
+from mmtool.plan.words import Names, are, counted, few, last_seen
+from mmtool.translation.answers import Answer, Bounded, Knowledge, Reason, Refused, Sides, Skipping
 from mmtool.translation.translate import clamp_checkpoint
-from mmtool.translation.types import UNKNOWN, Unknown, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from mmtool.plan.failover.risks import EmergencyFacts
-    from mmtool.plan.groups.applications import AppState
-    from mmtool.plan.groups.facts import Commit, GroupFacts
-    from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.plan.words import Names
-    from mmtool.translation.answers import Answer
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown, UpstreamOffset
 
 _RULES = Rules(allow_skip=True, source_lost=True)
 

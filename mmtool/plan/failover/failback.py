@@ -9,18 +9,20 @@ W  records written on the target are mirrored to the source before a group conti
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.choices import TO_FILE, Diverged
 from mmtool.plan.failover.failover_plan import FailoverPlan, active_guards, blocking_guards, state_guards
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode
-from mmtool.plan.groups.applications import NO_STATE, StateLoss, with_lost_state
+from mmtool.plan.groups.applications import NO_STATE, AppState, StateLoss, StateTopic, with_lost_state
+from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import (
     Direction,
     GroupPlan,
+    PartitionFacts,
     Rules,
     Verdict,
     answer_of,
@@ -29,6 +31,7 @@ from mmtool.plan.groups.offsets import (
 )
 from mmtool.plan.words import Names, counted
 from mmtool.translation.answers import (
+    Answer,
     Exact,
     Knowledge,
     Reason,
@@ -36,18 +39,8 @@ from mmtool.translation.answers import (
     Sides,
     Skipping,
 )
-from mmtool.translation.divergence import go_home, go_home_by_syncs, go_home_in_pair
-from mmtool.translation.types import UNKNOWN, DownstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from mmtool.plan.groups.applications import AppState, StateTopic
-    from mmtool.plan.groups.facts import Commit, GroupFacts
-    from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.translation.answers import Answer
-    from mmtool.translation.divergence import DivergedTail
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.divergence import DivergedTail, go_home, go_home_by_syncs, go_home_in_pair
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)

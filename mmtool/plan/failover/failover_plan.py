@@ -5,13 +5,13 @@ Rehearsal and execution build this plan from the same facts by the same function
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mmtool.plan.failover.acl_promotion import NO_PROMOTION, Promotion
 from mmtool.plan.failover.choices import TO_FILE, Diverged, FenceKind, ToTopic
 from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
-from mmtool.plan.failover.risks import Guard
+from mmtool.plan.failover.risks import Guard, Risk, StateLag
 from mmtool.plan.failover.steps import (
     MOST_PROVEN,
     Mode,
@@ -22,21 +22,12 @@ from mmtool.plan.failover.steps import (
     text_of,
     topics_of,
 )
-from mmtool.plan.groups.applications import NO_STATE, with_lost_state
-from mmtool.plan.groups.facts import make_room, occupied
+from mmtool.plan.groups.applications import NO_STATE, AppState, with_lost_state
+from mmtool.plan.groups.facts import GroupFacts, GroupStanding, make_room, occupied
+from mmtool.plan.groups.offsets import GroupPlan, Verdict
 from mmtool.plan.words import Names, counted, few
-from mmtool.translation.answers import Reason
+from mmtool.translation.answers import Reason, SourceLog
 from mmtool.translation.types import TopicPartition, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from mmtool.plan.failover.risks import Risk, StateLag
-    from mmtool.plan.groups.applications import AppState
-    from mmtool.plan.groups.facts import GroupFacts, GroupStanding
-    from mmtool.plan.groups.offsets import GroupPlan, Verdict
-    from mmtool.translation.answers import SourceLog
-
 
 KNOWN_AFTER_DRAIN = "known after drain"
 """The reason of a partition whose offset is unknown until the mirror has caught up."""

@@ -7,14 +7,12 @@ T  what was written is never written again: the rest of a tail begins behind it
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from mmtool.translation.divergence import DivergedTail, TailPart
 from mmtool.translation.types import TopicPartition, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
 
 Parts: TypeAlias = "tuple[TailPart, ...]"
 

@@ -6,8 +6,9 @@ state holds at least since the first position that is left.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from mmtool.plan.records.documents import (
     OffsetKind,
@@ -17,10 +18,6 @@ from mmtool.plan.records.documents import (
     position_key,
 )
 from mmtool.plan.words import joined
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 HELD = frozenset({State.PAUSED, State.FAILED_OVER})
 """The states of partitions that a pause or a failover keeps from being mirrored; no worker reads their end."""

@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from mmtool.plan.records.documents import Document
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)

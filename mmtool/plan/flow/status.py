@@ -9,31 +9,23 @@ C  a known lag is against the source's end offset that was just read, whichever 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
-from mmtool.plan.flow.positions import HELD, STILL, PartitionRow, seconds_since, waiting_since
-from mmtool.plan.records.documents import State
+from mmtool.plan.flow.positions import HELD, STILL, PartitionRow, PositionTrails, seconds_since, waiting_since
+from mmtool.plan.flow.slots import SlotsRecord
+from mmtool.plan.records.documents import OwnerRecord, PositionRecord, State
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import owner_client, shard_of
-from mmtool.plan.topics.facts import BEGIN_AGAIN, not_the_same
-from mmtool.plan.topics.retention import deleted_unmirrored, passing
+from mmtool.plan.topics.facts import BEGIN_AGAIN, TopicFacts, not_the_same
+from mmtool.plan.topics.retention import Retention, deleted_unmirrored, passing
 from mmtool.plan.words import joined, moment
+from mmtool.translation.blocks import Block
 from mmtool.translation.names import topic_part
-from mmtool.translation.types import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mmtool.plan.flow.positions import PositionTrails
-    from mmtool.plan.flow.slots import SlotsRecord
-    from mmtool.plan.records.documents import OwnerRecord, PositionRecord
-    from mmtool.plan.topics.facts import TopicFacts
-    from mmtool.plan.topics.retention import Retention
-    from mmtool.translation.blocks import Block
-    from mmtool.translation.types import TopicId
+from mmtool.translation.types import TopicId, TopicPartition
 
 SILENT_MS = 20_000
 """The age from which a position is not live any more: workers repeat theirs every ten seconds."""

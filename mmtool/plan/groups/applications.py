@@ -9,21 +9,16 @@ N  Kafka Streams finds these topics by name: a copy under another name is no sta
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Self
 
+from mmtool.plan.groups.facts import GroupFacts
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.groups.outside_offsets import is_of_streams
-from mmtool.plan.words import AGAIN, few, joined
+from mmtool.plan.words import AGAIN, Names, few, joined
 from mmtool.translation.answers import Reason
 from mmtool.translation.types import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
-    from typing import Self
-
-    from mmtool.plan.groups.facts import GroupFacts
-    from mmtool.plan.words import Names
 
 _CHANGELOG = "-changelog"
 _INTERNAL = re.compile(r"(-changelog|-repartition|(?i:-subscription-(registration|response))(-\d+)?-topic)$")

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from mmtool.translation.types import UNKNOWN
-
-if TYPE_CHECKING:
-    from mmtool.translation.types import Unknown
+from mmtool.translation.types import UNKNOWN, Unknown
 
 WINDOW_MS: Final = 60_000
 """A commit rate is measured over the last one to two windows of this length."""

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from mmtool.plan.groups.facts import ABSENT, Commit
+from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict, guard
-from mmtool.translation.answers import Exact, Reason
+from mmtool.translation.answers import Exact, Reason, TargetLog
 from mmtool.translation.connect_offsets import parse_json
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from mmtool.plan.groups.facts import GroupStanding
-    from mmtool.translation.answers import TargetLog
-
 
 _HEADINGS = (["topic", "partition", "offset"], ["group", "topic", "partition", "offset"])
 """Heading lines that are skipped: Kafka's own tool writes none; spreadsheets and people do."""

@@ -9,7 +9,7 @@ C  the costs of an emergency are the emergency plan's own figures: nothing of th
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime  # noqa: TC003  # the schema is made of the annotations
+from datetime import datetime  # the schema is made of the annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 from math import ceil
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from mmtool.plan.groups.facts import Commit
-from mmtool.plan.groups.offsets import Direction, Rules, answer_forward, answer_of
+from mmtool.plan.groups.facts import Commit, GroupFacts
+from mmtool.plan.groups.offsets import Direction, PartitionFacts, Rules, answer_forward, answer_of
 from mmtool.translation.answers import Reason, Refused, Skipping
 from mmtool.translation.mm2_records import Checkpoint
 from mmtool.translation.translate import clamp_ahead
-from mmtool.translation.types import UNKNOWN, DownstreamOffset, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from mmtool.plan.groups.facts import GroupFacts
-    from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, UpstreamOffset
 
 
 def checkpoint_of(group: str, commit: Commit, facts: PartitionFacts) -> Checkpoint | Refused:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mmtool.events import Event, Notice
-from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, State
+from mmtool.plan.records.documents import WHOLE_FLOW, PauseRecord, PositionRecord, State
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY, FailedOverRecord
 from mmtool.plan.words import are, counted, few, moment
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from mmtool.plan.records.documents import PositionRecord
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.records.documents import (
     CommitRatesRecord,
     ControlRecord,
+    Document,
     FlowRecord,
     OffsetWritersRecord,
     OwnerRecord,
@@ -31,13 +32,7 @@ from mmtool.plan.records.marks import (
 )
 from mmtool.plan.words import flow_options
 from mmtool.translation.names import topic_part
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mmtool.plan.records.documents import Document
-    from mmtool.translation.types import ClusterId, TopicId
-
+from mmtool.translation.types import ClusterId, TopicId
 
 CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
     FlowRecord,

@@ -11,23 +11,19 @@ C  an entry that cannot be read is refused, never skipped: an operation with a m
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import Any, TypedDict, cast
 
 from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
 from mmtool.plan.records.documents import Document
 from mmtool.plan.records.shapes import made
-from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Skipping
+from mmtool.translation.answers import Answer, Bounded, Exact, Knowledge, Reason, Skipping
 from mmtool.translation.types import UNKNOWN, TopicPartition, or_none
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from mmtool.translation.answers import Answer
 
 _PREFIX = "operation/"
 

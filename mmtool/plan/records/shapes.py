@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import cache
 from types import UnionType
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 _INT64 = 1 << 63

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from mmtool.plain_text import fits_shell, shell_line, shell_word
-from mmtool.plan.failover.failover_plan import drain_cures
+from mmtool.plan.failover.acl_rules import Binding
+from mmtool.plan.failover.failover_plan import FailoverPlan, drain_cures
 from mmtool.plan.failover.steps import Mode, StepName
+from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.imports import ResetLine, write_reset_csv
+from mmtool.plan.groups.offsets import GroupPlan, Verdict
 from mmtool.plan.words import file_part
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
-    from mmtool.plan.failover.acl_rules import Binding
-    from mmtool.plan.failover.failover_plan import FailoverPlan
-    from mmtool.plan.groups.facts import Commit
-    from mmtool.plan.groups.offsets import GroupPlan, Verdict
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicPartition
 
 _COMPARED = 3
 """The most partitions with commands of their own, where a step needs one for each; the table has the others."""

@@ -11,8 +11,9 @@ N  a topic that did not exist when the plan was made may appear: mirroring creat
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from mmtool.plan.failover.acl_promotion import Promotion
 from mmtool.plan.failover.acl_rules import bindings_of, rows_of
@@ -20,18 +21,12 @@ from mmtool.plan.failover.choices import TO_FILE, diverged_of
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, Step, StepName
-from mmtool.plan.groups.facts import Member
+from mmtool.plan.groups.facts import Commit, GroupFacts, Member
 from mmtool.plan.records.documents import UnreadableDocumentError, decode, encode
 from mmtool.plan.records.journal import GroupBody, group_body, group_of
 from mmtool.plan.records.shapes import shaped
 from mmtool.plan.words import Names, counted
 from mmtool.translation.types import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from mmtool.plan.groups.facts import Commit, GroupFacts
-
 
 Facts: TypeAlias = "Mapping[str, str]"
 """Facts by what they are about: ``{"group billing, orders-0 on east: the committed offset": "42"}``."""

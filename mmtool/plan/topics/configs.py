@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from mmtool.events import Event, Notice
-from mmtool.plan.failover.acl_rules import EVERY_TOPIC
+from mmtool.plan.failover.acl_rules import EVERY_TOPIC, Binding
 from mmtool.plan.words import named_topics
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
-
-    from mmtool.plan.failover.acl_rules import Binding
 
 
 def plan_acls(

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from mmtool.plan.words import counted, moment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 Route = tuple[str, ...]
 """Aliases of clusters in order, from the one where a record was first written."""

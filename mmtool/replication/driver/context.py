@@ -5,22 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Self
 
+from mmtool.config import FlowSettings
 from mmtool.kafka.admin.cluster_facts import check_cluster_id, check_distinct
 from mmtool.kafka.clients import wire_cluster, wire_options
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
+from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
 from mmtool.plan.records.identity import FlowIdentity, shard_of
+from mmtool.plan.topics.facts import HaltReason
 from mmtool.replication.spark.assignment import OffsetWriters, ShardAssignment
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from mmtool.config import FlowSettings
-    from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
-    from mmtool.plan.topics.facts import HaltReason
-    from mmtool.translation.blocks import Block, MirroredPartition
-    from mmtool.translation.types import TopicId
+from mmtool.translation.blocks import Block, MirroredPartition
+from mmtool.translation.types import TopicId
 
 Place = tuple["TopicId", int]
 

@@ -6,15 +6,19 @@ Where MirrorMaker 2 runs the flow, this only waits.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from mmtool.config import FlowSettings
 from mmtool.errors import GateError, MmtoolError, OwnedElsewhereError, RefusedError
 from mmtool.events import Event, NoticeDeduplicator, flow_notice
 from mmtool.java import java_binary
 from mmtool.kafka.groups.lease import holder_now
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_control
+from mmtool.output.progress import ProgressSnapshot
 from mmtool.plan.records.documents import State
+from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.topics.facts import not_the_same
 from mmtool.plan.words import are, counted
 from mmtool.replication.driver.context import Place, connect
@@ -24,14 +28,6 @@ from mmtool.replication.driver.supervisor import FlowSupervisor, RunOptions
 from mmtool.replication.mm2.guard import BY_MIRROR_MAKER, MirrorMakerGuard
 from mmtool.runtime.threads import in_thread, run_loop
 from mmtool.translation.types import TopicId, TopicPartition, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from mmtool.config import FlowSettings
-    from mmtool.kafka.state.control_view import ControlView
-    from mmtool.output.progress import ProgressSnapshot
-    from mmtool.plan.records.identity import FlowIdentity
 
 _POLL_SECONDS = 0.5
 _SPOKEN_OF_SECONDS = 30.0

@@ -9,18 +9,20 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from mmtool.config.live import LiveFile
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, StoppedError, UnreachableError
 from mmtool.events import FLOW_ARROW, Event, Notice, NoticeDeduplicator, flow_notice
 from mmtool.java import java_binary
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.output.console import leave_terminal
+from mmtool.output.progress import ProgressSnapshot
 from mmtool.plan.flow.phases import FlowEvent, FlowPhase
 from mmtool.plan.flow.positions import PartitionRow
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.marks import FAILED_OVER_REMEDY
 from mmtool.plan.words import are, flow_options
+from mmtool.replication.driver.flow_run import FlowRun
 from mmtool.replication.driver.progress import FlowsShown, rows_of_run
 from mmtool.replication.driver.reload import Reloader
 from mmtool.replication.driver.round import HaltRetry, Round, plan_round, round_ended, round_started
@@ -32,12 +34,6 @@ from mmtool.replication.spark.log import ended_by, reason_of, spark_is_gone, spa
 from mmtool.replication.spark.rounds import Rounds, end_spark, local_master, open_rounds, spark_up
 from mmtool.runtime.process import usable_cores
 from mmtool.runtime.threads import StopAskedError, came_within, left_behind, run_loop, unless_stopped
-
-if TYPE_CHECKING:
-    from mmtool.config.live import LiveFile
-    from mmtool.output.progress import ProgressSnapshot
-    from mmtool.replication.driver.flow_run import FlowRun
-
 
 _IDLE_SECONDS = 1.0
 _NO_SLOT_SECONDS = 5.0

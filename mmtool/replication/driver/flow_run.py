@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from mmtool.config import FlowSettings
 from mmtool.config.aliases import may_meet
 from mmtool.events import Event, flow_notice
 from mmtool.kafka.admin.topics import TopicAdmin
@@ -17,6 +18,7 @@ from mmtool.plan.flow.slots import ShardLoad, SlotsRecord
 from mmtool.plan.records.documents import Command, ControlRecord, PositionRecord, State
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import shard_of
+from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.topics.disappearance import StoredPartition
 from mmtool.plan.topics.facts import HaltReason
 from mmtool.plan.words import counted
@@ -67,14 +69,8 @@ from mmtool.replication.topics.mirror_topics import (
 from mmtool.replication.topics.start_offsets import FirstSizes, LeaderCheck, first_blocks, refused_times
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.block_codec import decode_block
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-
-    from mmtool.config import FlowSettings
-    from mmtool.plan.records.marks import FailedOverRecord
-    from mmtool.translation.blocks import Block
-    from mmtool.translation.types import TopicId
+from mmtool.translation.blocks import Block
+from mmtool.translation.types import TopicId
 
 _RENEW_SECONDS = 86_400.0
 

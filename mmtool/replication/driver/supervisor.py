@@ -7,9 +7,11 @@ a deferred flow starts later, and when a claimed flow is in doubt.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
+from mmtool.config import FlowSettings
 from mmtool.config.changes import Changes, compare
 from mmtool.errors import MmtoolError, UnreachableError, is_away
 from mmtool.events import Event, Notice, NoticeDeduplicator, flow_fields, flow_notice
@@ -30,11 +32,6 @@ from mmtool.replication.ownership.checks import check_led
 from mmtool.replication.ownership.limits import refuse_met_topics
 from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.runtime.threads import StopAskedError, unless_stopped
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from mmtool.config import FlowSettings
 
 _AGAIN_SECONDS = 2.0
 _TOGETHER_SECONDS = 5.0

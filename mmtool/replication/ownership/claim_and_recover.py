@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Collection, Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.errors import NO_LEADER
 from mmtool.kafka.state.claims import Claim, all_or_none, take_shards
+from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.flow_state import count_unbooked, unbooked_of
 from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_control, read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
@@ -49,11 +50,6 @@ from mmtool.runtime.threads import in_thread
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.blocks import Block, WriterState
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicId, TopicPartition, Unknown
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Container, Iterable, Mapping
-
-    from mmtool.kafka.state.control_view import ControlView
 
 
 async def claim_and_recover(

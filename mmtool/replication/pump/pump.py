@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from mmtool.errors import MmtoolError, UnreachableError
 from mmtool.kafka.clients import wire_cluster
@@ -29,10 +30,6 @@ from mmtool.replication.spark.log import executor_name
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.threads import came_within, in_thread, to_its_end
 from mmtool.translation.block_codec import encode_block
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Sequence
-
 
 _PAUSE_SECONDS = 0.2
 

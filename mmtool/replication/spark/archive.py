@@ -12,14 +12,11 @@ made for ignores it.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from mmtool.errors import MmtoolError
 from mmtool.replication.spark.rounds import java_options, local_master, open_rounds, spark_classes
 from mmtool.runtime.files import one_at_a_time
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _DUMP_SECONDS = 300
 

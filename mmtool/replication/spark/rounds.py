@@ -5,6 +5,7 @@ The rounds run on a Spark context of this process, or over Spark Connect, which 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pickle
 import signal
@@ -12,18 +13,20 @@ import sys
 import threading
 import time
 import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from mmtool.errors import MmtoolError, UsageError, install_extra
 from mmtool.java import ClassArchive
 from mmtool.plain_text import marks_secret
 from mmtool.plan.flow.slots import asked_slots
+from mmtool.replication.spark.assignment import ReportRow, TaskAssignment
 from mmtool.replication.spark.log import (
     drop_old_logs,
     drop_spark_log,
@@ -35,12 +38,6 @@ from mmtool.replication.spark.log import (
 from mmtool.replication.spark.task import run_attempt
 from mmtool.runtime.files import cache_root
 from mmtool.runtime.threads import StopAskedError, in_thread, or_stop, within
-
-if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from mmtool.replication.spark.assignment import ReportRow, TaskAssignment
 
 T = TypeVar("T")
 R = TypeVar("R")

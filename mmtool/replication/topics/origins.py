@@ -11,8 +11,10 @@ as written on this cluster; and a producer id shows one hop only, the cluster th
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Container
+from collections.abc import Set as AbstractSet
 
+from mmtool.config import FlowSettings
 from mmtool.errors import UnreachableError
 from mmtool.kafka.batches import NO_PRODUCER_ID, BatchView, decode
 from mmtool.kafka.errors import NO_LEADER
@@ -23,12 +25,6 @@ from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import list_offsets, read_range
 from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC, FlowIdentity
 from mmtool.translation.types import TopicPartition
-
-if TYPE_CHECKING:
-    from collections.abc import Container
-    from collections.abc import Set as AbstractSet
-
-    from mmtool.config import FlowSettings
 
 _REGISTER = TopicPartition(PRODUCERS_TOPIC, 0)
 

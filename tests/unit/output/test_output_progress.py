@@ -138,10 +138,10 @@ class Engine:
             await asyncio.sleep(0.1)
         await asyncio.sleep(60)
 
-service.Engine, service.java_binary = Engine, lambda: None
+engine.Engine, engine.java_binary = Engine, lambda: None
 file = LiveFile(Path("mm2.properties"), lambda: Chosen(()))
 with Progress() as progress:
-    service.replicate(file, RunOptions(), show=progress.show, say=talk, warn=talk)
+    engine.replicate(file, RunOptions(), show=progress.show, say=talk, warn=talk)
 """
 
 
