@@ -67,6 +67,44 @@ def test_a_program_that_has_a_place_for_what_libraries_log_keeps_it():
     assert logging.getLogger().handlers == before
 
 
+_NO_DISK = """
+import asyncio, logging, os, sys
+from mmtool.replication.spark.log import keep_talk_aside, spark_log
+from mmtool.replication.spark.rounds import end_spark
+os.environ["XDG_STATE_HOME"] = sys.argv[1]
+keep_talk_aside()
+spark_log().mkdir(parents=True)  # neither written nor removed, by root either
+
+
+async def main():
+    async def fails():
+        raise ConnectionError("the JVM is gone")
+
+    class Spark:
+        def stop(self): pass
+
+    lost, up = asyncio.ensure_future(fails()), asyncio.get_running_loop().create_future()
+    up.set_result(Spark())
+    await asyncio.sleep(0.01)
+    del lost  # asyncio logs that nobody has heard of it
+    await end_spark(up, clean=True)
+
+
+asyncio.run(main())
+print("well")
+"""
+
+
+def test_a_disk_that_takes_no_log_any_more_ends_nothing_and_is_no_traceback(tmp_path):
+    ran = subprocess.run(
+        [sys.executable, "-c", _NO_DISK, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.stdout, ran.stderr) == ("well\n", "")
+
+
 def test_spark_s_log_is_in_the_state_folder_and_gone_after_a_clean_end(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     with log_sink() as sink:
