@@ -14,13 +14,13 @@ from kit.load import Load, Transactions, produce
 from kit.lookups import flow_facts, groups_of
 from kit.processes import Answer, run_mmtool
 from mmtool.config import load_settings
-from mmtool.failover.operation.journal import local_copy
 from mmtool.insight.flow_now import connect
 from mmtool.insight.translation import look, translate_groups
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.groups.offsets import Rules
 from mmtool.plan.records.journal import Entry
+from mmtool.runtime.files import state_root
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _steps(operation_id: str) -> dict[str, float]:
     """How long each step took, in seconds, by the journal's copy on this host."""
     found: dict[str, float] = {}
     began: dict[str, int] = {}
-    for line in local_copy(operation_id).read_bytes().splitlines():
+    for line in (state_root() / "journal" / f"{operation_id}.jsonl").read_bytes().splitlines():
         entry = Entry.decode(line)
         step, state = entry.body.get("step"), entry.body.get("step_state")
         if state == "running":

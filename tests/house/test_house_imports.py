@@ -1,5 +1,6 @@
 """The two linked rooms have one name each; a second name would be a second copy of every class."""
 
+import ast
 import subprocess
 import sys
 
@@ -33,6 +34,18 @@ def test_importing_the_package_loads_nothing_else(root):
         root, "import sys; before = set(sys.modules); import mmtool; print(sorted(set(sys.modules) - before))"
     )
     assert ran.stdout == "['mmtool']\n"
+
+
+def test_every_benchmark_finds_what_it_imports_of_mmtool(root, benchmarks):
+    lines = [
+        ast.unparse(node) for module in benchmarks for node in ast.walk(module.tree) if _is_of_mmtool(node)
+    ]
+    assert len(lines) > 20
+    assert python(root, "\n".join(lines)).stderr == ""
+
+
+def _is_of_mmtool(node):
+    return isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mmtool")
 
 
 def test_every_module_imports_by_itself(root, modules):
