@@ -45,6 +45,8 @@ class StoreJvm:
         if gateway is not None:
             with _silent_py4j():
                 gateway.close()
+            # else a Java object that is collected later dials the port, where another process may listen by then
+            gateway._gateway_client.is_connected = False  # noqa: SLF001  `shutdown` fails if the JVM is lost
         if process is not None:
             assert process.stdin is not None
             process.stdin.close()  # the gateway ends with it

@@ -1,5 +1,7 @@
 """Stores that Java's keytool made become PEM text with the same certificates and keys."""
 
+import gc
+import logging
 import shutil
 import subprocess
 
@@ -9,6 +11,7 @@ from cryptography.x509 import load_pem_x509_certificate, load_pem_x509_certifica
 
 from mmtool.config import load_settings
 from mmtool.keystores import StoreError, StoreFile, one_jvm, read_identity, read_trusted
+from mmtool.keystores.jvm import DamagedStoreError, StoreJvm
 
 pytestmark = pytest.mark.java
 CANARY, PASSWORD, KEY_PASSWORD = "canary-5eCr3t", "changeit", "other-pass"
@@ -174,6 +177,16 @@ def test_a_store_that_the_jvm_has_no_memory_for_is_refused_and_the_next_one_is_r
             read_trusted(trust(large))
         assert subjects(read_trusted(trust(good))) == ["CN=client.jks"]
     assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_java_object_that_outlives_its_jvm_dials_nobody(caplog):
+    jvm = StoreJvm()
+    with pytest.raises(DamagedStoreError) as raised:
+        jvm.trusted(b"damaged", "PKCS12", None)
+    jvm.close()
+    del raised  # it holds Java's exception
+    gc.collect()
+    assert [record for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
 def test_a_jceks_store_is_refused_with_the_command_that_converts_it(keytool):
