@@ -6,14 +6,16 @@ import contextlib
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import psutil
 from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+
+T = TypeVar("T")
 
 SAMPLE_SECONDS = 0.05
 _PATIENCE_SECONDS = 180.0
@@ -96,7 +98,7 @@ class Target:
 
 def cpu_seconds(pids: Iterable[int]) -> float:
     """User and system time of these processes and all their children, ended ones included."""
-    return sum(sum(process.cpu_times()[:4]) for process in _alive(pids))
+    return sum(_of_alive(pids, lambda process: sum(process.cpu_times()[:4])))
 
 
 def tree_of(pid: int) -> list[int]:
@@ -108,14 +110,13 @@ def tree_of(pid: int) -> list[int]:
 
 def peak_mib(pids: Iterable[int]) -> list[float]:
     """The most resident memory that each process ever had, largest first."""
-    return sorted((_peak_bytes(process) / 2**20 for process in _alive(pids)), reverse=True)
+    return sorted((peak / 2**20 for peak in _of_alive(pids, _peak_bytes)), reverse=True)
 
 
 def pumps_of(pids: Iterable[int]) -> list[int]:
     """Of a copier's processes, those that move records: Spark's Python workers, or else the JVM."""
-    alive = _alive(pids)
-    workers = [process.pid for process in alive if "pyspark.daemon" in " ".join(process.cmdline())]
-    return workers or [process.pid for process in alive]
+    alive = _of_alive(pids, lambda process: (process.pid, "pyspark.daemon" in " ".join(process.cmdline())))
+    return [pid for pid, is_python in alive if is_python] or [pid for pid, _ in alive]
 
 
 def watch(
@@ -138,7 +139,7 @@ def watch(
     while not samples or samples[-1].records < wanted:
         if time.monotonic() - started > _PATIENCE_SECONDS:
             raise TimeoutError(f"{topic}: {samples[-1].records if samples else 0} of {wanted} records")
-        if not _alive([pid]):
+        if not _of_alive([pid], lambda process: process.pid):
             raise ChildProcessError(f"the copier of {topic} ended: see its log")
         samples.append(_sample(target, topic, partitions, pid, brokers))
         time.sleep(SAMPLE_SECONDS)
@@ -192,13 +193,14 @@ def _crossing(samples: Sequence[Sample], records: float) -> Sample:
     )
 
 
-def _alive(pids: Iterable[int]) -> list[psutil.Process]:
+def _of_alive(pids: Iterable[int], of: Callable[[psutil.Process], T]) -> list[T]:
+    """What ``of`` says of each process; one that ends meanwhile is left out."""
     found = []
     for pid in pids:
         with contextlib.suppress(psutil.NoSuchProcess):
             process = psutil.Process(pid)
             if process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
+                found.append(of(process))
     return found
 
 

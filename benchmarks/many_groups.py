@@ -19,7 +19,7 @@ from mmtool.insight.translation import look, translate_groups
 from mmtool.lab.topics import create_topic, end_offsets
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.groups.offsets import Rules
-from mmtool.plan.records.journal import Entry
+from mmtool.plan.records.journal import JournalEntry
 from mmtool.runtime.files import state_root
 from mmtool.translation.types import TopicPartition
 
@@ -55,7 +55,7 @@ def _steps(operation_id: str) -> dict[str, float]:
     found: dict[str, float] = {}
     began: dict[str, int] = {}
     for line in (state_root() / "journal" / f"{operation_id}.jsonl").read_bytes().splitlines():
-        entry = Entry.decode(line)
+        entry = JournalEntry.decode(line)
         step, state = entry.body.get("step"), entry.body.get("step_state")
         if state == "running":
             began[str(step)] = entry.at_ms

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -113,13 +113,14 @@ def _sampled(pid: int, file: Path | None) -> Iterator[None]:
 def _daemon_of(pid: int) -> int:
     """Spark's Python daemon, which forks the workers; the first of them need not be the one that copies."""
     while True:
-        daemons = [
-            pid
-            for pid in pumps_of(tree_of(pid))
-            if "pyspark.daemon" in " ".join(psutil.Process(pid).cmdline())
-        ]
-        if daemons:
-            return min(daemons)
+        with suppress(psutil.NoSuchProcess):
+            daemons = [
+                pid
+                for pid in pumps_of(tree_of(pid))
+                if "pyspark.daemon" in " ".join(psutil.Process(pid).cmdline())
+            ]
+            if daemons:
+                return min(daemons)
         time.sleep(0.02)
 
 
@@ -147,12 +148,12 @@ def main() -> None:
     with secure_pair(SecurityKind.SCRAM, directory, jvm=JVM_FOR_SPEED) as pair:
         bench = Bench(pair, directory)
         bench.warm_up()
-        for whole in WORKLOADS:
-            workload = whole.scaled(0.5 if quick else 1.0)
+        workloads = [workload.scaled(0.5 if quick else 1.0) for workload in WORKLOADS]
+        for workload in workloads:
             bench.fill(workload)
             print(f"\n{workload.name}: {workload.records:,} records in {PARTITIONS} partitions")
             found[workload.name] = _turns(bench, workload, repeat)
-        _show_profile(bench, WORKLOADS[0], directory / "worker.raw")
+        _show_profile(bench, workloads[0], directory / "worker.raw")
     if file is not None:
         file.write_text(json.dumps({name: _plain(rows) for name, rows in found.items()}, indent=1))
 

@@ -199,7 +199,7 @@ def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> Sm
         start_command: How an operator starts mmtool on the flow.
     """
     from mmtool.insight.flow_now import connect
-    from mmtool.insight.smoke_flow import Deadline, SmokeFlow
+    from mmtool.insight.smoke_flow import SmokeDeadline, SmokeFlow
     from mmtool.kafka.logs.canary import KafkaCanary
     from mmtool.kafka.state.flow_state import FollowedFlowState, KafkaFlowWatch
 
@@ -217,7 +217,7 @@ def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> Sm
         KafkaCanary(flow, seconds),
         mirror_maker,
         start_command,
-        Deadline(timeout.total_seconds()),
+        SmokeDeadline(timeout.total_seconds()),
     )
 
 

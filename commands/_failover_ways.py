@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import timedelta
 
-    from mmtool.failover.operation.marks import Release
+    from mmtool.failover.operation.marks import TopicRelease
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.recovery import RollbackPlan
-    from mmtool.failover.operation.states import Event
+    from mmtool.failover.operation.states import Trigger
     from mmtool.failover.service.lookup import FlowOperation
 
 
@@ -45,7 +45,7 @@ def release(
     """
     from mmtool.failover.service.group_move import release_topics
 
-    def agreed(found: Release) -> bool:
+    def agreed(found: TopicRelease) -> bool:
         def shown() -> Result:
             return Result("failover release", found.rows(released=False), RELEASED, found.warnings)
 
@@ -197,11 +197,11 @@ def cancel(
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
     """End an interrupted operation that has not committed offsets yet; undo its preparations, such as --fence."""
-    from mmtool.failover.operation.states import Event
+    from mmtool.failover.operation.states import Trigger
 
     known = _to_change(where, timeout, operation_id)
     asked = operations.Asked("failover cancel", execution, partitions=partitions)
-    _undo(asked, known, Event.CANCEL, timeout)
+    _undo(asked, known, Trigger.CANCEL, timeout)
 
 
 def rollback(
@@ -221,11 +221,11 @@ def rollback(
     Refused while a group has members on the cluster that it moved to. Also refused if a group has committed other
     offsets on that cluster since, or if a later operation moved it: roll that operation back first.
     """
-    from mmtool.failover.operation.states import Event
+    from mmtool.failover.operation.states import Trigger
 
     known = _to_change(where, timeout, operation_id)
     asked = operations.Asked("failover rollback", execution, partitions=partitions)
-    _undo(asked, known, Event.ROLL_BACK, timeout)
+    _undo(asked, known, Trigger.ROLL_BACK, timeout)
 
 
 def _to_change(where: options.ChosenFlow, timeout: timedelta, operation_id: str) -> FlowOperation:
@@ -242,7 +242,7 @@ def _to_change(where: options.ChosenFlow, timeout: timedelta, operation_id: str)
     )
 
 
-def _undo(asked: operations.Asked, known: FlowOperation, event: Event, timeout: timedelta) -> None:
+def _undo(asked: operations.Asked, known: FlowOperation, event: Trigger, timeout: timedelta) -> None:
     from mmtool.failover.report.operation_row import recorded_row
     from mmtool.failover.service import group_move
 

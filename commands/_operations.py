@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mmtool.failover.report.rows import Row
     from mmtool.failover.service.execution import Move
     from mmtool.output.result import Rows
-    from mmtool.plan.records.journal import Entry
+    from mmtool.plan.records.journal import JournalEntry
 
 
 def by_cluster(columns: Iterable[Column], source: str, target: str) -> tuple[Column, ...]:
@@ -203,7 +203,7 @@ def show_moved(asked: Asked, moved: Mapping[str, Recorded]) -> None:
 def write_page(
     page: Page | None,
     found: Recorded,
-    entries: Sequence[Entry],
+    entries: Sequence[JournalEntry],
     row: Row,
     flow: FlowSettings,
     warnings: tuple[str, ...],

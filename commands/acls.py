@@ -23,7 +23,7 @@ _COLUMNS = (
 )
 
 
-class Format(StrEnum):
+class AclFormat(StrEnum):
     """The values of ``--format``."""
 
     KAFKA_ACLS = "kafka-acls"
@@ -49,7 +49,7 @@ For = Annotated[
     ),
 ]
 FormatOption = Annotated[
-    Format | None,
+    AclFormat | None,
     typer.Option(
         "--format",
         help="kafka-acls: commands of kafka-acls.sh; strimzi: KafkaUser documents; json: the same as -o json. Default:"
@@ -76,24 +76,24 @@ def acls(
     from mmtool.rights.render import kafka_acls, strimzi
     from mmtool.rights.scope import rights_of_flows
 
-    if format_ in {Format.KAFKA_ACLS, Format.STRIMZI}:
+    if format_ in {AclFormat.KAFKA_ACLS, AclFormat.STRIMZI}:
         user = _checked(principal, format_, output)
     settings = loaded(where.config)
     flows = settings.select(where.source, where.target)
     rights = rights_of_flows(flows, purposes, settings.heartbeats_only)
     match format_:
-        case Format.KAFKA_ACLS:
+        case AclFormat.KAFKA_ACLS:
             sides = [side for flow in flows for side in (flow.source, flow.target)]
             servers = {side.alias: side.bootstrap_servers_for("admin") for side in sides}
             write(kafka_acls(rights, user, servers), applied=False)
-        case Format.STRIMZI:
+        case AclFormat.STRIMZI:
             write(strimzi(rights, user), applied=False)
         case _:
-            wanted = OutputFormat.JSON if format_ is Format.JSON else output
+            wanted = OutputFormat.JSON if format_ is AclFormat.JSON else output
             emit(Result("acls", [asdict(right) for right in rights], _COLUMNS), wanted)
 
 
-def _checked(principal: str | None, format_: Format, output: OutputFormat) -> str:
+def _checked(principal: str | None, format_: AclFormat, output: OutputFormat) -> str:
     """The principal for a format that contains it.
 
     Raises:

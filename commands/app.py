@@ -27,7 +27,7 @@ from mmtool.plain_text import did_you_mean, shell_line
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CommandEntry:
     """One line of ``mmtool --help``.
 
     Attributes:
@@ -53,7 +53,7 @@ class Entry:
 
 
 @cache
-def load(entry: Entry) -> Any:
+def load(entry: CommandEntry) -> Any:
     """A command, ready to run; imports its module. One object per process: a command keeps no state."""
     module = import_module(entry.module)
     root = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -70,7 +70,7 @@ def load(entry: Entry) -> Any:
 class CommandTable(Mapping[str, Any]):
     """Commands by name, each imported at its first use."""
 
-    def __init__(self, entries: tuple[Entry, ...]) -> None:
+    def __init__(self, entries: tuple[CommandEntry, ...]) -> None:
         self.entries = {entry.name: entry for entry in entries if find_spec(entry.module)}
 
     def __getitem__(self, name: str) -> Any:
@@ -96,27 +96,31 @@ _COLLECTED = (50_000, 20, 20)
 """How often Python looks for cycles: the offsets of thousands of groups are millions of objects that have none."""
 
 COMMANDS = (
-    Entry("replicate", MOVE, "Run the flows of the configuration until stopped"),
-    Entry("translate-offsets", MOVE, "Translate committed offsets to the target; write them with --execute"),
-    Entry("groups", MOVE, "Audit, sync, export and import consumer groups", group=True),
-    Entry("failover", MOVE, "Plan failovers of consumer groups, or --execute them", group=True),
-    Entry(
+    CommandEntry("replicate", MOVE, "Run the flows of the configuration until stopped"),
+    CommandEntry(
+        "translate-offsets", MOVE, "Translate committed offsets to the target; write them with --execute"
+    ),
+    CommandEntry("groups", MOVE, "Audit, sync, export and import consumer groups", group=True),
+    CommandEntry("failover", MOVE, "Plan failovers of consumer groups, or --execute them", group=True),
+    CommandEntry(
         "flow",
         MOVE,
         "Pause or resume a flow; rehearse changes of its stored state, or --execute them",
         group=True,
     ),
-    Entry("init", SET_UP, "Write the first properties file"),
-    Entry("config", SET_UP, "Check, show or import the properties file", group=True),
-    Entry("doctor", SET_UP, "Check clusters, rights and configuration"),
-    Entry("acls", SET_UP, "Print the ACLs that mmtool needs"),
-    Entry("status", LOOK, "Show lag and state of flows, or of groups with --groups"),
-    Entry("verify", LOOK, "Compare source and target record by record"),
-    Entry("evidence", LOOK, "Check the signed page of a failover, drill or verify", group=True),
-    Entry("metrics", LOOK, "Serve Prometheus metrics"),
-    Entry("demo", TRY, "Run a tour: two clusters, replication, a failover, and a check for lost records"),
-    Entry("lab", TRY, "Start, list and stop embedded Kafka clusters", group=True),
-    Entry("smoke", TRY, "Test a flow end to end with a canary record, for CI"),
+    CommandEntry("init", SET_UP, "Write the first properties file"),
+    CommandEntry("config", SET_UP, "Check, show or import the properties file", group=True),
+    CommandEntry("doctor", SET_UP, "Check clusters, rights and configuration"),
+    CommandEntry("acls", SET_UP, "Print the ACLs that mmtool needs"),
+    CommandEntry("status", LOOK, "Show lag and state of flows, or of groups with --groups"),
+    CommandEntry("verify", LOOK, "Compare source and target record by record"),
+    CommandEntry("evidence", LOOK, "Check the signed page of a failover, drill or verify", group=True),
+    CommandEntry("metrics", LOOK, "Serve Prometheus metrics"),
+    CommandEntry(
+        "demo", TRY, "Run a tour: two clusters, replication, a failover, and a check for lost records"
+    ),
+    CommandEntry("lab", TRY, "Start, list and stop embedded Kafka clusters", group=True),
+    CommandEntry("smoke", TRY, "Test a flow end to end with a canary record, for CI"),
 )
 """One line per command; a line whose module is not there is not shown."""
 

@@ -12,14 +12,14 @@ import typer
 from mmtool.commands._dialogue import say_next
 from mmtool.commands._options import ChosenFlows, Output, config_option
 from mmtool.errors import CheckFailedError, UsageError, with_remedy
-from mmtool.output import Column, OutputFormat, Problem, Result, emit, fail, finish, talk
+from mmtool.output import Column, OutputFormat, ReportedError, Result, emit, fail, finish, talk
 from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from mmtool.config import Settings
-    from mmtool.config.report import Finding
+    from mmtool.config.report import FileFinding
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -73,14 +73,14 @@ class CheckedFile:
         good_for: What the file can be used for, in words; empty where it cannot.
     """
 
-    findings: tuple[Finding, ...]
+    findings: tuple[FileFinding, ...]
     settings: Settings | None = None
     refusal: UsageError | None = None
     exposed: tuple[str, ...] = ()
     good_for: str = ""
 
     @property
-    def errors(self) -> tuple[Finding, ...]:
+    def errors(self) -> tuple[FileFinding, ...]:
         return tuple(finding for finding in self.findings if finding.severity == "error")
 
     @property
@@ -88,10 +88,10 @@ class CheckedFile:
         return tuple(finding.sentence for finding in self.findings if finding.severity == "warning")
 
     @property
-    def problems(self) -> tuple[Problem, ...]:
+    def problems(self) -> tuple[ReportedError, ...]:
         """What keeps the file from use."""
-        refusals = () if self.refusal is None else (Problem.of(self.refusal),)
-        return (*(Problem("config", finding.sentence) for finding in self.errors), *refusals)
+        refusals = () if self.refusal is None else (ReportedError.of(self.refusal),)
+        return (*(ReportedError("config", finding.sentence) for finding in self.errors), *refusals)
 
     def result(self, found: Result, output: OutputFormat) -> Result:
         """The table says it all on stdout; a document has its warnings and errors where scripts look for them."""

@@ -13,7 +13,7 @@ from mmtool.output import Column, OutputFormat, Result, finish, talk
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from mmtool.lab.demo_story import Stage
+    from mmtool.lab.demo_story import TwoClusters
     from mmtool.lab.state import StateDirectory
 
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the clusters running, and show what to try next.")]
@@ -44,7 +44,7 @@ def demo(*, keep: Keep = False, state_dir: StateDir = None, output: Output = Out
     _tell_next_steps(directory)
 
 
-def _play(stage: AbstractContextManager[Stage], logs: Path, output: OutputFormat) -> None:
+def _play(stage: AbstractContextManager[TwoClusters], logs: Path, output: OutputFormat) -> None:
     from mmtool.lab.demo_story import STEPS, tour
     from mmtool.output.progress import Steps
 

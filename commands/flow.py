@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.flow.moves import FlowRow
-    from mmtool.replication.flow_state.flow_moves import Rehearsal
+    from mmtool.replication.flow_state.flow_moves import MoveRehearsal
     from mmtool.replication.flow_state.rebuild import Rebuilt
 
 app = typer.Typer(no_args_is_help=True)
@@ -193,7 +193,7 @@ def _seen(
 
 def _do(
     command: str,
-    found: Rehearsal | Rebuilt,
+    found: MoveRehearsal | Rebuilt,
     run: Callable[[], list[FlowRow]],
     execution: options.Execution,
 ) -> None:

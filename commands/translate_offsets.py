@@ -57,7 +57,7 @@ AllowSkip = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class ChosenGroups(options.ChosenGroupsOrUnit):
+class ChosenGroupsAndTopics(options.ChosenGroupsOrUnit):
     """The options that select groups, or a unit of groups and topics; the unit's topics count as well."""
 
     unit: options.UnitWithTopics = None
@@ -97,7 +97,7 @@ PROOF = Column("proof", essential=False, human=_around)
 def translate_offsets(
     *,
     where: options.ChosenFlow,
-    groups: ChosenGroups,
+    groups: ChosenGroupsAndTopics,
     topic: options.Topic = None,
     reverse: Reverse = False,
     refine: Refine = False,

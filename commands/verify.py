@@ -105,11 +105,11 @@ class _Clock:
         talk(sentence)
 
     def evidence(self, found: Verification, asked: Options, flows: Sequence[FlowClusters]) -> Evidence:
-        from mmtool.evidence.comparison import Run, comparison_evidence
+        from mmtool.evidence.comparison import ComparisonRun, comparison_evidence
         from mmtool.evidence.document import environment
         from mmtool.runtime.process import operator
 
-        run = Run(operator(), self._began_ms, _now_ms(), self._said)
+        run = ComparisonRun(operator(), self._began_ms, _now_ms(), self._said)
         return comparison_evidence(found, asked, run, environment(flow.settings for flow in flows))
 
 

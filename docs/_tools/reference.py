@@ -38,7 +38,7 @@ from mmtool.metrics.families import FAMILIES
 from mmtool.plan.failover.steps import FENCE_STEPS, ORDER, POINT_OF_NO_RETURN, Mode, acl_step
 from mmtool.plan.flow import phases
 from mmtool.plan.groups.facts import GroupSelection
-from mmtool.plan.runbook.plan_file import Origin
+from mmtool.plan.runbook.plan_file import PlanOrigin
 from mmtool.rights.needs import NEEDS, Purpose
 from mmtool.translation.answers import Reason
 
@@ -519,7 +519,7 @@ def _error_rows() -> Iterator[tuple[str, str, str]]:
 
 def runbook_example() -> str:
     """What ``--runbook`` writes, for one group on clusters in memory."""
-    origin = Origin("ann@host-1", 1_767_225_600_000, "0.1.0")
+    origin = PlanOrigin("ann@host-1", 1_767_225_600_000, "0.1.0")
     with TemporaryDirectory() as directory:
         scene = half_read(Path(directory))
         scene.commits("app", "east.orders", 5, cluster=scene.target)

@@ -17,7 +17,7 @@ from mmtool.config.clientkeys import (
     librdkafka_value,
 )
 from mmtool.config.keys import BLACKLISTS, CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
-from mmtool.config.properties import Entry
+from mmtool.config.properties import PropertyEntry
 from mmtool.config.report import Report
 from mmtool.config.scopes import ROLES, Role, Scopes, part_of_key
 from mmtool.config.values import java_parse_boolean
@@ -108,7 +108,7 @@ class _Adviser:
         default_factory=lambda: {r: [] for r in (_NOT_NEEDED, _COPIED_WHOLE, _JAVA_ONLY, _WITHOUT_ROLE)}
     )
 
-    def look_at(self, entry: Entry) -> None:
+    def look_at(self, entry: PropertyEntry) -> None:
         """Report what is wrong with one key; nothing where one reading of it is known.
 
         An alias may look like the start of another key, so a key can have several readings.
@@ -133,7 +133,9 @@ class _Adviser:
             misplaced=wrong_scope or (misplaced is None and self._is_no_pair(entry.key)),
         )
 
-    def _check_client_key(self, entry: Entry, readings: list[tuple[str, str, str]], report: Report) -> None:
+    def _check_client_key(
+        self, entry: PropertyEntry, readings: list[tuple[str, str, str]], report: Report
+    ) -> None:
         """Report a client property's value that Java's clients refuse, that has no effect, or that mmtool changes."""
         for scope, name, _ in readings:
             role, of_client = _client_property(scope, name)
@@ -159,7 +161,9 @@ class _Adviser:
             self.harmless[_COPIED_WHOLE].append(entry.key)
             return
 
-    def _check_connect_key(self, entry: Entry, readings: list[tuple[str, str, str]], report: Report) -> None:
+    def _check_connect_key(
+        self, entry: PropertyEntry, readings: list[tuple[str, str, str]], report: Report
+    ) -> None:
         """Report a Kafka Connect key: not needed, or refused where it would change what is copied."""
         name = next(name for _, name, _ in readings if is_connect_key(name))
         known_class, keys = _FILTERS.get(name, ("", ""))

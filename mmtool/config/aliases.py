@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import combinations, permutations
 
-from mmtool.config.properties import Entry
+from mmtool.config.properties import PropertyEntry
 from mmtool.config.report import Report
 from mmtool.config.scopes import Scopes, Side
 from mmtool.config.settings import FlowSettings
@@ -23,7 +23,7 @@ _LONGEST_AFFIXES = "mmtool-offset-runs..internal"
 _OVERRIDE = re.compile(r".+->.+\.(?:source|target)\.cluster\.alias")
 
 
-def alias_entry(scopes: Scopes, source: str, target: str, side: Side) -> Entry | None:
+def alias_entry(scopes: Scopes, source: str, target: str, side: Side) -> PropertyEntry | None:
     """The entry that overrides the alias of one side of a flow; None where the file's alias is used."""
     cluster = source if side == "source" else target
     keys = (f"{source}->{target}.{side}.cluster.alias", f"{cluster}.alias", f"{side}.cluster.alias")
@@ -97,7 +97,7 @@ def check_aliases(scopes: Scopes, enabled: Collection[tuple[str, str]], report: 
                 report.refused(entry, f"alias {java_trim(entry.value)!r}: {why}")
 
 
-def _check_clusters(clusters: Entry, used: Collection[str], report: Report) -> None:
+def _check_clusters(clusters: PropertyEntry, used: Collection[str], report: Report) -> None:
     written: dict[str, str] = {}
     for alias in parse_list(clusters.value):
         say = report.refused if alias in used else report.warn

@@ -10,7 +10,7 @@ from mmtool.config.clientkeys import SECURITY_KEYS, has_effect, may_show_client_
 from mmtool.config.flows import FlowReader
 from mmtool.config.keys import BLACKLISTS, CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, UNIT_PREFIX
 from mmtool.config.load import LoadedFile
-from mmtool.config.properties import Entry
+from mmtool.config.properties import PropertyEntry
 from mmtool.config.redaction import HIDDEN, may_show_spark_key
 from mmtool.config.report import Report
 from mmtool.config.scopes import ROLES, Side
@@ -81,7 +81,7 @@ def _of_clients(loaded: LoadedFile, flow: FlowSettings, side: Side) -> Iterator[
 def _row(
     flow: FlowSettings,
     key: str,
-    entry: Entry | None,
+    entry: PropertyEntry | None,
     default: str | None = None,
     mm2: str | None = None,
     *,

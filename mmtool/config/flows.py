@@ -10,7 +10,7 @@ from mmtool.config.aliases import alias_keys, known_aliases, topic_aliases
 from mmtool.config.javaregex import PatternRefusedError
 from mmtool.config.keys import FLOW_KEYS, UNIT_PREFIX, Key
 from mmtool.config.names import NameFilter
-from mmtool.config.properties import Entry
+from mmtool.config.properties import PropertyEntry
 from mmtool.config.redaction import RawProperties
 from mmtool.config.report import Report
 from mmtool.config.scopes import Properties, Scopes, is_security_key
@@ -113,7 +113,7 @@ class FlowReader:
     def topic_aliases(self) -> TopicAliases:
         return topic_aliases(self.scopes, self.source.alias, self.target.alias)
 
-    def find(self, name: str) -> Entry | None:
+    def find(self, name: str) -> PropertyEntry | None:
         """The entry that sets a key, by scope; None where the default holds."""
         key = FLOW_KEYS[name]
         if key.is_own:
@@ -131,7 +131,7 @@ class FlowReader:
                 self.report.expected(entry, str(error))
         return None if key.default is None else parse_value(key, key.default)
 
-    def _bounded(self, key: Key, entry: Entry, value: Any) -> Any:
+    def _bounded(self, key: Key, entry: PropertyEntry, value: Any) -> Any:
         """The value within mmtool's bounds, with a warning where it is changed; a negative interval stays."""
         if key.kind == "integer" and value < key.minimum:
             self.report.adjusted(entry, f"is too small; mmtool uses {key.minimum}")
@@ -141,7 +141,7 @@ class FlowReader:
             return key.maximum
         return value
 
-    def _warn_of_repeats(self, key: Key, entry: Entry) -> None:
+    def _warn_of_repeats(self, key: Key, entry: PropertyEntry) -> None:
         if key.kind == "list" and len(parse_list(entry.value)) < len(split_list(entry.value)):
             self.report.warn(
                 entry, "lists an element more than once: the repetition has no effect (KIP-1161)"
@@ -163,7 +163,7 @@ class FlowReader:
         patterns: tuple[str, ...] = self.value(name)
         return self._checked(patterns, self.find(name))
 
-    def _checked(self, patterns: tuple[str, ...], entry: Entry | None) -> tuple[str, ...]:
+    def _checked(self, patterns: tuple[str, ...], entry: PropertyEntry | None) -> tuple[str, ...]:
         try:
             NameFilter(patterns)
         except PatternRefusedError as error:
@@ -175,7 +175,7 @@ class FlowReader:
             self._warn_of_dead_patterns(patterns, entry)
         return patterns
 
-    def _warn_of_dead_patterns(self, patterns: tuple[str, ...], entry: Entry) -> None:
+    def _warn_of_dead_patterns(self, patterns: tuple[str, ...], entry: PropertyEntry) -> None:
         """Warn of patterns that match no name: with a control character, a comment, or a variable not substituted."""
         if entry.has_placeholder:
             return
@@ -265,7 +265,7 @@ class FlowReader:
         texts = (self.scopes.entries[key].value.strip() for key in keys if key in self.scopes.entries)
         return next((text for text in texts if text), None)
 
-    def consumer_property(self, name: str) -> Entry | None:
+    def consumer_property(self, name: str) -> PropertyEntry | None:
         """The entry of a property of the consumer that reads the source; None where it is not set."""
         clients = self.scopes.flow_cluster(self.source.alias, self.target.alias, "source")
         return clients.roles["consumer"].get(name)
@@ -294,7 +294,7 @@ class FlowReader:
             for name in names
         }
 
-    def _unit_filter(self, entry: Entry | None) -> NameFilter:
+    def _unit_filter(self, entry: PropertyEntry | None) -> NameFilter:
         return NameFilter(() if entry is None else self._checked(parse_list(entry.value), entry))
 
 
@@ -337,7 +337,7 @@ def _policy_of(flow: FlowReader) -> AnyPolicy:
     return base
 
 
-def _renaming(flow: FlowReader, entry: Entry, base: DefaultPolicy) -> AnyPolicy:
+def _renaming(flow: FlowReader, entry: PropertyEntry, base: DefaultPolicy) -> AnyPolicy:
     text = entry.value.strip()
     before, found, after = text.partition(_TOPIC)
     literal = (before + after).replace("${source}", "")

@@ -20,9 +20,9 @@ from mmtool.config.placeholders import (
     unsubstituted,
     variable_in_secret,
 )
-from mmtool.config.properties import Entry, PropertiesFile, read_properties
+from mmtool.config.properties import PropertiesFile, PropertyEntry, read_properties
 from mmtool.config.read_files import ReadFiles
-from mmtool.config.report import Finding, Part, Report
+from mmtool.config.report import FileFinding, Part, Report
 from mmtool.config.scopes import ROLES, Clients, Scopes, Side, part_of_key, sibling
 from mmtool.config.security import PROTOCOLS, read_security
 from mmtool.config.settings import ClusterSettings, FlowSettings, Settings
@@ -57,7 +57,7 @@ class LoadedFile:
 
     settings: Settings
     scopes: Scopes
-    findings: tuple[Finding, ...]
+    findings: tuple[FileFinding, ...]
 
     def asks_for_heartbeats(self) -> tuple[str, ...]:
         """Flows that are not enabled and whose heartbeats the file enables by name: MM2 then writes only heartbeats."""
@@ -140,7 +140,7 @@ def config_path(path: Path | None, environ: Mapping[str, str]) -> Path:
     return Path(named)
 
 
-def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) -> dict[str, Entry]:
+def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) -> dict[str, PropertyEntry]:
     """The entries with their placeholders replaced; unsubstituted text is reported before anything else of a key."""
     raw = {key: entry.raw for key, entry in file.entries.items()}
     try:
@@ -156,7 +156,9 @@ def _resolved(file: PropertiesFile, environ: Mapping[str, str], report: Report) 
     return entries
 
 
-def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed: bool) -> Entry:
+def _resolved_entry(
+    entry: PropertyEntry, resolver: Resolver, report: Report, *, needed: bool
+) -> PropertyEntry:
     say_last = report.unusable if needed else report.warn_only
     if sentence := unsubstituted(entry.key, entry.raw, is_read=needed):
         say_last(entry, sentence)
@@ -178,7 +180,7 @@ def _resolved_entry(entry: Entry, resolver: Resolver, report: Report, *, needed:
     return resolved
 
 
-def _place_of_pem(entry: Entry) -> str:
+def _place_of_pem(entry: PropertyEntry) -> str:
     """Where the PEM text of a key that expects a path belongs."""
     chain, key = sibling(entry, "ssl.keystore.certificate.chain"), sibling(entry, "ssl.keystore.key")
     if entry.key.endswith("ssl.keystore.location"):
@@ -280,7 +282,7 @@ def _bootstrap(alias: str, clients: Clients, report: Report) -> str:
     return ""
 
 
-def _servers(entry: Entry | None, report: Report) -> str:
+def _servers(entry: PropertyEntry | None, report: Report) -> str:
     """The servers as Kafka's clients read them; empty where the entry is missing or invalid."""
     if entry is None:
         return ""

@@ -26,7 +26,7 @@ _BLANKS = " \t\f"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class PropertyEntry:
     """One ``key = value`` of the file.
 
     Attributes:
@@ -52,8 +52,8 @@ class PropertiesFile:
     """All entries by key, in file order; a later duplicate wins, as in ``java.util.Properties``."""
 
     path: Path
-    entries: dict[str, Entry]
-    duplicates: tuple[Entry, ...]
+    entries: dict[str, PropertyEntry]
+    duplicates: tuple[PropertyEntry, ...]
 
 
 def read_properties(path: Path) -> PropertiesFile:
@@ -68,7 +68,7 @@ def read_properties(path: Path) -> PropertiesFile:
     """
     text = _decode(path, _read_bytes(path))
     parsed = [_entry(path, number, line) for number, line in _logical_lines(text) if line]
-    entries: dict[str, Entry] = {}
+    entries: dict[str, PropertyEntry] = {}
     duplicates = []
     for entry in parsed:
         earlier = entries.pop(entry.key, None)
@@ -131,7 +131,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     yield first, "".join(parts)
 
 
-def _entry(path: Path, number: int, line: str) -> Entry:
+def _entry(path: Path, number: int, line: str) -> PropertyEntry:
     found = _KEY.match(line)
     assert found is not None  # it matches an empty text as well
     try:
@@ -153,7 +153,7 @@ def _entry(path: Path, number: int, line: str) -> Entry:
             f"{path}:{number}: the key has {len(key)} characters, more than {_LONGEST_KEY}",
             remedy="check the line, and the backslashes at the ends of the lines before it",
         )
-    return Entry(key, number, value, value)
+    return PropertyEntry(key, number, value, value)
 
 
 def escaped(value: str) -> str:

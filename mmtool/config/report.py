@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from mmtool.config.properties import Entry
+from mmtool.config.properties import PropertyEntry
 from mmtool.config.read_files import ReadFiles
 from mmtool.errors import ConfigError
 from mmtool.events import Event, Notice
@@ -18,7 +18,7 @@ Part = tuple[str] | tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class FileFinding:
     """One error or warning about a file.
 
     Attributes:
@@ -77,7 +77,7 @@ class InvalidConfigError(ConfigError):
         findings: All of them, and the warnings.
     """
 
-    def __init__(self, findings: tuple[Finding, ...]) -> None:
+    def __init__(self, findings: tuple[FileFinding, ...]) -> None:
         problems = [finding.sentence for finding in findings if finding.severity == "error"]
         super().__init__(Lines.of(problems), remedy=check_command(findings[0].path))
         self.findings = findings
@@ -87,7 +87,7 @@ class InvalidConfigError(ConfigError):
 class _Store:
     """Findings with the parts of the file that they concern (None: the whole file), and the keys that are settled."""
 
-    found: dict[Finding, frozenset[Part] | None] = field(default_factory=dict)
+    found: dict[FileFinding, frozenset[Part] | None] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)
     files: ReadFiles = field(default_factory=ReadFiles)
 
@@ -116,7 +116,7 @@ class Report:
         return Report(self.path, part, self._store)
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> tuple[FileFinding, ...]:
         """All findings, by line; those about the whole file come last."""
         return tuple(sorted(self._store.found, key=lambda f: float("inf") if f.line is None else f.line))
 
@@ -125,7 +125,7 @@ class Report:
         """The warnings that every command shows; usual ones are left to ``config check``."""
         return tuple(f.notice for f in self.findings if f.severity == "warning" and not f.usual)
 
-    def expected(self, entry: Entry, expectation: str) -> None:
+    def expected(self, entry: PropertyEntry, expectation: str) -> None:
         """Report a value that cannot be used, and quote it.
 
         The value is quoted as written in the file: a placeholder's value is never shown. Only for keys without secrets;
@@ -138,37 +138,37 @@ class Report:
             problem = f"{entry.raw} {'' if entry.value.strip() else 'is empty; it '}must hold"
             self._add("error", entry, f"{problem} {expectation}")
 
-    def refused(self, entry: Entry, sentence: str) -> None:
+    def refused(self, entry: PropertyEntry, sentence: str) -> None:
         """Report a key that cannot be honoured; its value is not quoted."""
         self._add("error", entry, sentence)
 
-    def unusable(self, entry: Entry, sentence: str) -> None:
+    def unusable(self, entry: PropertyEntry, sentence: str) -> None:
         """Report a value that is invalid as a whole; nothing else is reported about its key."""
         self.refused(entry, sentence)
         self._store.settled.add(entry.key)
 
     def problem(self, sentence: str) -> None:
         """Report a problem of the whole file, or of this report's part."""
-        self._put(Finding("error", self.path, None, None, sentence))
+        self._put(FileFinding("error", self.path, None, None, sentence))
 
-    def warn(self, entry: Entry, sentence: str, *, misplaced: bool = False) -> None:
-        """Report a warning about a key; ``misplaced`` as in `Finding`."""
+    def warn(self, entry: PropertyEntry, sentence: str, *, misplaced: bool = False) -> None:
+        """Report a warning about a key; ``misplaced`` as in `FileFinding`."""
         self._add("warning", entry, sentence, misplaced=misplaced)
 
-    def adjusted(self, entry: Entry, sentence: str) -> None:
+    def adjusted(self, entry: PropertyEntry, sentence: str) -> None:
         """Report a warning that another value than the file's is used."""
         self._add("warning", entry, sentence, adjusts=True)
 
-    def alarm(self, entry: Entry, sentence: str) -> None:
+    def alarm(self, entry: PropertyEntry, sentence: str) -> None:
         """Report a warning that ``config check`` counts as an error."""
         self._add("warning", entry, sentence, fails_check=True)
 
-    def warn_only(self, entry: Entry, sentence: str) -> None:
+    def warn_only(self, entry: PropertyEntry, sentence: str) -> None:
         """Report a warning after which nothing else is reported about the key."""
         self.warn(entry, sentence)
         self._store.settled.add(entry.key)
 
-    def is_settled(self, entry: Entry) -> bool:
+    def is_settled(self, entry: PropertyEntry) -> bool:
         """Whether nothing more is to be reported about a key."""
         return entry.key in self._store.settled
 
@@ -178,7 +178,7 @@ class Report:
         """Report a warning about the whole file, which may list keys."""
         listed = tuple(keys)
         self._put(
-            Finding("warning", self.path, None, None, sentence, usual, misplaced=misplaced, listed=listed)
+            FileFinding("warning", self.path, None, None, sentence, usual, misplaced=misplaced, listed=listed)
         )
 
     def faults(self, parts: Collection[Part]) -> tuple[str, ...]:
@@ -208,12 +208,14 @@ class Report:
         if any(finding.severity == "error" for finding in self._store.found):
             raise InvalidConfigError(self.findings)
 
-    def _add(self, severity: Literal["error", "warning"], entry: Entry, message: str, **marks: Any) -> None:
-        """Report a finding about a key; ``marks``: further fields of `Finding`."""
+    def _add(
+        self, severity: Literal["error", "warning"], entry: PropertyEntry, message: str, **marks: Any
+    ) -> None:
+        """Report a finding about a key; ``marks``: further fields of `FileFinding`."""
         if not self.is_settled(entry):
-            self._put(Finding(severity, self.path, entry.line, entry.key, printable(message), **marks))
+            self._put(FileFinding(severity, self.path, entry.line, entry.key, printable(message), **marks))
 
-    def _put(self, finding: Finding) -> None:
+    def _put(self, finding: FileFinding) -> None:
         found = self._store.found
         known = found.get(finding, frozenset())
         found[finding] = None if known is None or self._part is None else known | {self._part}

@@ -10,7 +10,7 @@ from typing import cast, get_args
 from pydantic import SecretStr
 
 from mmtool.config.credentials import Mechanism, PasswordLogin, Pem, Sasl
-from mmtool.config.properties import Entry
+from mmtool.config.properties import PropertyEntry
 from mmtool.config.report import Report
 from mmtool.config.scopes import Properties, filled, sibling
 from mmtool.config.token_logins import (
@@ -38,7 +38,7 @@ KERBEROS_MODULE = "com.sun.security.auth.module.Krb5LoginModule"
 
 
 @dataclass(frozen=True, slots=True)
-class Login:
+class JaasLogin:
     """One login module and its options."""
 
     module: str
@@ -50,7 +50,7 @@ def is_secret_option(name: str) -> bool:
     return _SECRET_OPTION.search(name) is not None
 
 
-def parse_jaas(text: str) -> Login:
+def parse_jaas(text: str) -> JaasLogin:
     """Read the login module of a ``sasl.jaas.config``.
 
     Raises:
@@ -60,7 +60,7 @@ def parse_jaas(text: str) -> Login:
     match = _MODULE.fullmatch(text)
     if match is None:
         raise ValueError("one login module")
-    return Login(match.group(1), _options(match.group(3)))
+    return JaasLogin(match.group(1), _options(match.group(3)))
 
 
 def jaas_text(module: str, options: Mapping[str, str]) -> str:
@@ -152,7 +152,7 @@ class SaslReader:
         reader = TokenLoginReader(self.properties, self.report, self.read_ca, entry, options)
         return reader.msk() if mechanism == MSK else reader.oauth()
 
-    def _filled(self, name: str) -> Entry | None:
+    def _filled(self, name: str) -> PropertyEntry | None:
         return filled(self.properties, name)
 
     def _mechanism(self) -> str | None:
@@ -205,7 +205,7 @@ class SaslReader:
             mechanism=mechanism, username=options["username"], password=SecretStr(options["password"])
         )
 
-    def _jaas(self, mechanism: str, entry: Entry) -> Login:
+    def _jaas(self, mechanism: str, entry: PropertyEntry) -> JaasLogin:
         """The login module of a JAAS configuration, which has to be the one of the mechanism."""
         # the login handlers of Strimzi and MSK read only JAAS
         handler = self._filled(HANDLER)
@@ -227,7 +227,7 @@ class SaslReader:
         return login
 
 
-def _way_out(entry: Entry, mechanism: str) -> str:
+def _way_out(entry: PropertyEntry, mechanism: str) -> str:
     """How to write the login without JAAS."""
     if mechanism == MSK:
         return f"remove {entry.key}: without it, the default AWS identity is used"

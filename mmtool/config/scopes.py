@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from itertools import permutations
 from typing import Literal, get_args
 
-from mmtool.config.properties import Entry
+from mmtool.config.properties import PropertyEntry
 
 Role = Literal["producer", "consumer", "admin"]
 Side = Literal["source", "target"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
-Properties = dict[str, "Entry"]
+Properties = dict[str, "PropertyEntry"]
 
 
 def is_security_key(name: str) -> bool:
@@ -24,24 +24,24 @@ def is_security_key(name: str) -> bool:
     return name in {"bootstrap.servers", "security.protocol"} or name.startswith(("ssl.", "sasl."))
 
 
-def filled(properties: Mapping[str, Entry], name: str) -> Entry | None:
+def filled(properties: Mapping[str, PropertyEntry], name: str) -> PropertyEntry | None:
     """An entry with a value; an empty one counts as absent, as Java's clients treat it."""
     entry = properties.get(name)
     return entry if entry is not None and entry.value.strip() else None
 
 
-def scope_of(entry: Entry) -> str:
+def scope_of(entry: PropertyEntry) -> str:
     """The scope of a client property, which precedes its name: ``A.`` or ``S->T.source.consumer.``."""
     starts = [entry.key.find(word) for word in ("security.protocol", "ssl.", "sasl.")]
     return entry.key[: max(0, *starts)]
 
 
-def sibling(entry: Entry, name: str) -> str:
+def sibling(entry: PropertyEntry, name: str) -> str:
     """The key of another client property in the same scope."""
     return scope_of(entry) + name
 
 
-def stripped(entries: Mapping[str, Entry], prefix: str) -> Properties:
+def stripped(entries: Mapping[str, PropertyEntry], prefix: str) -> Properties:
     """The entries under a prefix, with the prefix removed from their keys."""
     return {key[len(prefix) :]: entry for key, entry in entries.items() if key.startswith(prefix)}
 
@@ -71,7 +71,7 @@ class Clients:
 class Scopes:
     """All entries of a file, by scope."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, PropertyEntry]
 
     def cluster(self, alias: str) -> Clients:
         """A cluster's client properties, as MM2 expands them: ``A.producer.k`` over ``A.k`` over global ``k``."""
@@ -94,12 +94,14 @@ class Scopes:
         roles = {role: common | _role_layers(cluster, flow, side, role) for role in ROLES}
         return Clients(common, roles)
 
-    def of_flow(self, source: str, target: str, name: str, *, flow_only: bool = False) -> Entry | None:
+    def of_flow(
+        self, source: str, target: str, name: str, *, flow_only: bool = False
+    ) -> PropertyEntry | None:
         """The entry of a flow's key: ``S->T.k``, else global ``k``."""
         entry = self.entries.get(f"{source}->{target}.{name}")
         return entry if entry is not None or flow_only else self.entries.get(name)
 
-    def of_flow_own(self, source: str, target: str, name: str) -> Entry | None:
+    def of_flow_own(self, source: str, target: str, name: str) -> PropertyEntry | None:
         """The entry of one of mmtool's keys: ``S->T.k``, else ``T.k`` (as MM2's worker keys), ``S.k``, global ``k``."""
         scopes = (f"{source}->{target}.", f"{target}.", f"{source}.", "")
         return next((self.entries[scope + name] for scope in scopes if scope + name in self.entries), None)

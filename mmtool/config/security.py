@@ -11,7 +11,7 @@ from typing import Literal, cast, get_args
 from pydantic import SecretStr
 
 from mmtool.config.credentials import OAuthLogin, Pem, Protocol, Security
-from mmtool.config.properties import Entry
+from mmtool.config.properties import PropertyEntry
 from mmtool.config.report import Report
 from mmtool.config.sasl import SaslReader
 from mmtool.config.scopes import Properties, filled, scope_of, sibling
@@ -133,7 +133,7 @@ class _Reader:
                 return pem
         return None
 
-    def _trusted_store(self, location: Entry) -> Pem | None:
+    def _trusted_store(self, location: PropertyEntry) -> Pem | None:
         try:
             text = read_trusted(self._store("truststore", location))
         except StoreError as error:
@@ -155,12 +155,12 @@ class _Reader:
             self._check_identity(at, certificate, key, password)
         return certificate, key, password
 
-    def _pem(self, entry: Entry | None) -> Pem | None:
+    def _pem(self, entry: PropertyEntry | None) -> Pem | None:
         if entry is None:
             return None
         return self._pem_file(entry) if entry.key.endswith(".location") else self._pem_text(entry)
 
-    def _check_trusted(self, entry: Entry, pem: Pem) -> None:
+    def _check_trusted(self, entry: PropertyEntry, pem: Pem) -> None:
         text = pem.text.get_secret_value()
         if not has_certificate(text):
             self.report.refused(entry, f"{pem.origin} holds no certificate; add the brokers' CA certificate")
@@ -178,7 +178,9 @@ class _Reader:
                 f" {missing_issuer(certificates)}",
             )
 
-    def _check_identity(self, entry: Entry, certificate: Pem, key: Pem, password: SecretStr | None) -> None:
+    def _check_identity(
+        self, entry: PropertyEntry, certificate: Pem, key: Pem, password: SecretStr | None
+    ) -> None:
         chain, key_text = certificate.text.get_secret_value(), key.text.get_secret_value()
         if not has_certificate(chain):
             self.report.refused(
@@ -206,7 +208,7 @@ class _Reader:
             say, refuse = (self.report.warn, "may refuse") if place else (self.report.alarm, "refuse")
             say(entry, f"in {certificate.origin}, {why}; brokers {refuse} the connection: {renewal(one)}")
 
-    def _identity_store(self, location: Entry, key_password: SecretStr | None) -> _Identity:
+    def _identity_store(self, location: PropertyEntry, key_password: SecretStr | None) -> _Identity:
         """The client's chain and key from a key store; a PEM store, as in Kafka, holds both in one file."""
         try:
             found = read_identity(self._store("keystore", location))
@@ -217,7 +219,7 @@ class _Reader:
         chain, key = (Pem(origin=origin, text=_secret_lines(text)) for text in (found.chain, found.key))
         return chain, key, key_password if found.is_encrypted else None
 
-    def _store(self, kind: Literal["truststore", "keystore"], location: Entry) -> StoreFile:
+    def _store(self, kind: Literal["truststore", "keystore"], location: PropertyEntry) -> StoreFile:
         store_type, password = self._filled(f"ssl.{kind}.type"), self._filled(f"ssl.{kind}.password")
         key_password = self._filled("ssl.key.password")
         self.report.files.note(location.value.strip())
@@ -231,7 +233,7 @@ class _Reader:
             scope=scope_of(location),
         )
 
-    def _pem_file(self, entry: Entry) -> Pem | None:
+    def _pem_file(self, entry: PropertyEntry) -> Pem | None:
         self.report.files.note(entry.value.strip())
         try:
             text = Path(entry.value.strip()).read_text(encoding="utf-8")
@@ -248,7 +250,7 @@ class _Reader:
             self.report.expected(entry, f"a file with {error}")
             return None
 
-    def _pem_text(self, entry: Entry) -> Pem | None:
+    def _pem_text(self, entry: PropertyEntry) -> Pem | None:
         """A PEM document in the properties file itself; it may be a key, and is never quoted."""
         try:
             return Pem(origin=entry.key, text=SecretStr(pem_document(entry.value)))
@@ -267,11 +269,11 @@ class _Reader:
         entry = self._filled(name)
         return None if entry is None else SecretStr(java_trim(entry.value))
 
-    def _filled(self, name: str) -> Entry | None:
+    def _filled(self, name: str) -> PropertyEntry | None:
         return filled(self.properties, name)
 
 
-def _key_place(entry: Entry, key: Pem) -> str:
+def _key_place(entry: PropertyEntry, key: Pem) -> str:
     """What to do about a missing private key; a key store and ``ssl.keystore.key`` win over ``ssl.key.location``."""
     if entry.key.endswith("ssl.keystore.location") or key.origin.endswith("ssl.keystore.key"):
         return "add it"

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from pydantic import SecretStr
 
 from mmtool.config.credentials import MskLogin, OAuthLogin, Pem, TokenFileLogin, TokenLogin, TokenPace
-from mmtool.config.properties import Entry
+from mmtool.config.properties import PropertyEntry
 from mmtool.config.report import Report
 from mmtool.config.scopes import Properties, filled, sibling
 from mmtool.config.values import java_trim, parse_boolean, parse_integer
@@ -70,7 +70,7 @@ class LoginRefusedError(Exception):
         entry: The key to report it at.
     """
 
-    def __init__(self, entry: Entry, sentence: str) -> None:
+    def __init__(self, entry: PropertyEntry, sentence: str) -> None:
         super().__init__(sentence)
         self.entry = entry
 
@@ -90,7 +90,7 @@ class TokenLoginReader:
     properties: Properties
     report: Report
     read_ca: Callable[[Properties], Pem | None]
-    jaas: Entry | None
+    jaas: PropertyEntry | None
     options: Mapping[str, str]
 
     def oauth(self) -> TokenLogin:
@@ -163,7 +163,7 @@ class TokenLoginReader:
             f" the key, and set {sibling(entry, CLIENT_ID)} and {sibling(entry, CLIENT_SECRET)}",
         )
 
-    def _url(self, entry: Entry, text: str, option: str = "") -> str:
+    def _url(self, entry: PropertyEntry, text: str, option: str = "") -> str:
         """The URL of the token endpoint; ``option``: the JAAS option that holds it."""
         named = f" (option {option})" if option else ""
         try:
@@ -259,11 +259,11 @@ class TokenLoginReader:
     # --- parts of all -------------------------------------------------------------------------------------
 
     @property
-    def _at(self) -> Entry:
+    def _at(self) -> PropertyEntry:
         """The key to report a missing setting at, and what is wrong with an option."""
         return self.jaas or self.properties["security.protocol"]
 
-    def _filled(self, name: str) -> Entry | None:
+    def _filled(self, name: str) -> PropertyEntry | None:
         return filled(self.properties, name)
 
     def _text(self, name: str) -> str:
@@ -327,7 +327,7 @@ class TokenLoginReader:
             return default
 
 
-def _no_client(at: Entry, names: str) -> LoginRefusedError:
+def _no_client(at: PropertyEntry, names: str) -> LoginRefusedError:
     where = sibling(at, "sasl.jaas.config")
     return LoginRefusedError(at, f"OAUTHBEARER needs a client id and its secret; set {names} in {where}")
 

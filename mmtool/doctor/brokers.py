@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 METADATA_VERSION = "metadata.version"
 
 
-class Release(NamedTuple):
+class KafkaRelease(NamedTuple):
     """A Kafka release, as far as it can be derived.
 
     Attributes:
@@ -42,47 +42,47 @@ class Release(NamedTuple):
         return f"{self.major}.{self.minor}" + (" or later" if self.is_newer else "")
 
 
-OLDEST = Release(2, 0)
+OLDEST = KafkaRelease(2, 0)
 """The oldest release that can be derived; earlier ones look the same."""
 
 _BY_LEVEL = (
-    (34, Release(4, 4, is_newer=True)),
-    (31, Release(4, 4)),
-    (30, Release(4, 3)),
-    (28, Release(4, 2)),
-    (26, Release(4, 1)),
-    (22, Release(4, 0)),
-    (21, Release(3, 9)),
-    (20, Release(3, 8)),
-    (15, Release(3, 7)),
-    (12, Release(3, 6)),
-    (9, Release(3, 5)),
-    (8, Release(3, 4)),
-    (4, Release(3, 3)),
+    (34, KafkaRelease(4, 4, is_newer=True)),
+    (31, KafkaRelease(4, 4)),
+    (30, KafkaRelease(4, 3)),
+    (28, KafkaRelease(4, 2)),
+    (26, KafkaRelease(4, 1)),
+    (22, KafkaRelease(4, 0)),
+    (21, KafkaRelease(3, 9)),
+    (20, KafkaRelease(3, 8)),
+    (15, KafkaRelease(3, 7)),
+    (12, KafkaRelease(3, 6)),
+    (9, KafkaRelease(3, 5)),
+    (8, KafkaRelease(3, 4)),
+    (4, KafkaRelease(3, 3)),
 )
 """The lowest ``metadata.version`` that only this release and later ones know (``MetadataVersion``), newest first."""
 
 _BY_API = (
-    (1, 17, Release(3, 9)),
-    (1, 16, Release(3, 7)),
-    (1, 14, Release(3, 5)),
-    (35, 4, Release(3, 3)),
-    (11, 8, Release(3, 2)),
-    (1, 13, Release(3, 1)),
-    (65, 0, Release(3, 0)),
-    (60, 0, Release(2, 8)),
-    (1, 12, Release(2, 7)),
-    (48, 0, Release(2, 6)),
-    (9, 7, Release(2, 5)),
-    (47, 0, Release(2, 4)),
-    (3, 8, Release(2, 3)),
-    (11, 4, Release(2, 2)),
-    (1, 10, Release(2, 1)),
+    (1, 17, KafkaRelease(3, 9)),
+    (1, 16, KafkaRelease(3, 7)),
+    (1, 14, KafkaRelease(3, 5)),
+    (35, 4, KafkaRelease(3, 3)),
+    (11, 8, KafkaRelease(3, 2)),
+    (1, 13, KafkaRelease(3, 1)),
+    (65, 0, KafkaRelease(3, 0)),
+    (60, 0, KafkaRelease(2, 8)),
+    (1, 12, KafkaRelease(2, 7)),
+    (48, 0, KafkaRelease(2, 6)),
+    (9, 7, KafkaRelease(2, 5)),
+    (47, 0, KafkaRelease(2, 4)),
+    (3, 8, KafkaRelease(2, 3)),
+    (11, 4, KafkaRelease(2, 2)),
+    (1, 10, KafkaRelease(2, 1)),
 )
 """An API's number and a version that came with a release (Kafka's protocol guide), newest first: with ZooKeeper."""
 
 
-def release_of(spoken: SpokenApis) -> Release:
+def release_of(spoken: SpokenApis) -> KafkaRelease:
     """The newest release by a broker's feature levels, else by its API versions."""
     level = spoken.features.get(METADATA_VERSION, 0)
     by_level = (release for mark, release in _BY_LEVEL if level >= mark)
@@ -120,7 +120,7 @@ def check_versions(cluster: ExaminedCluster) -> Iterator[Finding]:
 
 def judge_versions(alias: str, answers: Sequence[ListenerAnswer], floor: Floor) -> Iterator[Finding]:
     """Findings about brokers that are too old, and about an upgrade in progress."""
-    found: dict[Release, list[str]] = {}
+    found: dict[KafkaRelease, list[str]] = {}
     for one in answers:
         if one.apis is not None:
             name = one.address if one.broker is None else f"broker {one.broker}"
@@ -134,7 +134,7 @@ def judge_versions(alias: str, answers: Sequence[ListenerAnswer], floor: Floor) 
     yield from findings or [ok(f"Kafka {next(iter(found))}")]
 
 
-def _old(alias: str, found: dict[Release, list[str]], floor: Floor) -> Iterator[Finding]:
+def _old(alias: str, found: dict[KafkaRelease, list[str]], floor: Floor) -> Iterator[Finding]:
     oldest = min(found)
     needed = f"{floor.major}.{floor.minor}"
     if oldest[:2] < (floor.major, floor.minor):
@@ -155,12 +155,12 @@ def _run(brokers: Sequence[str]) -> str:
     return "runs" if len(brokers) == 1 else "run"
 
 
-def _named(release: Release) -> str:
+def _named(release: KafkaRelease) -> str:
     """A broker's release in words; the oldest one that can be derived includes all earlier ones."""
     return f"Kafka {release} or earlier" if release == OLDEST else f"Kafka {release}"
 
 
-def _mixed(alias: str, found: dict[Release, list[str]]) -> Iterator[Finding]:
+def _mixed(alias: str, found: dict[KafkaRelease, list[str]]) -> Iterator[Finding]:
     if len(found) > 1:
         each = "; ".join(f"{_named(release)}: {few(names)}" for release, names in sorted(found.items()))
         message = (

@@ -18,8 +18,8 @@ from mmtool.insight.status import flow_facts
 from mmtool.plan.flow.status import standings
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC
-from mmtool.plan.topics.configs import Origin
-from mmtool.rights.needs import Kind
+from mmtool.plan.topics.configs import ConfigOrigin
+from mmtool.rights.needs import Resource
 from mmtool.rights.scope import resources
 from mmtool.runtime.threads import Once
 from mmtool.translation.types import TopicPartition
@@ -288,7 +288,7 @@ def reset_by_sync(settings: FlowSettings, entries: Mapping[str, ConfigEntry]) ->
     return frozenset(
         name
         for name, entry in entries.items()
-        if entry.origin is Origin.DEFAULT and entry.carried and rules.accepts(name)
+        if entry.origin is ConfigOrigin.DEFAULT and entry.carried and rules.accepts(name)
     )
 
 
@@ -306,5 +306,5 @@ def own_topics(identity: FlowIdentity) -> tuple[str, ...]:
 
 def mm2_topics(flow: ExaminedFlow, side: Side) -> tuple[str, ...]:
     """MM2's internal topics that the flow writes on one side, as the file switches them on."""
-    kinds = (Kind.OFFSET_SYNCS,) if side == "source" else (Kind.OFFSET_SYNCS, Kind.CHECKPOINTS)
+    kinds = (Resource.OFFSET_SYNCS,) if side == "source" else (Resource.OFFSET_SYNCS, Resource.CHECKPOINTS)
     return tuple(name for kind in kinds for name, _ in resources(flow.settings, side, kind))

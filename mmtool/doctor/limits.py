@@ -14,7 +14,7 @@ from mmtool.kafka.logs.samples import SizeQuestion, SizeSample, sample_sizes
 from mmtool.kafka.ports import Answers, Bounds
 from mmtool.output.human import size
 from mmtool.plain_text import duration
-from mmtool.plan.topics.configs import FOR_EVER, ConfigEntry, Origin, TargetLimits
+from mmtool.plan.topics.configs import FOR_EVER, ConfigEntry, ConfigOrigin, TargetLimits
 from mmtool.plan.words import are, counted, few, have
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
@@ -361,7 +361,7 @@ def _defaults(flow: ExaminedFlow) -> Entries:
         values = [value for one in told if (value := one.get(key))]
         if values:
             value = min(values, key=lambda text: int(text) if text.isdecimal() else 0)
-            found[name] = ConfigEntry(value, Origin.DEFAULT, on_topic=False)
+            found[name] = ConfigEntry(value, ConfigOrigin.DEFAULT, on_topic=False)
     return found
 
 
@@ -372,7 +372,7 @@ def _to_be_made(flow: ExaminedFlow, source: Mapping[str, ConfigEntry], defaults:
         name: entry
         for name in _BROKER_KEYS
         if (entry := source.get(name)) is not None
-        and (entry.origin is Origin.OVERRIDE or settings.use_defaults_from == "source")
+        and (entry.origin is ConfigOrigin.OVERRIDE or settings.use_defaults_from == "source")
         and settings.config_properties_exclude.accepts(name)
     }
     return {**defaults, **carried}

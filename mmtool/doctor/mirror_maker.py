@@ -11,7 +11,7 @@ from mmtool.config.aliases import workers_groups
 from mmtool.config.keys import FLOW_KEYS
 from mmtool.config.load import read_file
 from mmtool.config.names import NameFilter
-from mmtool.config.report import Finding as FileFinding
+from mmtool.config.report import FileFinding
 from mmtool.config.scopes import Scopes, part_of_key
 from mmtool.config.values import parse_list
 from mmtool.doctor.examination import Commits, ExaminedFlow, Mm2Traces
@@ -284,7 +284,10 @@ def check_checkpoints(flow: ExaminedFlow) -> Iterator[Finding]:
         for group, of in flow.commits().items()
         if flow.accepts_group(group)
     }
-    pace, at_ms = Pace.of(settings, read_file(flow.settings_of_file.path, os.environ).scopes), now_ms()
+    pace, at_ms = (
+        CheckpointPace.of(settings, read_file(flow.settings_of_file.path, os.environ).scopes),
+        now_ms(),
+    )
     stale = late_groups(flow.traces(), commits, pace, at_ms)
     times = flow.clusters.source.commit_times({one.group for one in stale}) if stale else {}
     stale = [
@@ -319,7 +322,7 @@ def judge_switches(settings: FlowSettings) -> Iterator[Finding]:
         )
 
 
-class Pace(NamedTuple):
+class CheckpointPace(NamedTuple):
     """How often the file lets MirrorMaker 2 write a group's checkpoints, by MM2's own defaults.
 
     Attributes:
@@ -331,7 +334,7 @@ class Pace(NamedTuple):
     find_seconds: int
 
     @classmethod
-    def of(cls, settings: FlowSettings, scopes: Scopes) -> Pace:
+    def of(cls, settings: FlowSettings, scopes: Scopes) -> CheckpointPace:
         """The pace of a flow's checkpoints, by its properties file."""
         ends = settings.source.alias, settings.target.alias
 
@@ -350,7 +353,7 @@ class Pace(NamedTuple):
 
 
 def late_groups(
-    traces: Mm2Traces, commits: Mapping[str, Commits], pace: Pace, at_ms: int
+    traces: Mm2Traces, commits: Mapping[str, Commits], pace: CheckpointPace, at_ms: int
 ) -> list[StaleGroup]:
     """Groups past a partition's newest offset sync whose checkpoint does not show it; one row for each group.
 
@@ -378,7 +381,7 @@ def late_groups(
 
 
 def judge_stale(
-    settings: FlowSettings, stale: Iterable[StaleGroup], pace: Pace, at_ms: int, stopped: str
+    settings: FlowSettings, stale: Iterable[StaleGroup], pace: CheckpointPace, at_ms: int, stopped: str
 ) -> Iterator[Finding]:
     """Findings about groups that committed long enough ago for MirrorMaker 2 to have written a checkpoint.
 

@@ -13,10 +13,10 @@ from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.doctor.examination import mm2_topics, own_topics
 from mmtool.doctor.finding import MOST_ROWS, flow_check, ok, problem, warning
 from mmtool.errors import MmtoolError
-from mmtool.kafka.wire.acls import Operation
+from mmtool.kafka.wire.acls import AclOperation
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.words import counted, few
-from mmtool.rights.needs import Kind, ResourceType, needs_on
+from mmtool.rights.needs import Resource, ResourceType, needs_on
 from mmtool.rights.render import grant_command, resource_option
 from mmtool.translation.types import UNKNOWN, Unknown
 
@@ -79,7 +79,7 @@ def lacking_on_cluster(rights: Rights | Unknown, needs: Iterable[Need]) -> Itera
 
 def _lacking(rights: Rights | Unknown, name: str, needs: Iterable[Need]) -> Iterator[Lack]:
     if rights is not UNKNOWN:
-        yield from (Lack.of(need, name) for need in needs if not rights.may(Operation[need.operation]))
+        yield from (Lack.of(need, name) for need in needs if not rights.may(AclOperation[need.operation]))
 
 
 def judge_rights(details: KafkaClusterDetails, lacks: Iterable[Lack]) -> Iterator[Finding]:
@@ -157,42 +157,42 @@ def _untold_rights(flow: ExaminedFlow) -> Iterator[Finding]:
 
 def _source_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
     details, topics = flow.source, flow.source.topics()
-    mirrored = _needs(flow, "source", Kind.MIRRORED, *_ON_MIRRORED)
+    mirrored = _needs(flow, "source", Resource.MIRRORED, *_ON_MIRRORED)
     yield from lacking_on_topics(topics, flow.mirror_names(), mirrored)
     yield from _all_of(details.hidden(flow.settings.literal_topics - topics.keys()), mirrored)
     yield from _on_topics(
-        details, mm2_topics(flow, "source"), _needs(flow, "source", Kind.OFFSET_SYNCS, *_KEPT)
+        details, mm2_topics(flow, "source"), _needs(flow, "source", Resource.OFFSET_SYNCS, *_KEPT)
     )
-    (described,) = _needs(flow, "source", Kind.GROUPS, "DESCRIBE")
+    (described,) = _needs(flow, "source", Resource.GROUPS, "DESCRIBE")
     yield from (Lack.of(described, name) for name in sorted(details.hidden_groups(groups)))
-    yield from lacking_on_cluster(details.rights(), _needs(flow, "source", Kind.WHOLE, "DESCRIBE"))
+    yield from lacking_on_cluster(details.rights(), _needs(flow, "source", Resource.WHOLE, "DESCRIBE"))
 
 
 def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]:
     details, identity = flow.target, flow.identity()
     remote = flow.mirror_names().values()
-    mirrors = _needs(flow, "target", Kind.MIRRORS, *_ON_MIRRORS)
-    (create,) = _needs(flow, "target", Kind.MIRRORS, "CREATE")
+    mirrors = _needs(flow, "target", Resource.MIRRORS, *_ON_MIRRORS)
+    (create,) = _needs(flow, "target", Resource.MIRRORS, "CREATE")
     yield from _on_topics(details, remote, mirrors, create=create)
-    kept = _needs(flow, "target", Kind.INTERNAL, *_KEPT)
+    kept = _needs(flow, "target", Resource.INTERNAL, *_KEPT)
     yield from _on_topics(details, own_topics(identity), kept, pattern=f"{OWN_TOPIC_PREFIX}*")
     yield from _on_topics(details, mm2_topics(flow, "target"), kept)
     own = f"{OWN_GROUP_PREFIX}*"
     if details.unclaimable([identity.transactional_id(0)]):
-        yield from (Lack.of(need, own) for need in _needs(flow, "target", Kind.OWN_IDS, "WRITE"))
+        yield from (Lack.of(need, own) for need in _needs(flow, "target", Resource.OWN_IDS, "WRITE"))
     if details.unreadable_groups([identity.ownership_group]):
-        yield from (Lack.of(need, own) for need in _needs(flow, "target", Kind.OWN_GROUPS, "READ"))
-    read, delete = _needs(flow, "target", Kind.GROUPS, "READ", "DELETE")
+        yield from (Lack.of(need, own) for need in _needs(flow, "target", Resource.OWN_GROUPS, "READ"))
+    read, delete = _needs(flow, "target", Resource.GROUPS, "READ", "DELETE")
     yield from (Lack.of(read, name) for name in sorted(details.unreadable_groups(groups)))
     denied = sorted(details.undeletable_groups(groups))
     named = ["*"] if len(denied) == len(groups) > 1 else denied  # one row where it is missing on all groups
     yield from (Lack.of(delete, name) for name in named)
     carries_acls = flow.settings.sync_topic_acls and flow.source.has_authorizer()
     of_cluster = ("DESCRIBE", "ALTER") if carries_acls else ("DESCRIBE",)
-    yield from lacking_on_cluster(details.rights(), _needs(flow, "target", Kind.WHOLE, *of_cluster))
+    yield from lacking_on_cluster(details.rights(), _needs(flow, "target", Resource.WHOLE, *of_cluster))
 
 
-def _needs(flow: ExaminedFlow, side: Side, kind: Kind, *operations: str) -> list[Need]:
+def _needs(flow: ExaminedFlow, side: Side, kind: Resource, *operations: str) -> list[Need]:
     """The lines of the table of rights for these operations, as far as the flow's settings ask for them."""
     found = needs_on(flow.settings, side, kind)
     return [found[operation] for operation in operations if operation in found]
@@ -228,7 +228,7 @@ def _on_topics(
     hidden = details.hidden(missing)
     yield from _all_of(hidden, needs)
     denied: list[str] = []
-    if missing - hidden and (rights is UNKNOWN or not rights.may(Operation.CREATE)):
+    if missing - hidden and (rights is UNKNOWN or not rights.may(AclOperation.CREATE)):
         denied = sorted(details.uncreatable(missing - hidden))
     if create is not None:
         yield from (Lack.of(create, name) for name in denied)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from mmtool.evidence.document import Evidence, Fact, Kind, Moment, Tone, Verdict
+from mmtool.evidence.document import Evidence, Fact, Moment, PageKind, PageVerdict, Tone
 from mmtool.output.values import plain_row
 from mmtool.plan.words import are, counted, few, moment
 
@@ -29,7 +29,7 @@ _SUMS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ComparisonRun:
     """The operator, times and messages of a comparison.
 
     Attributes:
@@ -45,7 +45,7 @@ class Run:
 
 
 def comparison_evidence(
-    found: Verification, options: Options, run: Run, environment: Sequence[Fact] = ()
+    found: Verification, options: Options, run: ComparisonRun, environment: Sequence[Fact] = ()
 ) -> Evidence:
     """The evidence of a comparison, for its page.
 
@@ -58,7 +58,7 @@ def comparison_evidence(
     rows = [plain_row(row) for row in found.documents()]
     flows = [f"{flow.source_alias}->{flow.target_alias}" for flow in found.flows]
     return Evidence(
-        Kind.VERIFY,
+        PageKind.VERIFY,
         f"Comparison of source and target {few(flows)}",
         _verdict(rows, options),
         tuple(_summary(found, options, run, flows)),
@@ -74,19 +74,19 @@ def comparison_evidence(
     )
 
 
-def _verdict(rows: Sequence[Mapping[str, Any]], options: Options) -> Verdict:
+def _verdict(rows: Sequence[Mapping[str, Any]], options: Options) -> PageVerdict:
     verdicts = Counter(row["verdict"] for row in rows)
     part = "" if options.is_whole else " in the part that was compared"
     if verdicts["different"]:
         wrong = verdicts["different"] + verdicts["incomplete"]
-        return Verdict("different", Tone.BAD, f"{_of_all(wrong, rows)} not identical")
+        return PageVerdict("different", Tone.BAD, f"{_of_all(wrong, rows)} not identical")
     if unfinished := verdicts["incomplete"]:
-        return Verdict(
+        return PageVerdict(
             "incomplete",
             Tone.OPEN,
             f"{_of_all(unfinished, rows)} not completely compared, or not completely on the target yet",
         )
-    return Verdict("identical", Tone.GOOD, f"no difference in {counted(len(rows), 'partition')}{part}")
+    return PageVerdict("identical", Tone.GOOD, f"no difference in {counted(len(rows), 'partition')}{part}")
 
 
 def _of_all(number: int, rows: Sequence[object]) -> str:
@@ -96,7 +96,9 @@ def _of_all(number: int, rows: Sequence[object]) -> str:
     return f"{number} of {counted(len(rows), 'partition')} {are(number)}"
 
 
-def _summary(found: Verification, options: Options, run: Run, flows: Sequence[str]) -> Iterator[Fact]:
+def _summary(
+    found: Verification, options: Options, run: ComparisonRun, flows: Sequence[str]
+) -> Iterator[Fact]:
     yield Fact("flows", "flows", few(flows, _NAMED))
     yield Fact("topics", "topics", few(options.topics, _NAMED) or "all topics of the flow")
     yield Fact("since", "compared from", options.since_words)
@@ -114,7 +116,7 @@ def _summary(found: Verification, options: Options, run: Run, flows: Sequence[st
         yield Fact("target_id", f"cluster id of {flow.target_alias}", flow.target_id)
 
 
-def _figures(rows: Sequence[Mapping[str, Any]], found: Verification, run: Run) -> Iterator[Fact]:
+def _figures(rows: Sequence[Mapping[str, Any]], found: Verification, run: ComparisonRun) -> Iterator[Fact]:
     verdicts = Counter(row["verdict"] for row in rows)
     yield Fact("partitions", "partitions", len(rows))
     for word in ("identical", "different", "incomplete"):

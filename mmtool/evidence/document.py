@@ -29,7 +29,7 @@ _FREE_TEXT = frozenset({"detail", "event", "problem", "reason", "sentence", "war
 _MARKUP = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
 
 
-class Kind(StrEnum):
+class PageKind(StrEnum):
     """The kinds of pages."""
 
     VERIFY = "verify"
@@ -45,7 +45,7 @@ class Tone(StrEnum):
     OPEN = "open"
 
 
-class Verdict(NamedTuple):
+class PageVerdict(NamedTuple):
     """The overall result of a page.
 
     Attributes:
@@ -128,10 +128,10 @@ class EvidenceDocument(TypedDict):
 
     format: Literal["mmtool-evidence"]
     schema_version: int
-    kind: Kind
+    kind: PageKind
     generated_at: str
     title: str
-    verdict: Verdict
+    verdict: PageVerdict
     summary: list[Fact]
     figures: list[Fact]
     timeline: list[Moment]
@@ -149,9 +149,9 @@ class Evidence:
         hashes: Of the evidence's sources; that of the rows is added.
     """
 
-    kind: Kind
+    kind: PageKind
     title: str
-    verdict: Verdict
+    verdict: PageVerdict
     summary: Sequence[Fact]
     figures: Sequence[Fact]
     timeline: Sequence[Moment]

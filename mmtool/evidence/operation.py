@@ -6,13 +6,13 @@ from hashlib import sha256
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from mmtool.evidence.document import Evidence, Fact, Hash, Kind, Moment, Tone, Verdict
+from mmtool.evidence.document import Evidence, Fact, Hash, Moment, PageKind, PageVerdict, Tone
 from mmtool.failover.operation.states import OperationState
 from mmtool.output.values import plain_row
 from mmtool.plan.failover.drill import drill_figures, shadowed
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.records.identity import JOURNAL_TOPIC
-from mmtool.plan.records.journal import Kind as EntryKind
+from mmtool.plan.records.journal import EntryKind
 from mmtool.plan.words import counted, few, moment
 from mmtool.translation.types import or_none
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from mmtool.failover.operation.records import Recorded
-    from mmtool.plan.records.journal import Entry
+    from mmtool.plan.records.journal import JournalEntry
 
 _NAMED = 10
 _TONES = {OperationState.COMPLETED: Tone.GOOD, OperationState.FAILED: Tone.BAD}
@@ -31,7 +31,7 @@ _TOGETHER = frozenset({EntryKind.GROUP, EntryKind.OUTCOME})
 
 def operation_evidence(
     found: Recorded,
-    entries: Sequence[Entry],
+    entries: Sequence[JournalEntry],
     row: Mapping[str, object],
     environment: Sequence[Fact] = (),
     warnings: Sequence[str] = (),
@@ -48,7 +48,7 @@ def operation_evidence(
     shown = plain_row(row)
     is_drill = found.mode is Mode.DRILL
     return Evidence(
-        Kind.DRILL if is_drill else Kind.OPERATION,
+        PageKind.DRILL if is_drill else PageKind.OPERATION,
         f"{_TITLES[found.mode]} {found.names.flow}",
         _verdict(found),
         tuple(_summary(found, entries)),
@@ -76,17 +76,17 @@ _TITLES = {
 }
 
 
-def _verdict(found: Recorded) -> Verdict:
+def _verdict(found: Recorded) -> PageVerdict:
     sentence = found.operation.sentence or "the operation had not ended when this page was written"
     if found.mode is Mode.DRILL and found.state is OperationState.COMPLETED:
         sentence = (
             "every step of a planned failover was done with copies of the groups; the copies are deleted"
         )
     problem = f"; error: {found.problem}" if found.problem else ""
-    return Verdict(found.state, _TONES.get(found.state, Tone.OPEN), sentence + problem)
+    return PageVerdict(found.state, _TONES.get(found.state, Tone.OPEN), sentence + problem)
 
 
-def _summary(found: Recorded, entries: Sequence[Entry]) -> Iterator[Fact]:
+def _summary(found: Recorded, entries: Sequence[JournalEntry]) -> Iterator[Fact]:
     names, is_drill = found.names, found.mode is Mode.DRILL
     here, there = found.way
     operators = list(dict.fromkeys(entry.by for entry in entries)) or [found.by]
@@ -139,7 +139,7 @@ def _diverged(found: Recorded) -> str:
             return f"records on {source} that are not on {target}"
 
 
-def timeline(entries: Iterable[Entry]) -> tuple[Moment, ...]:
+def timeline(entries: Iterable[JournalEntry]) -> tuple[Moment, ...]:
     """One line for each journal entry; consecutive entries of one kind about groups are one line with their number."""
     found = []
     for (kind, _), of in groupby(entries, _alike):
@@ -150,22 +150,22 @@ def timeline(entries: Iterable[Entry]) -> tuple[Moment, ...]:
     return tuple(found)
 
 
-def _alike(entry: Entry) -> tuple[str, int]:
+def _alike(entry: JournalEntry) -> tuple[str, int]:
     return entry.kind, 0 if entry.kind in _TOGETHER else entry.number
 
 
-def _began(told: Sequence[Entry]) -> tuple[str, str]:
+def _began(told: Sequence[JournalEntry]) -> tuple[str, str]:
     (entry,) = told
     event = "operation began" if entry.number == 1 else "operation resumed"
     return event, f"mmtool {entry.body.get('version', '(version not recorded)')}, pid {entry.body.get('pid')}"
 
 
-def _step(told: Sequence[Entry]) -> tuple[str, str]:
+def _step(told: Sequence[JournalEntry]) -> tuple[str, str]:
     (entry,) = told
     return f"step {entry.body['step']}: {entry.body['step_state']}", entry.body.get("problem", "")
 
 
-def _fence(told: Sequence[Entry]) -> tuple[str, str]:
+def _fence(told: Sequence[JournalEntry]) -> tuple[str, str]:
     body, what = told[0].body, "fence against producers"
     if not body["stands"]:
         return f"{what} lifted", ""
@@ -176,7 +176,7 @@ def _fence(told: Sequence[Entry]) -> tuple[str, str]:
     return f"{what} recorded in the journal, before it is set", ""
 
 
-def _acls(told: Sequence[Entry]) -> tuple[str, str]:
+def _acls(told: Sequence[JournalEntry]) -> tuple[str, str]:
     body = told[0].body
     if not body["stands"]:
         return "change of producers' ACLs undone", ""
@@ -187,27 +187,27 @@ def _acls(told: Sequence[Entry]) -> tuple[str, str]:
     )
 
 
-def _tail(told: Sequence[Entry]) -> tuple[str, str]:
+def _tail(told: Sequence[JournalEntry]) -> tuple[str, str]:
     before = (
         "diverged records (which never reached the target) recorded in the journal, before they are written"
     )
     return before if told[0].body["stands"] else "diverged records written", ""
 
 
-def _intents(told: Sequence[Entry]) -> tuple[str, str]:
+def _intents(told: Sequence[JournalEntry]) -> tuple[str, str]:
     return (
         f"new offsets of {counted(len(told), 'group')} recorded in the journal, before they are written",
         "",
     )
 
 
-def _outcomes(told: Sequence[Entry]) -> tuple[str, str]:
+def _outcomes(told: Sequence[JournalEntry]) -> tuple[str, str]:
     written = sum(len(entry.body["written"]) for entry in told)
     problems = [problem for entry in told for problem in entry.body.get("problems", ())]
     return f"{counted(written, 'offset')} of {counted(len(told), 'group')} written", few(problems, 3)
 
 
-def _ended(told: Sequence[Entry]) -> tuple[str, str]:
+def _ended(told: Sequence[JournalEntry]) -> tuple[str, str]:
     (entry,) = told
     problem = entry.body.get("problem", "")
     return "operation ended", "; ".join(filter(None, (entry.body["sentence"], problem)))
@@ -225,7 +225,7 @@ _ABOUT = {
 }
 
 
-def _sha256_of(entries: Iterable[Entry]) -> str:
+def _sha256_of(entries: Iterable[JournalEntry]) -> str:
     digest = sha256()
     for entry in entries:
         digest.update(entry.encode() + b"\n")

@@ -7,7 +7,7 @@ from hashlib import sha256
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mmtool.evidence.document import Kind, canonical
+from mmtool.evidence.document import PageKind, canonical
 from mmtool.evidence.signature import EVIDENCE, SIGNATURE
 from mmtool.output.documents import page_template, write_claimed
 from mmtool.output.values import UNKNOWN_CELL, iso
@@ -60,7 +60,7 @@ _LOOKS = {"digits": "number", "mark": "word", "code": "word"}
 
 def render(document: Document) -> str:
     """The page as HTML, with empty elements for its JSON and its signature."""
-    is_comparison = document["kind"] == Kind.VERIFY
+    is_comparison = document["kind"] == PageKind.VERIFY
     return page_template("mmtool.evidence", "page.html.j2", shown).render(
         document,
         comparison=_comparison(document["rows"]) if is_comparison else None,
@@ -261,15 +261,15 @@ def write_page(path: Path, evidence: Evidence, signer: Signer | None, replaced: 
 
 
 _OVER = {
-    Kind.VERIFY: "the comparison itself",
-    Kind.OPERATION: "the operation itself",
-    Kind.DRILL: "the drill itself",
+    PageKind.VERIFY: "the comparison itself",
+    PageKind.OPERATION: "the operation itself",
+    PageKind.DRILL: "the drill itself",
 }
 
 
 def _remedy(path: Path, evidence: Evidence, signer: Signer | None) -> str:
     writable = f"check that {path} can be written and that its disk has free space, then"
-    if evidence.kind is Kind.VERIFY:
+    if evidence.kind is PageKind.VERIFY:
         return f"{writable} run `mmtool verify` again"
     found = next(fact.value for fact in evidence.summary if fact.key == "operation_id")
     sign = "" if signer is None else " --sign KEY.pem"

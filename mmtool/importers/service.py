@@ -26,7 +26,7 @@ _MOST_BYTES = 2 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedFile:
     """A properties file that is not yet written.
 
     Attributes:
@@ -38,7 +38,9 @@ class Imported:
     notes: tuple[Note, ...]
 
 
-def imported_yaml(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool) -> Imported:
+def imported_yaml(
+    contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool
+) -> ImportedFile:
     """The properties file of the ``KafkaMirrorMaker2`` resources in YAML files, given by their names and contents.
 
     Raises:
@@ -50,7 +52,9 @@ def imported_yaml(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, ke
     return _imported(names, strimzi_deployment(names, documents, mounts), mounts, keep_secrets=keep_secrets)
 
 
-def imported_json(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool) -> Imported:
+def imported_json(
+    contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, keep_secrets: bool
+) -> ImportedFile:
     """The properties file of the connectors in JSON files, given by their names and contents.
 
     Raises:
@@ -67,11 +71,11 @@ def imported_json(contents: Sequence[tuple[str, bytes]], secrets_dir: str, *, ke
 
 def _imported(
     names: Sequence[str], deployment: Deployment, mounts: Mounts, *, keep_secrets: bool
-) -> Imported:
+) -> ImportedFile:
     draft = draft_of(deployment)
     SecretPlacement(draft, mounts, keep_secrets).place()
     notes = tuple(note for kind in NoteKind for note in draft.notes if note.kind is kind)
-    return Imported("\n".join([*_lines(draft, ", ".join(names)), ""]), notes)
+    return ImportedFile("\n".join([*_lines(draft, ", ".join(names)), ""]), notes)
 
 
 def _json(name: str, content: bytes, twice: list[Note]) -> object:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.kafka.errors import AWAY, GRANT, KINDS, REMEDIES, Kind
+from mmtool.kafka.errors import AWAY, GRANT, KINDS, REMEDIES, ErrorSubject
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.words import first_part, joined
 from mmtool.runtime.threads import LookUps
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     Commits = dict[str, Mapping[TopicPartition, Commit]]
 
 
-_OURS = {UnreachableError.code: Kind.AWAY, NotAuthorisedError.code: Kind.DENIED}
+_OURS = {UnreachableError.code: ErrorSubject.AWAY, NotAuthorisedError.code: ErrorSubject.DENIED}
 _ACTIVE = "stop the client that also commits for the group on {alias}: a consumer with assign(), or a tool"
 _BY_KIND = {
-    Kind.AWAY: AWAY,
-    Kind.DENIED: GRANT,
-    Kind.BUSY: "stop the consumers of the group on {alias}",
-    Kind.GONE: "check whether the topic or the group was deleted on {alias}",
+    ErrorSubject.AWAY: AWAY,
+    ErrorSubject.DENIED: GRANT,
+    ErrorSubject.BUSY: "stop the consumers of the group on {alias}",
+    ErrorSubject.GONE: "check whether the topic or the group was deleted on {alias}",
 }
 """The clause for a problem that has none in `REMEDIES`."""
 

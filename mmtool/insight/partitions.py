@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import Bounds, ClusterPort
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.groups.offsets import GroupPlan, Verdict
+    from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import SyncMap
 
@@ -214,7 +214,7 @@ def standstill(flow: FlowNow, plans: Iterable[GroupPlan]) -> list[str]:
     """
     verdicts = [verdict for plan in plans for verdict in plan.verdicts]
 
-    def places(of: Iterable[Verdict]) -> set[TopicPartition]:
+    def places(of: Iterable[OffsetVerdict]) -> set[TopicPartition]:
         return {place for verdict in of for place in (verdict.source, verdict.target) if place}
 
     of_all = places(verdicts)

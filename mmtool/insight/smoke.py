@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Mapping, Sequence
 
     from mmtool.insight.flow_now import FlowNow
-    from mmtool.insight.smoke_flow import Landed, SmokeFlow, Step
+    from mmtool.insight.smoke_flow import Landed, SmokeFlow, SmokeStep
     from mmtool.kafka.ports import Bounds, ClusterPort
     from mmtool.translation.lockstep import Seen
     from mmtool.translation.types import TopicId
@@ -103,7 +103,7 @@ def smoke(flow: SmokeFlow, *, read_only: bool) -> Smoked:
 
 
 def _passes(
-    results: list[StepResult], test: Steps, steps: Sequence[Step], later: Sequence[Step] = ()
+    results: list[StepResult], test: Steps, steps: Sequence[SmokeStep], later: Sequence[SmokeStep] = ()
 ) -> bool:
     """Whether all steps of a test pass; their results are recorded, also of those that were not tried.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.ports import CanaryPort, FlowWatchPort
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.flow.status import FlowMember
-    from mmtool.plan.groups.offsets import GroupPlan, Verdict
+    from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.types import TopicId, TopicPartition
 
@@ -37,7 +37,7 @@ CANARY_GROUP = f"{OWN_GROUP_PREFIX}canary"
 """The group that commits in the canary topic on the source; no selector and no sync matches it."""
 
 
-class Step(StrEnum):
+class SmokeStep(StrEnum):
     """A step of a smoke test; stable, as CI jobs name them."""
 
     CLUSTERS = "clusters"
@@ -51,11 +51,18 @@ class Step(StrEnum):
     READ = "read"
 
 
-FIRST_STEPS = (Step.CLUSTERS, Step.OWNER)
-CANARY_STEPS = (Step.TOPIC, Step.PRODUCE, Step.MIRRORED, Step.COMMIT, Step.TRANSLATED, Step.READ)
+FIRST_STEPS = (SmokeStep.CLUSTERS, SmokeStep.OWNER)
+CANARY_STEPS = (
+    SmokeStep.TOPIC,
+    SmokeStep.PRODUCE,
+    SmokeStep.MIRRORED,
+    SmokeStep.COMMIT,
+    SmokeStep.TRANSLATED,
+    SmokeStep.READ,
+)
 """The steps of a test that writes a canary record to the source."""
 
-NEWEST_STEPS = (Step.NEWEST, Step.MIRRORED, Step.TRANSLATED, Step.READ)
+NEWEST_STEPS = (SmokeStep.NEWEST, SmokeStep.MIRRORED, SmokeStep.TRANSLATED, SmokeStep.READ)
 """The steps of a test with the newest record of a mirrored topic: it writes nothing to the source."""
 
 
@@ -69,7 +76,7 @@ class SmokeRow(TypedDict):
         message: What was found; for a failed step, the problem and the remedy.
     """
 
-    step: Step
+    step: SmokeStep
     result: Literal["passed", "failed"]
     seconds: float
     message: str
@@ -86,7 +93,7 @@ class StepResult:
         remedy: Of a failed step: what the operator can do; may be empty.
     """
 
-    step: Step
+    step: SmokeStep
     passed: bool
     seconds: float
     said: str
@@ -125,7 +132,7 @@ class Landed:
     offset: DownstreamOffset
 
 
-class Deadline:
+class SmokeDeadline:
     """The time at which the whole test has to be over.
 
     Args:
@@ -182,7 +189,7 @@ class SmokeFlow:
     canary: CanaryPort
     mirror_maker: Callable[[], str]
     start_command: str
-    deadline: Deadline
+    deadline: SmokeDeadline
     identity: FlowIdentity | None = None
     by_mm2: str = ""
     warnings: list[str] = field(default_factory=list)
@@ -273,7 +280,7 @@ class SmokeFlow:
 
     # --- offsets ------------------------------------------------------------------------------------------
 
-    def verdict(self, place: TopicPartition, commit: Commit) -> tuple[GroupPlan, Verdict]:
+    def verdict(self, place: TopicPartition, commit: Commit) -> tuple[GroupPlan, OffsetVerdict]:
         """The present answer of `translate-offsets --refine` for a commit, and the plan that holds it."""
         flow = look(self.clusters, (place.topic,))
         group = GroupFacts(CANARY_GROUP, {place: commit})
@@ -337,7 +344,7 @@ class SmokeFlow:
         return verdict.refusal not in _COMES_YET
 
 
-def _bound(verdict: Verdict) -> str:
+def _bound(verdict: OffsetVerdict) -> str:
     """Why an answer is not exact, as a clause."""
     if not isinstance(verdict.answer, Bounded):
         return "the partition of the mirror is unknown"

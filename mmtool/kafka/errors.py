@@ -195,7 +195,7 @@ def _of_token(said: str) -> str:
     return f"the brokers do not accept the token ({status}){scope}"
 
 
-class Kind(Enum):
+class ErrorSubject(Enum):
     """The subject of an error."""
 
     AWAY = "away"
@@ -220,8 +220,8 @@ class Kind(Enum):
     """A defect of mmtool, a client library or the broker, which an operator cannot mend."""
 
 
-_KINDS: dict[Kind, str] = {
-    Kind.AWAY: """
+_KINDS: dict[ErrorSubject, str] = {
+    ErrorSubject.AWAY: """
         _ALL_BROKERS_DOWN _DESTROY _DESTROY_BROKER _IN_PROGRESS _INTR _ISR_INSUFF _MSG_TIMED_OUT _NODE_UPDATE
         _OUTDATED _PREV_IN_PROGRESS _PURGE_INFLIGHT _PURGE_QUEUE _QUEUE_FULL _RESOLVE _RETRY _TIMED_OUT
         _TIMED_OUT_QUEUE _TRANSPORT _UNKNOWN_BROKER _WAIT_CACHE _WAIT_COORD
@@ -233,7 +233,7 @@ _KINDS: dict[Kind, str] = {
         PREFERRED_LEADER_NOT_AVAILABLE REBOOTSTRAP_REQUIRED REPLICA_NOT_AVAILABLE REQUEST_TIMED_OUT
         STALE_BROKER_EPOCH STALE_CTRL_EPOCH THROTTLING_QUOTA_EXCEEDED UNKNOWN_CONTROLLER_ID
         UNKNOWN_LEADER_EPOCH""",
-    Kind.DENIED: """
+    ErrorSubject.DENIED: """
         _AUTHENTICATION _SSL
         CLUSTER_AUTHORIZATION_FAILED DELEGATION_TOKEN_AUTHORIZATION_FAILED DELEGATION_TOKEN_AUTH_DISABLED
         DELEGATION_TOKEN_EXPIRED DELEGATION_TOKEN_NOT_FOUND DELEGATION_TOKEN_OWNER_MISMATCH
@@ -241,24 +241,24 @@ _KINDS: dict[Kind, str] = {
         INVALID_PRINCIPAL_TYPE POLICY_VIOLATION PRINCIPAL_DESERIALIZATION_FAILURE SASL_AUTHENTICATION_FAILED
         SECURITY_DISABLED TOPIC_AUTHORIZATION_FAILED TOPIC_DELETION_DISABLED
         TRANSACTIONAL_ID_AUTHORIZATION_FAILED UNACCEPTABLE_CREDENTIAL UNSUPPORTED_SASL_MECHANISM""",
-    Kind.BUSY: """
+    ErrorSubject.BUSY: """
         _ASSIGNMENT_LOST _CONFLICT _FENCED _MAX_POLL_EXCEEDED
         CONCURRENT_TRANSACTIONS FENCED_INSTANCE_ID FENCED_MEMBER_EPOCH FENCED_STATE_EPOCH
         GROUP_MAX_SIZE_REACHED GROUP_SUBSCRIBED_TO_TOPIC ILLEGAL_GENERATION INVALID_PRODUCER_EPOCH
         MEMBER_ID_REQUIRED NON_EMPTY_GROUP PRODUCER_FENCED REASSIGNMENT_IN_PROGRESS REBALANCE_IN_PROGRESS
         SHARE_SESSION_LIMIT_REACHED STALE_MEMBER_EPOCH STREAMS_TOPOLOGY_FENCED TRANSACTION_ABORTABLE
         TRANSACTION_COORDINATOR_FENCED UNKNOWN_MEMBER_ID UNRELEASED_INSTANCE_ID UNSTABLE_OFFSET_COMMIT""",
-    Kind.GONE: """
+    ErrorSubject.GONE: """
         _AUTO_OFFSET_RESET _LOG_TRUNCATION _NOENT _NO_OFFSET _PARTITION_EOF _UNKNOWN_GROUP _UNKNOWN_PARTITION
         _UNKNOWN_TOPIC
         GROUP_ID_NOT_FOUND INCONSISTENT_TOPIC_ID INVALID_PRODUCER_ID_MAPPING NO_REASSIGNMENT_IN_PROGRESS
         OFFSET_OUT_OF_RANGE RESOURCE_NOT_FOUND SHARE_SESSION_NOT_FOUND UNKNOWN_PRODUCER_ID
         UNKNOWN_SUBSCRIPTION_ID UNKNOWN_TOPIC_ID UNKNOWN_TOPIC_OR_PART VOTER_NOT_FOUND""",
-    Kind.TOO_OLD: """
+    ErrorSubject.TOO_OLD: """
         _NOT_IMPLEMENTED _UNSUPPORTED_FEATURE
         MISMATCHED_ENDPOINT_TYPE UNSUPPORTED_ASSIGNOR UNSUPPORTED_COMPRESSION_TYPE UNSUPPORTED_ENDPOINT_TYPE
         UNSUPPORTED_FOR_MESSAGE_FORMAT UNSUPPORTED_VERSION""",
-    Kind.SETTINGS: """
+    ErrorSubject.SETTINGS: """
         _INVALID_ARG _NOT_CONFIGURED _READ_ONLY
         DUPLICATE_RESOURCE DUPLICATE_VOTER ELECTION_NOT_NEEDED INCONSISTENT_GROUP_PROTOCOL
         INCONSISTENT_VOTER_SET INVALID_COMMIT_OFFSET_SIZE INVALID_CONFIG INVALID_GROUP_ID INVALID_PARTITIONS
@@ -266,7 +266,7 @@ _KINDS: dict[Kind, str] = {
         INVALID_SESSION_TIMEOUT INVALID_TRANSACTION_TIMEOUT INVALID_UPDATE_VERSION INVALID_VOTER_KEY
         MSG_SIZE_TOO_LARGE OFFSET_METADATA_TOO_LARGE RECORD_LIST_TOO_LARGE STREAMS_INVALID_TOPOLOGY
         STREAMS_INVALID_TOPOLOGY_EPOCH TELEMETRY_TOO_LARGE TOPIC_ALREADY_EXISTS TOPIC_EXCEPTION""",
-    Kind.BROKEN: """
+    ErrorSubject.BROKEN: """
         _APPLICATION _ASSIGN_PARTITIONS _BAD_COMPRESSION _BAD_MSG _CRIT_SYS_RESOURCE _EXISTING_SUBSCRIPTION
         _FAIL _FATAL _FS _GAPLESS_GUARANTEE _INCONSISTENT _INVALID_DIFFERENT_RECORD _INVALID_TYPE
         _KEY_DESERIALIZATION _KEY_SERIALIZATION _NOOP _PARTIAL _REVOKE_PARTITIONS _STATE _UNDERFLOW
@@ -275,33 +275,33 @@ _KINDS: dict[Kind, str] = {
         INVALID_RECORD_STATE INVALID_REGISTRATION INVALID_REQUEST INVALID_SHARE_SESSION_EPOCH
         INVALID_TIMESTAMP INVALID_TXN_STATE NO_ERROR OUT_OF_ORDER_SEQUENCE_NUMBER UNKNOWN""",
 }
-KINDS: dict[str, Kind] = {name: kind for kind, names in _KINDS.items() for name in names.split()}
+KINDS: dict[str, ErrorSubject] = {name: kind for kind, names in _KINDS.items() for name in names.split()}
 """The kind of each error, by librdkafka's name of the error."""
 
 _BY_CODE = {getattr(KafkaError, name): kind for name, kind in KINDS.items() if hasattr(KafkaError, name)}
 
 
-def kind_of(code: int) -> Kind:
+def kind_of(code: int) -> ErrorSubject:
     """The kind of an error code; ``BROKEN`` for a code that librdkafka does not know."""
-    return _BY_CODE.get(code, Kind.BROKEN)
+    return _BY_CODE.get(code, ErrorSubject.BROKEN)
 
 
 def is_passing(error: Any) -> bool:
     """Whether an error is a broker's temporary one, so that a retry may help; librdkafka's own errors are final."""
-    return kind_of(error.code()) is Kind.AWAY and not error.name().startswith("_")
+    return kind_of(error.code()) is ErrorSubject.AWAY and not error.name().startswith("_")
 
 
-_OURS: dict[Kind, tuple[type[MmtoolError], str]] = {
-    Kind.AWAY: (UnreachableError, AWAY),
-    Kind.DENIED: (NotAuthorisedError, "check the login of mmtool's principal on {alias}"),
-    Kind.BUSY: (
+_OURS: dict[ErrorSubject, tuple[type[MmtoolError], str]] = {
+    ErrorSubject.AWAY: (UnreachableError, AWAY),
+    ErrorSubject.DENIED: (NotAuthorisedError, "check the login of mmtool's principal on {alias}"),
+    ErrorSubject.BUSY: (
         RefusedError,
         "run the same command again later; or stop the other client of {alias} that uses this group or partition",
     ),
-    Kind.GONE: (RefusedError, "check whether the topic or group was deleted or recreated on {alias}"),
-    Kind.TOO_OLD: (RefusedError, TOO_OLD),
-    Kind.SETTINGS: (ConfigError, "check the keys {alias}.* of the properties file"),
-    Kind.BROKEN: (MmtoolError, REPORT),
+    ErrorSubject.GONE: (RefusedError, "check whether the topic or group was deleted or recreated on {alias}"),
+    ErrorSubject.TOO_OLD: (RefusedError, TOO_OLD),
+    ErrorSubject.SETTINGS: (ConfigError, "check the keys {alias}.* of the properties file"),
+    ErrorSubject.BROKEN: (MmtoolError, REPORT),
 }
 """mmtool's error of each kind, and the remedy for a cause that has none of its own in `REMEDIES`."""
 
@@ -362,11 +362,11 @@ def failure_of(cluster: Named, error: Any, what: str, *, right: str = "") -> Mmt
     """
     kind, name = kind_of(error.code()), error.name()
     ours, otherwise = _OURS[kind]
-    failed = f" denies {right or what}" if kind is Kind.DENIED else f": {what} failed"
+    failed = f" denies {right or what}" if kind is ErrorSubject.DENIED else f": {what} failed"
     failed = REFUSED.get(name, failed)
     said = f"{readable_refusal(error.str())} ({name})"
     remedy = remedy_of(cause_of_refusal(name, error.str()), cluster.alias, otherwise=otherwise)
-    if kind is Kind.AWAY and name not in REMEDIES:
+    if kind is ErrorSubject.AWAY and name not in REMEDIES:
         remedy += f"; mmtool tried {cluster.bootstrap_servers}"
     return ours(f"cluster {cluster.alias}{failed}: {said}", remedy=remedy)
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchView, ReadyBatch
     from mmtool.kafka.state.control_view import ControlView
     from mmtool.plan.failover.acl_rules import AclFacts, Binding
-    from mmtool.plan.failover.fence_plan import FenceFacts, OpenTransaction, Writer
+    from mmtool.plan.failover.fence_plan import ActiveProducer, FenceFacts, OpenTransaction
     from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
     from mmtool.plan.flow.status import FlowMember
     from mmtool.plan.groups.facts import Commit, GroupStanding
@@ -382,7 +382,9 @@ class FencePort(Protocol):
     def own_writes(self, topics: Collection[str]) -> frozenset[str]:
         """The given topics that mmtool itself has the right to write."""
 
-    def writers(self, places: Collection[TopicPartition]) -> Mapping[TopicPartition, tuple[Writer, ...]]:
+    def writers(
+        self, places: Collection[TopicPartition]
+    ) -> Mapping[TopicPartition, tuple[ActiveProducer, ...]]:
         """The idempotent producers that the leaders remember (``producer.id.expiration.ms``), by partition.
 
         Raises:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from confluent_kafka import Consumer, KafkaError, Message, Producer
 
-    from mmtool.lab.topics import Verdict
+    from mmtool.lab.topics import RecordsVerdict
 
     Log = Mapping[str, Mapping[int, History]]
 
@@ -398,7 +398,7 @@ def prove(group: str, log: Log, before: Log, after: Log) -> GroupProof:
     )
 
 
-def differences(expected: Log, found: Log) -> dict[str, Verdict]:
+def differences(expected: Log, found: Log) -> dict[str, RecordsVerdict]:
     """The verdicts of the partitions that differ between ``expected`` and ``found``, by ``topic-partition``."""
     return {
         f"{topic}-{partition}": verdict

@@ -72,7 +72,7 @@ _TOGETHER_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class TwoClusters:
     """Two running clusters.
 
     Attributes:
@@ -92,14 +92,14 @@ class Stage:
 
 
 @contextmanager
-def temporary(directory: Path) -> Iterator[Stage]:
+def temporary(directory: Path) -> Iterator[TwoClusters]:
     """Run two clusters that end with this process, however it ends; after a failure their logs are kept."""
     fleet = Fleet.of(directory, EAST, WEST)
     try:
         fleet.start()
         properties = directory / "mmtool.properties"
         properties.write_text(fleet.properties([(EAST, WEST)]))
-        yield Stage(directory, {cluster.name: cluster.bootstrap for cluster in fleet}, properties)
+        yield TwoClusters(directory, {cluster.name: cluster.bootstrap for cluster in fleet}, properties)
     except BaseException:
         fleet.kill()
         fleet.remove_data()
@@ -108,7 +108,7 @@ def temporary(directory: Path) -> Iterator[Stage]:
 
 
 @contextmanager
-def kept(directory: StateDirectory) -> Iterator[Stage]:
+def kept(directory: StateDirectory) -> Iterator[TwoClusters]:
     """Run a detached lab that stays after a completed demo; otherwise it is stopped with the demo.
 
     Raises:
@@ -124,7 +124,7 @@ def kept(directory: StateDirectory) -> Iterator[Stage]:
     try:
         state, _ = session.up(directory, session.LabRequest((EAST, WEST)))
         bootstrap = {broker.cluster: broker.bootstrap for broker in state.brokers}
-        yield Stage(directory.path, bootstrap, directory.properties)
+        yield TwoClusters(directory.path, bootstrap, directory.properties)
     except (KeyboardInterrupt, StoppedError):
         session.down(directory)
         raise
@@ -148,7 +148,7 @@ def folder() -> Iterator[Path]:
 class Replicating:
     """``mmtool replicate`` as a process that is killed when this one dies; its stderr is in a log."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: TwoClusters) -> None:
         self._process = LeashedProcess(
             stage.line("replicate", "--every", "2"), stage.directory / "replicate.log"
         )
@@ -171,7 +171,7 @@ class Replicating:
         self._process.terminate(_END_SECONDS)
 
 
-def ask(stage: Stage, name: str, *words: str) -> dict[str, Any]:
+def ask(stage: TwoClusters, name: str, *words: str) -> dict[str, Any]:
     """The row of ``mmtool WORDS -o json``, run to its end; both streams are kept as files named ``name``.
 
     Raises:
@@ -281,7 +281,7 @@ class Tour:
         )
 
 
-def tour(stage: AbstractContextManager[Stage], logs: Path, tell: Steps) -> Tour:
+def tour(stage: AbstractContextManager[TwoClusters], logs: Path, tell: Steps) -> Tour:
     """Run all steps of the demo, and end everything that the stage does not keep.
 
     Raises:
@@ -320,14 +320,14 @@ class _Story:
 
     def __init__(self, tell: Steps, logs: Path) -> None:
         self.tell, self.began, self.tour = tell, time.monotonic(), Tour(logs)
-        self.stage: Stage
+        self.stage: TwoClusters
         self.writers: list[Writer]
         self.readers: list[Application]
         self.replicating: Replicating
         self.after: dict[str, Reading]
         self.watched: list[Callable[[], None]] = []
 
-    def play(self, stack: ExitStack, stage: AbstractContextManager[Stage]) -> None:
+    def play(self, stack: ExitStack, stage: AbstractContextManager[TwoClusters]) -> None:
         self.clusters(stack, stage)
         self.applications(stack)
         self.replicate(stack)
@@ -337,7 +337,7 @@ class _Story:
         self.go_on(stack)
         self.proof()
 
-    def clusters(self, stack: ExitStack, stage: AbstractContextManager[Stage]) -> None:
+    def clusters(self, stack: ExitStack, stage: AbstractContextManager[TwoClusters]) -> None:
         self.tell.begin(
             f"start two Kafka clusters, {EAST} and {WEST}",
             f"Kafka {KAFKA_VERSION}, KRaft, one broker per cluster",

@@ -143,7 +143,7 @@ def end_offsets(bootstrap: str, topic: str, *, isolation: Isolation = "read_unco
     from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
     from confluent_kafka.admin import AdminClient, OffsetSpec
 
-    from mmtool.kafka.errors import Kind, is_passing, kind_of
+    from mmtool.kafka.errors import ErrorSubject, is_passing, kind_of
 
     admin = AdminClient({"bootstrap.servers": bootstrap, "client.id": "mmtool-lab-topics", "log_level": 2})
     try:
@@ -155,7 +155,7 @@ def end_offsets(bootstrap: str, topic: str, *, isolation: Isolation = "read_unco
         asked = admin.list_offsets(latest, **options) if wanted else {}
         ends = {p.partition: answer.result(_READY_SECONDS).offset for p, answer in asked.items()}
     except KafkaException as error:
-        if is_passing(error.args[0]) or kind_of(error.args[0].code()) is Kind.GONE:
+        if is_passing(error.args[0]) or kind_of(error.args[0].code()) is ErrorSubject.GONE:
             return {}
         raise MmtoolError(f"end offsets of {topic}: {error.args[0].str()}", code="topic") from error
     unanswered = any(end < 0 for end in ends.values())  # OFFSET_INVALID: a leader gave no answer in time
@@ -179,7 +179,7 @@ History = list[Content]
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RecordsVerdict:
     """How a partition's records differ from the expected ones.
 
     Attributes:
@@ -212,14 +212,14 @@ class Verdict:
         )
 
 
-def compare(expected: Sequence[Content], found: Sequence[Content]) -> Verdict:
+def compare(expected: Sequence[Content], found: Sequence[Content]) -> RecordsVerdict:
     """Compare the records of one partition with the expected ones."""
     if expected == found:
-        return Verdict(len(expected))
+        return RecordsVerdict(len(expected))
     wanted, there = Counter(expected), Counter(found)
     surplus = there - wanted
     foreign = sum(count for content, count in surplus.items() if content not in wanted)
-    return Verdict(
+    return RecordsVerdict(
         len(expected),
         missing=(wanted - there).total(),
         duplicated=surplus.total() - foreign,
@@ -235,7 +235,9 @@ def _first_difference(expected: Sequence[Content], found: Sequence[Content]) -> 
     return next((index for index, (one, other) in pairs if one != other), shorter)
 
 
-def compare_histories(expected: Mapping[int, History], found: Mapping[int, History]) -> dict[int, Verdict]:
+def compare_histories(
+    expected: Mapping[int, History], found: Mapping[int, History]
+) -> dict[int, RecordsVerdict]:
     """As `compare`, for every partition of either side."""
     partitions = sorted({*expected, *found})
     return {p: compare(expected.get(p, []), found.get(p, [])) for p in partitions}
@@ -252,7 +254,7 @@ def histories(records: Iterable[Record]) -> dict[int, History]:
 
 def compare_consumption(
     log: Mapping[int, History], before: Mapping[int, History], after: Mapping[int, History]
-) -> dict[int, Verdict]:
+) -> dict[int, RecordsVerdict]:
     """Compare what a group read ``before`` on the source and ``after`` on the target with ``log``, each record once.
 
     ``log`` has all records of each partition, from the first that the group should read.

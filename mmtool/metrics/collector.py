@@ -32,7 +32,7 @@ from mmtool.metrics.samples import (
     samples_of_operations,
 )
 from mmtool.plan.groups.status import summaries
-from mmtool.plan.records.journal import Kind
+from mmtool.plan.records.journal import EntryKind
 
 _PROBE_SECONDS = 5.0
 
@@ -80,7 +80,7 @@ class KafkaProbes:
         return lambda: samples_of_groups(_labels(settings), summaries(group_status(flow).rows))
 
     def operations(self, settings: FlowSettings) -> Callable[[], list[Sample]]:
-        journal = JournalReader(settings.target, self.seconds, without={Kind.GROUP, Kind.OUTCOME})
+        journal = JournalReader(settings.target, self.seconds, without={EntryKind.GROUP, EntryKind.OUTCOME})
         return lambda: samples_of_operations(_labels(settings), in_journal_order(journal.entries()))
 
     def _watched(self, settings: FlowSettings) -> WatchedFlow:

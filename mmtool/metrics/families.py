@@ -10,7 +10,7 @@ _PLACE = (*_FLOW, "topic", "partition")
 _GROUP = (*_FLOW, "group")
 
 
-class Kind(StrEnum):
+class MetricType(StrEnum):
     """Prometheus' type of a family."""
 
     COUNTER = "counter"
@@ -30,7 +30,7 @@ class Family:
     """
 
     name: str
-    kind: Kind
+    kind: MetricType
     labels: tuple[str, ...]
     meaning: str
     coarser: str = ""
@@ -38,19 +38,19 @@ class Family:
     @property
     def base_name(self) -> str:
         """The family's name in OpenMetrics, without the suffix of a counter's samples."""
-        return self.name.removesuffix("_total") if self.kind is Kind.COUNTER else self.name
+        return self.name.removesuffix("_total") if self.kind is MetricType.COUNTER else self.name
 
 
 RECORDS = Family(
     "mmtool_records_total",
-    Kind.COUNTER,
+    MetricType.COUNTER,
     _PLACE,
     "Records mirrored by the `mmtool replicate` that runs the flow, or that ran it last; each process starts at 0.",
     "sum",
 )
 BYTES = Family(
     "mmtool_bytes_total",
-    Kind.COUNTER,
+    MetricType.COUNTER,
     _PLACE,
     "Bytes of record batches mirrored by the `mmtool replicate` that runs the flow, or that ran it last; each process"
     " starts at 0.",
@@ -58,14 +58,14 @@ BYTES = Family(
 )
 LAG_RECORDS = Family(
     "mmtool_lag_records",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     _PLACE,
     "Offsets between the next record to mirror and the source's end.",
     "sum",
 )
 LAG_SECONDS = Family(
     "mmtool_lag_seconds",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     _PLACE,
     "Age of the oldest record that is missing on the target, in seconds; 0 without lag; absent where a partition is"
     " behind for an unknown time.",
@@ -73,7 +73,7 @@ LAG_SECONDS = Family(
 )
 LATENCY = Family(
     "mmtool_replication_latency_seconds",
-    Kind.HISTOGRAM,
+    MetricType.HISTOGRAM,
     (*_FLOW, "topic"),
     "Time from a record's timestamp to its acknowledgement on the target, in seconds; for a timestamp ahead of the"
     " clock, from when the mirror last had everything that the source had.",
@@ -81,77 +81,80 @@ LATENCY = Family(
 )
 PARTITION_STATE = Family(
     "mmtool_partition_state",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     (*_PLACE, "state"),
     "1 for the current state, as `mmtool status` names it; the other states have no series.",
     "number of partitions in that state",
 )
 DATA_LOSS = Family(
     "mmtool_data_loss_records_total",
-    Kind.COUNTER,
+    MetricType.COUNTER,
     _PLACE,
     "Offsets that the source deleted before they were mirrored; mirroring continued after them.",
     "sum",
 )
 LAST_SUCCESS = Family(
     "mmtool_last_success_timestamp_seconds",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     _FLOW,
     "Unix time of the last report of the flow's workers in which a partition was `running` or `caught_up`.",
 )
 OWNER_INFO = Family(
     "mmtool_owner_info",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     (*_FLOW, "owner"),
     "1 for the `mmtool replicate` that runs the flow now, as HOST/PID; no series while none runs it.",
 )
 SPARK_SLOTS = Family(
     "mmtool_spark_slots",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     (*_FLOW, "kind"),
     "Spark slots of the flow's Spark job, by kind: `wanted` (one for each task) and `held`.",
 )
 CHECKPOINT_AGE = Family(
     "mmtool_checkpoint_age_seconds",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     _GROUP,
     "Age of the group's last checkpoint on the target, in seconds; the largest value of its partitions.",
 )
 GROUP_LAG = Family(
     "mmtool_group_lag_records",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     _GROUP,
     "Records between the group's commits and the log ends on the source, summed over the group's partitions.",
 )
 GROUP_REREAD = Family(
     "mmtool_group_reread_records",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     _GROUP,
     "Upper limit of the records that the group would read again if it failed over now; summed over its partitions.",
 )
 FAILOVER_READY = Family(
     "mmtool_failover_ready",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     _GROUP,
     "1 while every partition of the group can fail over now, else 0; absent while a failover has moved the group.",
 )
 FAILOVER_STATE = Family(
     "mmtool_failover_state",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     (*_FLOW, "operation", "mode", "state"),
     "1 for the current state of each open operation on the flow, and for the state of the last operation.",
 )
 CLUSTER_UP = Family(
-    "mmtool_cluster_up", Kind.GAUGE, ("cluster",), "1 while the cluster answers, 0 while it does not."
+    "mmtool_cluster_up", MetricType.GAUGE, ("cluster",), "1 while the cluster answers, 0 while it does not."
 )
 CERTIFICATE_EXPIRY = Family(
     "mmtool_certificate_expiry_timestamp_seconds",
-    Kind.GAUGE,
+    MetricType.GAUGE,
     ("cluster",),
     "Unix time of the earliest expiry among the certificates of the configured client certificate chain.",
 )
 BUILD_INFO = Family(
-    "mmtool_build_info", Kind.GAUGE, ("version",), "1 for the version of mmtool that serves the metrics."
+    "mmtool_build_info",
+    MetricType.GAUGE,
+    ("version",),
+    "1 for the version of mmtool that serves the metrics.",
 )
 
 FAMILIES = tuple(family for family in list(globals().values()) if isinstance(family, Family))

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mmtool.metrics import families
-from mmtool.metrics.families import FAMILIES, Kind
+from mmtool.metrics.families import FAMILIES, MetricType
 from mmtool.plain_text import printable
 from mmtool.plan.records.documents import State
 from mmtool.runtime.latency import Latency, cumulative, summed
@@ -213,7 +213,7 @@ def lines_of(samples: Iterable[Sample]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = defaultdict(list)
     for sample in samples:
         lines = found[sample.family.name]
-        if sample.family.kind is Kind.HISTOGRAM:
+        if sample.family.kind is MetricType.HISTOGRAM:
             lines += _histogram(sample)
         else:
             lines.append(f"{sample.family.name}{_labels(sample.labels)} {sample.value!r}")

@@ -11,15 +11,15 @@ from mmtool.output.console import bind, detail, fail, hide, stdout_is_gone, stdo
 from mmtool.output.failures import handle_failures
 from mmtool.output.progress import Progress, ProgressSnapshot
 from mmtool.output.render import emit, finish, preview, rows_that_fit, watch, write
-from mmtool.output.result import Column, LogFormat, OutputFormat, Problem, Result
+from mmtool.output.result import Column, LogFormat, OutputFormat, ReportedError, Result
 
 __all__ = [
     "Column",
     "LogFormat",
     "OutputFormat",
-    "Problem",
     "Progress",
     "ProgressSnapshot",
+    "ReportedError",
     "Result",
     "bind",
     "detail",

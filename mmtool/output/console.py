@@ -20,7 +20,7 @@ from typing import TextIO
 from mmtool.errors import MmtoolError, StdoutError, StoppedError
 from mmtool.events import WARNINGS, Event, Notice, is_for_people
 from mmtool.output.redaction import FILE_OPTION, HIDDEN, redacted, shown
-from mmtool.output.result import LogFormat, Problem
+from mmtool.output.result import LogFormat, ReportedError
 from mmtool.plain_text import Lines, shell_line
 
 
@@ -106,12 +106,12 @@ def tell_warning(message: str) -> None:
         _say(message, _styled("warning", "33"))
 
 
-def fail(error: MmtoolError | Problem) -> None:
+def fail(error: MmtoolError | ReportedError) -> None:
     """Print an error on stderr: its message, and its remedy on a second line; the end of an endless command is none."""
     if isinstance(error, StoppedError) and error.is_end:
         talk(Notice(error.message, exit_code=error.exit_code))
         return
-    problem = Problem.of(error)
+    problem = ReportedError.of(error)
     if switches.logs:
         _log_error(problem, error.exit_code if isinstance(error, MmtoolError) else None)
         return
@@ -137,7 +137,7 @@ def _log_told(notice: Notice) -> None:
         _log(level, notice)
 
 
-def _log_error(problem: Problem, exit_code: int | None) -> None:
+def _log_error(problem: ReportedError, exit_code: int | None) -> None:
     fields = {
         "code": problem.code,
         "remedy": shown(problem.remedy, switches.replaced),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from mmtool.errors import CheckFailedError
 from mmtool.output.redaction import NOTHING, shown
-from mmtool.output.result import SCHEMA_VERSION, Problem, Result
+from mmtool.output.result import SCHEMA_VERSION, ReportedError, Result
 from mmtool.output.values import field, plain, plain_row
 from mmtool.plain_text import printable
 
@@ -46,7 +46,7 @@ class ResultDocument(TypedDict):
     generated_at: datetime
     data: list[dict[str, object]]
     warnings: list[str]
-    errors: list[Problem]
+    errors: list[ReportedError]
 
 
 def json_document(
@@ -67,7 +67,7 @@ def json_document(
         "generated_at": now,
         "data": rows,
         "warnings": [shown(sentence, replaced) for sentence in result.warnings],
-        "errors": [_problem(Problem.of(error), replaced) for error in result.errors],
+        "errors": [_problem(ReportedError.of(error), replaced) for error in result.errors],
     }
     if one_line:
         return _dumps(document)
@@ -91,8 +91,8 @@ def _indented(rows: Sequence[dict[str, object]]) -> str:
     return "[\n    {\n      " + flat + "\n    }\n  ]" if rows else "[]"
 
 
-def _problem(problem: Problem, replaced: Mapping[str, str]) -> Problem:
-    return Problem(*(shown(text, replaced) for text in (problem.code, problem.message, problem.remedy)))
+def _problem(problem: ReportedError, replaced: Mapping[str, str]) -> ReportedError:
+    return ReportedError(*(shown(text, replaced) for text in (problem.code, problem.message, problem.remedy)))
 
 
 def csv_text(result: Result, *, header: bool = True) -> str:

@@ -14,7 +14,7 @@ from mmtool.errors import MmtoolError, StdoutError, StoppedError
 from mmtool.output import console, documents
 from mmtool.output.layout import draw, fitted, fold, layout
 from mmtool.output.redaction import FILE_OPTION
-from mmtool.output.result import OutputFormat, Problem, Result
+from mmtool.output.result import OutputFormat, ReportedError, Result
 from mmtool.plain_text import printable
 from mmtool.runtime.process import ended_by_signals
 
@@ -235,7 +235,7 @@ def picture(result: Result, terminal: os.terminal_size, *, color: bool) -> Seque
         color: Whether states are painted.
     """
     said = [*result.headlines, *(f"warning: {sentence}" for sentence in result.warnings)]
-    said += [f"error: {Problem.of(error).message}" for error in result.errors]
+    said += [f"error: {ReportedError.of(error).message}" for error in result.errors]
     lines = [printable(sentence) for sentence in said]
     below = [printable(result.summary)] if result.summary else []
     room = terminal.lines - sum(len(fold(text, terminal.columns)) for text in (*lines, *below))

@@ -62,7 +62,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ReportedError:
     """One entry of ``errors[]``.
 
     Attributes:
@@ -76,7 +76,7 @@ class Problem:
     remedy: str = ""
 
     @classmethod
-    def of(cls, error: MmtoolError | Problem) -> Self:
+    def of(cls, error: MmtoolError | ReportedError) -> Self:
         """The code, message and remedy of an error."""
         return cls(error.code, error.message, error.remedy)
 
@@ -102,7 +102,7 @@ class Result:
     rows: Sequence[Mapping[str, object]]
     columns: Sequence[Column] | None = None
     warnings: Sequence[str] = ()
-    errors: Sequence[MmtoolError | Problem] = ()
+    errors: Sequence[MmtoolError | ReportedError] = ()
     data: Sequence[Mapping[str, object]] | None = field(default=None)
     applied: bool = False
     summary: str = ""

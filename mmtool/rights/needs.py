@@ -38,7 +38,7 @@ class ResourceType(StrEnum):
     TRANSACTIONAL_ID = "transactional_id"
 
 
-class Kind(Enum):
+class Resource(Enum):
     """The resources of a flow on one side, by what they are to mmtool; `mmtool.rights.scope` names them."""
 
     MIRRORED = ("each mirrored topic", ResourceType.TOPIC)
@@ -98,7 +98,7 @@ class Need:
     """
 
     side: Side
-    kind: Kind
+    kind: Resource
     operation: str
     lost: str
     needed: frozenset[Purpose] = frozenset()
@@ -280,7 +280,7 @@ def _needs(table: str) -> Iterator[Need]:
         )
         when = _CONDITIONS[condition[0]] if condition else ALWAYS
         for operation in operations.split():
-            yield Need(cast("Side", side), Kind[kind], operation, lost, needed, optional, when)
+            yield Need(cast("Side", side), Resource[kind], operation, lost, needed, optional, when)
 
 
 NEEDS = tuple(_needs(_TABLE))
@@ -293,7 +293,7 @@ def needs_for(flow: FlowSettings, purpose: Purpose) -> Iterator[tuple[Need, bool
             yield need, purpose not in need.needed
 
 
-def needs_on(flow: FlowSettings, side: Side, kind: Kind) -> dict[str, Need]:
+def needs_on(flow: FlowSettings, side: Side, kind: Resource) -> dict[str, Need]:
     """By operation on one kind of resource, the line that needs it most, whatever the purpose."""
     found: dict[str, Need] = {}
     for need in NEEDS:

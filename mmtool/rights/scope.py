@@ -14,7 +14,7 @@ from mmtool.config.names import LITERAL, NameFilter
 from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 from mmtool.plan.records.identity import CANARY_TOPIC
-from mmtool.rights.needs import Kind, Purpose, ResourceType, Side, needs_for
+from mmtool.rights.needs import Purpose, Resource, ResourceType, Side, needs_for
 from mmtool.translation.names import DEAD_LETTER_SUFFIX, HEARTBEATS_TOPIC, DefaultPolicy
 
 CLUSTER_NAME = "kafka-cluster"
@@ -35,7 +35,7 @@ class Pattern(NamedTuple):
 EVERYTHING = Pattern("*")
 
 
-def resources(flow: FlowSettings, side: Side, kind: Kind) -> tuple[Pattern, ...]:
+def resources(flow: FlowSettings, side: Side, kind: Resource) -> tuple[Pattern, ...]:
     """The flow's resources of a kind on one side; none where the flow's settings have none."""
     return tuple(dict.fromkeys(_PATTERNS[kind](flow, side)))
 
@@ -125,27 +125,29 @@ def _covering(pattern: str) -> Pattern:
 
 
 _OWN_NAMES = [Pattern(OWN_GROUP_PREFIX, "prefixed")]
-_PATTERNS: dict[Kind, Callable[[FlowSettings, Side], Iterable[Pattern]]] = {
-    Kind.MIRRORED: lambda flow, _: _mirrored(flow),
-    Kind.MIRRORS: lambda flow, _: _mirrors(flow),
-    Kind.DEAD_LETTERS: lambda flow, _: _dead_letters(flow),
-    Kind.CANARY: lambda flow, _: _canary(flow),
-    Kind.CANARY_MIRROR: lambda flow, _: (m for topic in _canary(flow) for m in _mirror(flow, topic)),
-    Kind.INTERNAL: lambda _, __: [Pattern(OWN_TOPIC_PREFIX, "prefixed")],
-    Kind.OFFSET_SYNCS: _offset_syncs,
-    Kind.REVERSE_SYNCS: lambda flow, _: [Pattern(flow.policy.offset_syncs_topic(flow.topic_aliases.source))],
-    Kind.REVERSE_CHECKPOINTS: lambda flow, _: [
+_PATTERNS: dict[Resource, Callable[[FlowSettings, Side], Iterable[Pattern]]] = {
+    Resource.MIRRORED: lambda flow, _: _mirrored(flow),
+    Resource.MIRRORS: lambda flow, _: _mirrors(flow),
+    Resource.DEAD_LETTERS: lambda flow, _: _dead_letters(flow),
+    Resource.CANARY: lambda flow, _: _canary(flow),
+    Resource.CANARY_MIRROR: lambda flow, _: (m for topic in _canary(flow) for m in _mirror(flow, topic)),
+    Resource.INTERNAL: lambda _, __: [Pattern(OWN_TOPIC_PREFIX, "prefixed")],
+    Resource.OFFSET_SYNCS: _offset_syncs,
+    Resource.REVERSE_SYNCS: lambda flow, _: [
+        Pattern(flow.policy.offset_syncs_topic(flow.topic_aliases.source))
+    ],
+    Resource.REVERSE_CHECKPOINTS: lambda flow, _: [
         Pattern(flow.policy.checkpoints_topic(flow.topic_aliases.target))
     ],
-    Kind.CHECKPOINTS: lambda flow, _: [Pattern(flow.checkpoints_topic)] if flow.emit_checkpoints else [],
-    Kind.HEARTBEATS: lambda flow, _: [Pattern(flow.policy.heartbeats_topic())],
-    Kind.COMMITS: lambda _, __: [Pattern(COMMITS_TOPIC)],
-    Kind.GROUPS: lambda flow, _: _accepted(flow.groups),
-    Kind.OWN_GROUPS: lambda _, __: _OWN_NAMES,
-    Kind.WORKERS: lambda flow, _: [Pattern(workers_groups(flow)[0])],
-    Kind.POSITIONS: lambda flow, _: [Pattern(positions_topics(flow)[0])],
-    Kind.OWN_IDS: lambda _, __: _OWN_NAMES,
-    Kind.WHOLE: lambda _, __: [Pattern(CLUSTER_NAME)],
+    Resource.CHECKPOINTS: lambda flow, _: [Pattern(flow.checkpoints_topic)] if flow.emit_checkpoints else [],
+    Resource.HEARTBEATS: lambda flow, _: [Pattern(flow.policy.heartbeats_topic())],
+    Resource.COMMITS: lambda _, __: [Pattern(COMMITS_TOPIC)],
+    Resource.GROUPS: lambda flow, _: _accepted(flow.groups),
+    Resource.OWN_GROUPS: lambda _, __: _OWN_NAMES,
+    Resource.WORKERS: lambda flow, _: [Pattern(workers_groups(flow)[0])],
+    Resource.POSITIONS: lambda flow, _: [Pattern(positions_topics(flow)[0])],
+    Resource.OWN_IDS: lambda _, __: _OWN_NAMES,
+    Resource.WHOLE: lambda _, __: [Pattern(CLUSTER_NAME)],
 }
 
 
@@ -193,7 +195,7 @@ def needed_rights(
             f"without it, {need.lost}",
         )
         for need, optional in needs_for(flow, purpose)
-        if beats_on_source or (need.side, need.kind) != ("source", Kind.HEARTBEATS)
+        if beats_on_source or (need.side, need.kind) != ("source", Resource.HEARTBEATS)
         for name, pattern in resources(flow, need.side, need.kind)
     )
 

@@ -9,12 +9,12 @@ import typer
 from mmtool.commands import app as app_module
 from mmtool.commands._help import first_sentence
 from mmtool.commands._options import Output
-from mmtool.commands.app import CommandTable, Entry, load
+from mmtool.commands.app import CommandEntry, CommandTable, load
 from mmtool.errors import OwnedElsewhereError, PartlyAppliedError
 from mmtool.output import OutputFormat, Result, detail, emit, talk
 
-PROBE = Entry("probe-it", "Try it", "Do as it is told")
-VERBS = Entry("verbs", "Try it", "Many things", group=True)
+PROBE = CommandEntry("probe-it", "Try it", "Do as it is told")
+VERBS = CommandEntry("verbs", "Try it", "Many things", group=True)
 
 
 def _module(name, **symbols):
@@ -129,7 +129,7 @@ def test_a_verb_is_named_in_the_document(mmtool, commands):
 
 
 def test_a_line_of_the_table_without_a_module_is_not_shown():
-    assert list(CommandTable((Entry("no-such-thing", "x", "y"),))) == []
+    assert list(CommandTable((CommandEntry("no-such-thing", "x", "y"),))) == []
 
 
 @pytest.mark.parametrize(

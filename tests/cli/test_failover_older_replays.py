@@ -11,7 +11,7 @@ import pytest
 from kit.one_name import OneName
 from kit.processes import error_of, row_of
 from mmtool.failover.operation.records import recorded
-from mmtool.plan.records.journal import Entry
+from mmtool.plan.records.journal import JournalEntry
 from mmtool.plan.records.marks import FailedOverRecord
 
 JOURNAL = Path(__file__).parents[1] / "scenarios" / "failover" / "older_replays" / "half_way.jsonl"
@@ -34,9 +34,9 @@ def emergency(failover):
 
 def begin_older(scene):
     """The journal has the older operation from now on; its id."""
-    entries = {Entry.decode(line).key: line for line in JOURNAL.read_bytes().splitlines()}
+    entries = {JournalEntry.decode(line).key: line for line in JOURNAL.read_bytes().splitlines()}
     scene.journal.stored |= entries
-    return Entry.decode(next(iter(entries.values()))).operation_id
+    return JournalEntry.decode(next(iter(entries.values()))).operation_id
 
 
 def check_refused(answer, scene, older, **others):

@@ -10,7 +10,7 @@ from kit.processes import error_of, row_of
 from kit.scene import Scene
 from kit.there_and_back import AT_HOME, ThereAndBack
 from mmtool.plan.groups.facts import Commit
-from mmtool.plan.records.journal import Entry
+from mmtool.plan.records.journal import JournalEntry
 from mmtool.plan.runbook.plan_file import read_plan, write_plan
 from mmtool.translation.types import TopicPartition
 
@@ -65,7 +65,7 @@ def test_of_two_that_execute_one_plan_at_once_the_second_writes_nothing(failover
 
     def hold():
         if not scene.journal.stored:  # the other one, while we waited for the lock
-            entry = Entry(before["operation_id"], 1, "began", 1, "bob@host-2", "running", False, BEGUN)
+            entry = JournalEntry(before["operation_id"], 1, "began", 1, "bob@host-2", "running", False, BEGUN)
             scene.journal.append([entry])
 
     scene.lock.hold = hold

@@ -14,7 +14,7 @@ from kit.clusters import FakeCluster
 from kit.kafka_tools import join_share_group
 from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError, UnreachableError
-from mmtool.failover.commits.write import Outcome, write_groups
+from mmtool.failover.commits.write import WriteOutcome, write_groups
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.ports import Bounds
@@ -255,7 +255,7 @@ def test_a_first_commit_that_is_refused_in_part_leaves_nothing_behind(side, topi
     groups, wanted = side.cluster.groups, {at(topic, 0): 0, at(topic, 9): 0}
     logs = dict.fromkeys(wanted, TargetLog(0, 0))
     (result,) = write_groups(groups, [plan_import(group, wanted, {}, logs)])
-    assert (result.outcome, result.written) == (Outcome.REFUSED, frozenset())
+    assert (result.outcome, result.written) == (WriteOutcome.REFUSED, frozenset())
     assert groups.commits([group]) == {group: {}}
 
 

@@ -23,9 +23,9 @@ from mmtool.kafka.state.journal import KafkaJournal, KafkaMarks
 from mmtool.lab.topics import topics_of
 from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit
-from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict
 from mmtool.plan.records.identity import JOURNAL_TOPIC, FlowIdentity
-from mmtool.plan.records.journal import Entry, Kind, group_body, group_of
+from mmtool.plan.records.journal import EntryKind, JournalEntry, group_body, group_of
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.translation.answers import Bounded, Knowledge
 from mmtool.translation.types import ClusterId, DownstreamOffset, TopicPartition
@@ -103,13 +103,13 @@ def operation_id(topic_name):
 @pytest.fixture
 def decoded(monkeypatch):
     """The journal entries that this process has decoded."""
-    found, decode = [], Entry.decode
+    found, decode = [], JournalEntry.decode
 
     def counted(value):
         found.append(decode(value))
         return found[-1]
 
-    monkeypatch.setattr(Entry, "decode", counted)
+    monkeypatch.setattr(JournalEntry, "decode", counted)
     return found
 
 
@@ -125,12 +125,14 @@ def began(operation_id, groups=("app",)):
         "step_states": {},
         "reason": "fire, and \u706b",
     }
-    return Entry(operation_id, 1, Kind.BEGAN, 1, "ann@host-1", "running", past_return=False, body=body)
+    return JournalEntry(
+        operation_id, 1, EntryKind.BEGAN, 1, "ann@host-1", "running", past_return=False, body=body
+    )
 
 
 def steps_after(first, count):
     body = {"step": "check_groups", "step_state": "running"}
-    return [replace(first, number=n, kind=Kind.STEP, body=body) for n in range(2, count + 2)]
+    return [replace(first, number=n, kind=EntryKind.STEP, body=body) for n in range(2, count + 2)]
 
 
 def of(operation_id, journal):
@@ -140,7 +142,7 @@ def of(operation_id, journal):
 def plan_of(group, partitions):
     places = [TopicPartition("orders", number) for number in range(partitions)]
     verdicts = tuple(
-        Verdict(
+        OffsetVerdict(
             group,
             place,
             place._replace(topic="east.orders"),
@@ -182,7 +184,7 @@ def test_an_operation_of_a_thousand_groups_is_read_back_whole(broker, operation_
     plans = [plan_of(name, PARTITIONS) for name in names]
     first, journal = began(operation_id, names), broker.journal()
     bodies = [group_body(plan, risks) for plan, risks in plans]
-    told = [replace(first, number=n, kind=Kind.GROUP, body=body) for n, body in enumerate(bodies, 2)]
+    told = [replace(first, number=n, kind=EntryKind.GROUP, body=body) for n, body in enumerate(bodies, 2)]
     journal.append([first])
     beginning = time.monotonic()
     journal.append(told)
@@ -198,7 +200,7 @@ def test_an_operation_of_a_thousand_groups_is_read_back_whole(broker, operation_
 def test_an_operation_on_a_group_of_ten_thousand_partitions_fits(broker, operation_id):
     plan, risks = plan_of(f"{operation_id}-wide", 10_000)
     first, journal = began(operation_id, [plan.group]), broker.journal()
-    journal.append([first, replace(first, number=2, kind=Kind.GROUP, body=group_body(plan, risks))])
+    journal.append([first, replace(first, number=2, kind=EntryKind.GROUP, body=group_body(plan, risks))])
     assert group_of(of(operation_id, broker.journal())[1].body) == (plan, risks)
 
 
@@ -221,7 +223,7 @@ def test_twice_as_many_groups_make_twice_the_reading_however_often_the_lock_is_c
     def work(count):
         first = began(f"{operation_id}-{count}")
         told = [
-            replace(first, number=n, kind=Kind.GROUP, body=group_body(*plan_of(f"app-{n}", 3)))
+            replace(first, number=n, kind=EntryKind.GROUP, body=group_body(*plan_of(f"app-{n}", 3)))
             for n in range(2, count + 2)
         ]
         broker.journal().append([first, *told])

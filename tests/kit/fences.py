@@ -17,7 +17,13 @@ from mmtool.lab.artifacts import KAFKA_VERSION
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.ports import PortReservation
 from mmtool.plan.failover.acl_rules import EVERY_TOPIC, EVERYBODY, LITERAL, PREFIXED, AclFacts, Binding
-from mmtool.plan.failover.fence_plan import CannotTell, FenceFacts, OpenTransaction, Writer, fence_plan
+from mmtool.plan.failover.fence_plan import (
+    ActiveProducer,
+    CannotTell,
+    FenceFacts,
+    OpenTransaction,
+    fence_plan,
+)
 from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -76,7 +82,7 @@ class FakeFences(Mortal):
     stubborn: set[Binding] = field(default_factory=set)
     undeletable: set[Binding] = field(default_factory=set)
     after_create: Callable[[], None] = lambda: None
-    wrote: dict[TopicPartition, dict[int, Writer]] = field(default_factory=dict)
+    wrote: dict[TopicPartition, dict[int, ActiveProducer]] = field(default_factory=dict)
     transactional_ids: dict[int, str] = field(default_factory=dict)
 
     @property
@@ -126,7 +132,7 @@ class FakeFences(Mortal):
         self._rules().difference_update(set(bindings) - self.undeletable)
         return self._problems(self._rules().intersection(bindings))
 
-    def writers(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[Writer, ...]]:
+    def writers(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
         return {place: tuple(self.wrote.get(place, {}).values()) for place in places}
 
     def open_transactions(self, places: Collection[TopicPartition]) -> tuple[OpenTransaction, ...]:
@@ -170,7 +176,7 @@ class FakeFences(Mortal):
     def _remember(self, place: TopicPartition, producer_id: int, count: int) -> None:
         known = self.wrote.setdefault(place, {}).get(producer_id)
         last = -1 if known is None or known.last_sequence is UNKNOWN else known.last_sequence
-        self.wrote[place][producer_id] = Writer(producer_id, 0, last + count, 0)
+        self.wrote[place][producer_id] = ActiveProducer(producer_id, 0, last + count, 0)
 
     def _replace(self, place: TopicPartition, producer_id: int, open_from: int | None) -> None:
         known = self.wrote[place][producer_id]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.logs.sequence_append import KafkaAppender
 from mmtool.kafka.state.journal import KafkaJournal
-from mmtool.plan.records.journal import Kind
+from mmtool.plan.records.journal import EntryKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.ports import Problem
     from mmtool.plan.groups.facts import Commit
-    from mmtool.plan.records.journal import Entry
+    from mmtool.plan.records.journal import JournalEntry
     from mmtool.translation.types import TopicPartition
 
 _OTHERS_SECONDS = 2.0
@@ -47,10 +47,10 @@ def main(when: str, what: str, *arguments: str) -> None:
 def _die_at_word(state: str, step: str) -> None:
     append = KafkaJournal.append
 
-    def heard(self: KafkaJournal, entries: Sequence[Entry]) -> None:
+    def heard(self: KafkaJournal, entries: Sequence[JournalEntry]) -> None:
         append(self, entries)
         if any(
-            (e.kind, e.body.get("step"), e.body.get("step_state")) == (Kind.STEP, step, state)
+            (e.kind, e.body.get("step"), e.body.get("step_state")) == (EntryKind.STEP, step, state)
             for e in entries
         ):
             os.kill(os.getpid(), signal.SIGKILL)

@@ -20,7 +20,7 @@ from mmtool.lab.topics import compare_histories, histories, read_topic
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from mmtool.lab.topics import Isolation, Verdict
+    from mmtool.lab.topics import Isolation, RecordsVerdict
 
 _SECONDS = 20.0
 
@@ -105,7 +105,7 @@ def compare_topics(
     target_topic: str,
     *,
     source_isolation: Isolation = "read_committed",
-) -> dict[int, Verdict]:
+) -> dict[int, RecordsVerdict]:
     """Compare two topics: a verdict for each partition in which either side has records.
 
     The target is read uncommitted: an aborted record that was mirrored must not hide.

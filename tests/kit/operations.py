@@ -14,7 +14,7 @@ from mmtool.failover.operation.journal import Both
 from mmtool.kafka.state.log_reader import unreadable
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC
-from mmtool.plan.records.journal import Entry
+from mmtool.plan.records.journal import JournalEntry
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -38,17 +38,17 @@ class FakeJournal(Mortal):
 
     stored: dict[bytes, bytes] = field(default_factory=dict)
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[JournalEntry]) -> None:
         self.answer()
         self.stored |= {entry.key: entry.encode() for entry in entries}
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         self.answer()
         return [self._read(number, value) for number, value in enumerate(self.stored.values())]
 
-    def _read(self, number: int, value: bytes) -> Entry:
+    def _read(self, number: int, value: bytes) -> JournalEntry:
         try:
-            return Entry.decode(value)
+            return JournalEntry.decode(value)
         except UnreadableDocumentError as error:
             raise unreadable(JOURNAL_TOPIC, 0, number, str(error)) from error
 

@@ -11,8 +11,8 @@ from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.risks import Guard, Loss, Risk
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit
-from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
-from mmtool.plan.runbook.plan_file import Fingerprint, GroupSeen, Origin, SavedPlan, SideSeen
+from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict
+from mmtool.plan.runbook.plan_file import Fingerprint, GroupSeen, PlanOrigin, SavedPlan, SideSeen
 from mmtool.plan.words import Names
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Skipping
 from mmtool.translation.divergence import DivergedTail, TailPart
@@ -56,9 +56,9 @@ SAVABLE = (Mode.PLANNED, Mode.EMERGENCY, Mode.FAILBACK)
 """Modes whose plans can be kept in a file, and have a runbook."""
 
 
-def _verdicts(group: str) -> SearchStrategy[Verdict]:
+def _verdicts(group: str) -> SearchStrategy[OffsetVerdict]:
     return st.builds(
-        Verdict,
+        OffsetVerdict,
         st.just(group),
         _or_none(_PLACES),
         _or_none(_PLACES),
@@ -105,7 +105,7 @@ def saved_plans(draw: st.DrawFn) -> SavedPlan:
     plan = FailoverPlan(
         draw(_NAMES), mode, names, groups, (), guards, risks, released, diverged=diverged
     ).with_steps()
-    origin = Origin(draw(_NAMES), draw(st.integers(0, 10**14)), draw(_NAMES))
+    origin = PlanOrigin(draw(_NAMES), draw(st.integers(0, 10**14)), draw(_NAMES))
     options = draw(st.dictionaries(_NAMES.filter("diverged".__ne__), _NAMES, max_size=2))
     options |= {} if diverged == TO_FILE else {"diverged": diverged.words}
     return SavedPlan(plan, draw(fingerprints), origin, options, tuple(draw(st.lists(_NAMES, max_size=2))))

@@ -21,7 +21,7 @@ from mmtool.failover.operation.records import recorded
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.groups.facts import Member
 from mmtool.plan.records.documents import CommitRatesRecord, PauseRecord, State
-from mmtool.plan.records.journal import Entry, Kind
+from mmtool.plan.records.journal import EntryKind, JournalEntry
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
 from mmtool.translation.lockstep import Seen
 from mmtool.translation.types import UNKNOWN, ClusterId, TopicId
@@ -57,11 +57,11 @@ class ListeningJournal(FakeJournal):
 
     heard: Callable[[str, str], None] = field(kw_only=True)
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[JournalEntry]) -> None:
         super().append(entries)
         for entry in entries:
             when = {"running": "before", "done": "after"}.get(str(entry.body.get("step_state")))
-            if entry.kind == Kind.STEP and when is not None:
+            if entry.kind == EntryKind.STEP and when is not None:
                 self.heard(when, str(entry.body["step"]))
 
 
@@ -142,9 +142,9 @@ class ScenarioScene:
         if missed:
             raise ScenarioError(f"{missed[0].when} {missed[0].what}: it never came to that")
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[JournalEntry]:
         """Looked at past whatever is wrong with it."""
-        return [Entry.decode(value) for value in self.scene.journal.stored.values()]
+        return [JournalEntry.decode(value) for value in self.scene.journal.stored.values()]
 
     def _partition(self, said: PartitionSaid) -> None:
         scene, (topic, number) = self.scene, said.place
@@ -308,7 +308,7 @@ class ScenarioScene:
     def _remember(self, name: str) -> None:
         """The journal has the operation of an older mmtool, whose bytes are in a file of this name."""
         for line in (_OLDER / f"{name}.jsonl").read_bytes().splitlines():
-            self.scene.journal.stored[Entry.decode(line).key] = line
+            self.scene.journal.stored[JournalEntry.decode(line).key] = line
 
     def _silence(self, why: str) -> None:
         self.scene.journal.failure = self.scene.marks.failure = UnreachableError(why)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.rehearsal import Rehearsal
     from mmtool.failover.operation.records import Recorded
     from mmtool.failover.operation.recovery import RollbackPlan
-    from mmtool.failover.operation.states import Event
+    from mmtool.failover.operation.states import Trigger
     from mmtool.plan.failover.acl_promotion import Promotion
 
 PROPERTIES = """\
@@ -275,7 +275,7 @@ class Scene:
         return left
 
     def taking_back(
-        self, one: Recorded, event: Event, cluster: FakeCluster | None = None, *, beside_others: bool = True
+        self, one: Recorded, event: Trigger, cluster: FakeCluster | None = None, *, beside_others: bool = True
     ) -> Callable[[], RollbackPlan]:
         """What somebody else looks at who cancels an operation or rolls it back; asked each time.
 

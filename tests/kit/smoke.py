@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kit.clusters import FakeFlowWatch
 from kit.maps import position_of
 from kit.scene import Scene
-from mmtool.insight.smoke_flow import Deadline, SmokeFlow
+from mmtool.insight.smoke_flow import SmokeDeadline, SmokeFlow
 from mmtool.plan.flow.status import FlowMember
 from mmtool.plan.records.documents import FlowRecord, OwnerRecord, State
 from mmtool.plan.records.identity import CANARY_TOPIC
@@ -117,5 +117,5 @@ class SmokeScene(Scene):
             self.canary,
             lambda: self.sign,
             start_command,
-            Deadline(seconds, lambda: self.waited, pause),
+            SmokeDeadline(seconds, lambda: self.waited, pause),
         )

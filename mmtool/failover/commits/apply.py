@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
-from mmtool.failover.commits.write import Outcome, failure_of_writing, write_groups, written_places
+from mmtool.failover.commits.write import WriteOutcome, failure_of_writing, write_groups, written_places
 from mmtool.output import warn
 from mmtool.plain_text import did_you_mean, nearest, shell_word
 from mmtool.plan.groups.facts import ABSENT, make_room, occupied
@@ -229,7 +229,7 @@ class Applied:
     @property
     def may_have_written(self) -> bool:
         """Whether a commit was replaced, or may have been."""
-        unclear = {Outcome.PARTLY, Outcome.DIFFERENT}
+        unclear = {WriteOutcome.PARTLY, WriteOutcome.DIFFERENT}
         return any(result.written or result.outcome in unclear for result in self.ended)
 
     @property

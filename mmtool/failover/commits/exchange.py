@@ -200,7 +200,7 @@ def spark_offsets(plans: Collection[GroupPlan]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Imported:
+class ImportedOffsets:
     """A file's offsets, checked against the cluster on which they are to be committed."""
 
     cluster: ClusterPort
@@ -223,7 +223,7 @@ class Imported:
 
 def check_import(
     cluster: ClusterPort, wanted: Mapping[str, Mapping[TopicPartition, int]], *, allow_rewind: bool
-) -> Imported:
+) -> ImportedOffsets:
     """Plan the commits of a file's offsets, checked against the cluster's groups and logs; change nothing.
 
     Raises:
@@ -252,7 +252,7 @@ def check_import(
         for group, of_group in sorted(wanted.items())
     ]
     plans = [_worded(plan, cluster.alias) for plan in plans]
-    return Imported(cluster, tuple(plans), tuple(active_groups(plans, standing, cluster.alias)))
+    return ImportedOffsets(cluster, tuple(plans), tuple(active_groups(plans, standing, cluster.alias)))
 
 
 _OF_THE_FILE = {

@@ -12,8 +12,8 @@ from mmtool.failover.commits.exchange import Moved, groups_of, refused_for
 from mmtool.failover.commits.write import (
     AT_ONCE,
     FRESH_SECONDS,
-    Outcome,
     Stands,
+    WriteOutcome,
     Written,
     failure_of_writing,
     may_come,
@@ -105,7 +105,7 @@ class Undoing:
             names = [one.group for one, of in zip(todo, sent, strict=True) if not isinstance(of, Written)]
         stored = stored_commits(names, self.cluster.groups)
         ended = [self._result(one, result, stored) for one, result in zip(todo, sent, strict=True)]
-        empty = [w.group for w in ended if w.outcome is Outcome.WRITTEN and not stored[w.group]]
+        empty = [w.group for w in ended if w.outcome is WriteOutcome.WRITTEN and not stored[w.group]]
         if empty:  # they would be listed for minutes more, without a commit
             self.cluster.groups.delete(empty)
         return Moved(self.rows(ended), failure_of_writing(ended, self.cluster.alias))
@@ -118,12 +118,12 @@ class Undoing:
             said = [
                 _WHY_NOT[why].format(group=f"group {plan.group}", where=self.cluster.alias) for why in reasons
             ]
-            return Written(plan.group, Outcome.REFUSED, problems=tuple(said))
+            return Written(plan.group, WriteOutcome.REFUSED, problems=tuple(said))
         if time.monotonic() - self.looked_at > FRESH_SECONDS and (
             why := overtaken(groups, plan.group, plan.now, plan.places)
         ):
             problems = (f"{plan.group}: {why.sentence}",)
-            return Written(plan.group, Outcome.REFUSED, problems=problems, causes=(why.name,))
+            return Written(plan.group, WriteOutcome.REFUSED, problems=problems, causes=(why.name,))
         failed = dict(groups.alter(plan.group, plan.restore)) if plan.restore else {}
         if failed:  # it would be half put back, and begin anew where nothing is left
             return failed | dict.fromkeys(plan.delete, _NOT_SENT)
@@ -142,9 +142,9 @@ class Undoing:
             return unread(plan.group, plan.places, sent, found)
         stands = frozenset(place for place in plan.places if found.get(place) == plan.restore.get(place))
         if stands == set(plan.places):
-            return Written(plan.group, Outcome.WRITTEN, stands)
+            return Written(plan.group, WriteOutcome.WRITTEN, stands)
         unknown = may_come(sent, stands)
-        outcome = Outcome.PARTLY if stands or unknown else Outcome.REFUSED
+        outcome = WriteOutcome.PARTLY if stands or unknown else WriteOutcome.REFUSED
         sentences = tuple(f"{place}: {problem}" for place, problem in sorted(sent.items()))
         return Written(plan.group, outcome, stands, sentences, unknown, names_of(sent))
 

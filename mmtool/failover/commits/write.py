@@ -56,7 +56,7 @@ _NOT_SENT = Problem(
 )
 
 
-class Outcome(Enum):
+class WriteOutcome(Enum):
     """How writing one group ended."""
 
     WRITTEN = "written"
@@ -80,7 +80,7 @@ class Written:
     """
 
     group: str
-    outcome: Outcome
+    outcome: WriteOutcome
     written: frozenset[TopicPartition] = frozenset()
     problems: tuple[str, ...] = field(default=())
     unknown: frozenset[TopicPartition] = frozenset()
@@ -165,7 +165,7 @@ def commit_all(
                 return not_sent
             if why is not None:
                 said = f"{plan.group}: {why}"
-                return Written(plan.group, Outcome.REFUSED, problems=(said,), causes=(why.name,))
+                return Written(plan.group, WriteOutcome.REFUSED, problems=(said,), causes=(why.name,))
         try:
             still_ours()
         except OwnedElsewhereError:
@@ -249,9 +249,9 @@ def _judged(
     offsets = plan.to_write()
     if plan.blocked:
         reasons = {plan.why(verdict) for verdict in plan.blocking if verdict.refusal is not None}
-        return Written(plan.group, Outcome.REFUSED, problems=tuple(sorted(reasons)))
+        return Written(plan.group, WriteOutcome.REFUSED, problems=tuple(sorted(reasons)))
     if not offsets:
-        return Written(plan.group, Outcome.WRITTEN)
+        return Written(plan.group, WriteOutcome.WRITTEN)
     if isinstance(found, MmtoolError):
         return unread(plan.group, offsets, failed, found)
     stands = {place for place, wanted in offsets.items() if found.get(place) == wanted}
@@ -262,7 +262,7 @@ def _judged(
         f"group {plan.group} {at}: committed {offsets[at].offset}, read back {_offset(found.get(at))}"
         for at in sorted(offsets.keys() - stands)
     )
-    outcome = Outcome.DIFFERENT if different else Outcome.WRITTEN
+    outcome = WriteOutcome.DIFFERENT if different else WriteOutcome.WRITTEN
     return Written(plan.group, outcome, frozenset(stands), different)
 
 
@@ -273,7 +273,7 @@ def unread(
     error: MmtoolError,
 ) -> Written:
     """A group's result if it could not be read back: acknowledged partitions count as written."""
-    outcome = Outcome.PARTLY if failed else Outcome.DIFFERENT
+    outcome = WriteOutcome.PARTLY if failed else WriteOutcome.DIFFERENT
     problems = (*_sentences(failed), f"not read back: {error.message}")
     stored, causes = frozenset(places).difference(failed), (*names_of(failed), error.code)
     return Written(group, outcome, stored, problems, _unanswered(failed), causes)
@@ -294,7 +294,7 @@ def _put_back(
     still |= groups.forget(plan.group, first) if first else {}
     unheard = _unanswered(still)
     unknown = unheard | may_come(failed, stands)
-    outcome = Outcome.PARTLY if still or unknown else Outcome.REFUSED
+    outcome = WriteOutcome.PARTLY if still or unknown else WriteOutcome.REFUSED
     problems = _sentences(failed) + _sentences(still)
     causes = names_of(failed) + names_of(still)
     return Written(plan.group, outcome, frozenset(still.keys() - unheard), problems, unknown, causes)
@@ -318,10 +318,10 @@ def failure_of_writing(results: Iterable[Written], where: str, again: str = AGAI
         again: The remedy's last words, for completing the rest.
     """
     ended = list(results)
-    not_written = sorted(w.group for w in ended if w.outcome is Outcome.REFUSED)
-    different = [w.group for w in ended if w.outcome is Outcome.DIFFERENT]
-    partly = [w.group for w in ended if w.outcome is Outcome.PARTLY]
-    written = [w.group for w in ended if w.outcome is Outcome.WRITTEN and w.written]
+    not_written = sorted(w.group for w in ended if w.outcome is WriteOutcome.REFUSED)
+    different = [w.group for w in ended if w.outcome is WriteOutcome.DIFFERENT]
+    partly = [w.group for w in ended if w.outcome is WriteOutcome.PARTLY]
+    written = [w.group for w in ended if w.outcome is WriteOutcome.WRITTEN and w.written]
     why = _first_problems(ended)
     todo = remedy_of((name for w in ended for name in w.causes), where)
     if partly or (not_written and (written or different)):
@@ -352,7 +352,7 @@ def _first_problems(ended: Iterable[Written]) -> str:
 
 def _of_other_offsets(ended: Iterable[Written], where: str) -> str:
     """What to do about offsets that were read back and are not those committed; empty where only reading failed."""
-    if all(w.causes for w in ended if w.outcome is Outcome.DIFFERENT):
+    if all(w.causes for w in ended if w.outcome is WriteOutcome.DIFFERENT):
         return ""
     return (
         f"stop the client that also commits for the group on {where}; if the offset read back is lower than the"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
+    from mmtool.failover.diverged_tail.tails import FoundTails, PartitionTail
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.ports import BatchesPort
 
@@ -155,7 +155,7 @@ def _sync_folder(path: Path) -> None:
         os.close(folder)
 
 
-def _written(file: Any, source: BatchesPort, tails: FoundTails, found: FoundTail) -> ExportedPartition:
+def _written(file: Any, source: BatchesPort, tails: FoundTails, found: PartitionTail) -> ExportedPartition:
     digest, records = sha256(), 0
     for view in own_batches_of(source, tails, found):
         within = range(found.tail.start, found.tail.end)
@@ -185,7 +185,7 @@ def _trusted(place: TopicPartition, view: BatchView) -> list[Record]:
         ) from error
 
 
-def own_batches_of(source: BatchesPort, tails: FoundTails, found: FoundTail) -> Iterator[BatchView]:
+def own_batches_of(source: BatchesPort, tails: FoundTails, found: PartitionTail) -> Iterator[BatchView]:
     """The batches of a tail without those that the reverse flow mirrored; the first may start before the tail."""
     places = range(found.tail.start, found.tail.end)
     for view in source.batches(found.place, found.topic_id, places, committed=tails.committed):

@@ -24,7 +24,7 @@ from mmtool.translation.types import TopicPartition, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails
+    from mmtool.failover.diverged_tail.tails import FoundTails, PartitionTail
     from mmtool.failover.operation.journal import Journalist
     from mmtool.failover.operation.records import Recorded
     from mmtool.insight.flow_now import FlowNow
@@ -352,7 +352,7 @@ def refuse_topic(diverged: Diverged, flow: FlowNow, tails: FoundTails, taken: Co
     ends_of(home, name, tails)
 
 
-def _each(tails: FoundTails, change: Callable[[FoundTail], DivergedTail]) -> FoundTails:
+def _each(tails: FoundTails, change: Callable[[PartitionTail], DivergedTail]) -> FoundTails:
     return replace(tails, partitions=tuple(replace(found, tail=change(found)) for found in tails.partitions))
 
 

@@ -49,7 +49,7 @@ class TailKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class FoundTail:
+class PartitionTail:
     """The diverged tail of one partition of the source.
 
     Attributes:
@@ -76,12 +76,12 @@ class FoundTails:
         committed: Records of aborted transactions do not count (read_committed).
     """
 
-    partitions: tuple[FoundTail, ...]
+    partitions: tuple[PartitionTail, ...]
     brought: frozenset[int]
     committed: bool
 
     @property
-    def to_export(self) -> tuple[FoundTail, ...]:
+    def to_export(self) -> tuple[PartitionTail, ...]:
         """The partitions with records that diverged, or may have."""
         kinds = (TailKind.DIVERGED, TailKind.AT_MOST)
         return tuple(found for found in self.partitions if found.kind in kinds and found.tail.records)
@@ -91,7 +91,7 @@ class FoundTails:
         """How many records diverged, or may have, in all partitions."""
         return sum(found.tail.records for found in self.to_export)
 
-    def of(self, place: TopicPartition) -> FoundTail | None:
+    def of(self, place: TopicPartition) -> PartitionTail | None:
         """The tail of one source partition; None if the partition did not exist when the tails were read."""
         return next((found for found in self.partitions if found.place == place), None)
 
@@ -146,7 +146,7 @@ class _Look:
     committed: bool
     copied: frozenset[TopicPartition]
 
-    def at(self, known: PartitionFacts, readable: Bounds) -> FoundTail:
+    def at(self, known: PartitionFacts, readable: Bounds) -> PartitionTail:
         kind, frontier = self._begins(known, readable)
         end = UpstreamOffset(readable.log_end)
         topic_id = self.flow.topics[known.source.topic].topic_id
@@ -154,7 +154,7 @@ class _Look:
         if frontier > end:
             lost = DivergedTail(end, end, (), is_final=False, brought_to=end)
             kind = TailKind.CUT if frontier > written else kind
-            return FoundTail(known.source, topic_id, kind, lost, max(0, written - end))
+            return PartitionTail(known.source, topic_id, kind, lost, max(0, written - end))
         start = UpstreamOffset(max(frontier, readable.log_start))
         look_from, brought_to = self._back(known.back, start, end)
         stored = self.source.batches(known.source, topic_id, range(look_from, end), committed=self.committed)
@@ -167,7 +167,7 @@ class _Look:
                 behind = max(view.header.next_offset for view in together)
                 brought_to = UpstreamOffset(max(brought_to, min(end, behind)))
         tail = DivergedTail(start, end, tuple(parts), is_final=self._is_final(known), brought_to=brought_to)
-        return FoundTail(
+        return PartitionTail(
             known.source, topic_id, kind, tail, max(0, written - end), self._strangers_behind(known)
         )
 

@@ -19,7 +19,7 @@ from mmtool.kafka.ports import NOT_ON_EVERY_BROKER, ClusterPort, FencePort, Prob
 from mmtool.plain_text import shell_line, shell_word
 from mmtool.plan.failover.acl_rules import Binding, acl_command
 from mmtool.plan.failover.choices import FenceKind
-from mmtool.plan.failover.fence_plan import FencePlan, OpenTransaction, Writer, unfenced
+from mmtool.plan.failover.fence_plan import ActiveProducer, FencePlan, OpenTransaction, unfenced
 from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, counted, few, joined, moment, then
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
@@ -176,7 +176,7 @@ class Stray:
 
     place: TopicPartition
     came: int
-    producers: tuple[Writer, ...] | Unknown
+    producers: tuple[ActiveProducer, ...] | Unknown
 
     def __str__(self) -> str:
         if self.came < 0:
@@ -358,7 +358,7 @@ def watch_ends(
 class _Seen:
     """Log ends, and the producers that had written before the ends were read."""
 
-    writers: Mapping[TopicPartition, tuple[Writer, ...]] | Unknown
+    writers: Mapping[TopicPartition, tuple[ActiveProducer, ...]] | Unknown
     ends: dict[TopicPartition, int]
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from mmtool.failover.commits.apply import clear
-from mmtool.failover.commits.write import Outcome, Written, commit_all, failure_of_writing, read_back_all
+from mmtool.failover.commits.write import WriteOutcome, Written, commit_all, failure_of_writing, read_back_all
 from mmtool.failover.modes.rehearsal import refusal_of, refuse
 from mmtool.failover.operation.hooks import Hooks
 from mmtool.failover.operation.records import Figures
-from mmtool.failover.operation.states import START, Event, OperationState
+from mmtool.failover.operation.states import START, OperationState, Trigger
 from mmtool.plan.failover.failover_plan import blocking_guards
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, continued
@@ -294,7 +294,7 @@ class Cutover:
         sent = commit_all(self.context.destination.groups, left, still_ours=self.context.journal.still_ours)
         self.results = (*found.values(), *sent.values())
         nothing = len(self.results) == len(self.plans) and all(
-            result.outcome is Outcome.REFUSED for result in self.results
+            result.outcome is WriteOutcome.REFUSED for result in self.results
         )
         error = failure_of_writing(self.results, self.context.destination.alias)
         if nothing and not self.resumed and error is not None:
@@ -340,7 +340,7 @@ def gives_way(other: Recorded, mode: Mode) -> bool:
     """
     left = other.fence_stands or other.promotion_stands or other.tail is not None or other.may_have_marked
     ended = other.state is OperationState.FAILED and not left
-    return other.may(Event.CANCEL) and (mode is Mode.EMERGENCY or ended)
+    return other.may(Trigger.CANCEL) and (mode is Mode.EMERGENCY or ended)
 
 
 def half_done(found: Iterable[Recorded], plan: FailoverPlan) -> tuple[Guard, ...]:
@@ -368,16 +368,16 @@ def ways_on(other: Recorded) -> str:
     An operation that may not be resumed or cancelled is one that an older mmtool has replayed in part.
     """
     allowed = [event for event in _DOES if other.may(event)]
-    said = "; ".join(_DOES[event] for event in allowed or (Event.RESUME, Event.CANCEL)).format(
+    said = "; ".join(_DOES[event] for event in allowed or (Trigger.RESUME, Trigger.CANCEL)).format(
         other.operation_id
     )
     return said if allowed else f"with the release of mmtool that started the operation: {said}"
 
 
 _DOES = {
-    Event.RESUME: "`mmtool failover resume {0} -c FILE --execute` completes that operation",
-    Event.CANCEL: "`mmtool failover cancel {0} -c FILE --execute` ends it",
-    Event.ROLL_BACK: "`mmtool failover rollback {0} -c FILE --execute` undoes it",
+    Trigger.RESUME: "`mmtool failover resume {0} -c FILE --execute` completes that operation",
+    Trigger.CANCEL: "`mmtool failover cancel {0} -c FILE --execute` ends it",
+    Trigger.ROLL_BACK: "`mmtool failover rollback {0} -c FILE --execute` undoes it",
 }
 
 
@@ -391,7 +391,7 @@ def _met(
     """
     wanted, before = plan.to_write(), plan.before()
     if all(place in now and now[place].offset >= commit.offset for place, commit in wanted.items()):
-        return Written(plan.group, Outcome.WRITTEN, frozenset(wanted))
+        return Written(plan.group, WriteOutcome.WRITTEN, frozenset(wanted))
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
         why = (
             f"group {plan.group} has committed other offsets on {where} since the operation was interrupted: stop its"
@@ -406,4 +406,4 @@ def _met(
         return None
     stands = frozenset(place for place, commit in wanted.items() if now.get(place) == commit)
     as_it_was = all(now.get(place) == before.get(place) for place in wanted)
-    return Written(plan.group, Outcome.REFUSED if as_it_was else Outcome.PARTLY, stands, (why,))
+    return Written(plan.group, WriteOutcome.REFUSED if as_it_was else WriteOutcome.PARTLY, stands, (why,))

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from mmtool.failover.diverged_tail.tail_file import default_name
-from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails, TailKind, find_tail
+from mmtool.failover.diverged_tail.tails import FoundTails, PartitionTail, TailKind, find_tail
 from mmtool.failover.report.rows import offset_of
 from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.partitions import partition_facts
@@ -154,7 +154,7 @@ def told(
             )
 
 
-def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> str:
+def _diverged(found: list[PartitionTail], homecoming: Homecoming, names: Names) -> str:
     records = sum(one.tail.records for one in found)
     passed = sum(homecoming.passed.get(one.place, 0) for one in found)
     these = "them" if passed == records else f"{passed:,} of them"
@@ -172,12 +172,12 @@ def _diverged(found: list[FoundTail], homecoming: Homecoming, names: Names) -> s
     )
 
 
-def _counted(found: list[FoundTail], records: int) -> str:
+def _counted(found: list[PartitionTail], records: int) -> str:
     up_to = any(one.kind is TailKind.AT_MOST or not one.tail.is_final for one in found)
     return "up to " * up_to + counted(records, "record")
 
 
-def _places(found: list[FoundTail]) -> str:
+def _places(found: list[PartitionTail]) -> str:
     return few([one.place for one in found], 3)
 
 

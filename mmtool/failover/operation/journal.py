@@ -12,13 +12,13 @@ from mmtool import __version__
 from mmtool.errors import MmtoolError, OwnedElsewhereError
 from mmtool.failover.operation.operation import StepState, TakenUpError
 from mmtool.failover.operation.records import in_journal_order, recorded
-from mmtool.failover.operation.states import Event, OperationState
+from mmtool.failover.operation.states import OperationState, Trigger
 from mmtool.output import warn
 from mmtool.plan.failover.acl_promotion import promotion_body
 from mmtool.plan.failover.choices import TO_FILE, Unknowns
 from mmtool.plan.failover.fence_plan import fence_body
 from mmtool.plan.failover.tail_progress import begun_body, written_body
-from mmtool.plan.records.journal import Entry, Kind, group_body
+from mmtool.plan.records.journal import EntryKind, JournalEntry, group_body
 from mmtool.plan.words import counted
 from mmtool.runtime.files import state_root
 from mmtool.translation.types import or_none
@@ -45,7 +45,7 @@ class LocalCopy:
 
     _deaf: bool = False
 
-    def write(self, operation_id: str, entries: Sequence[Entry]) -> None:
+    def write(self, operation_id: str, entries: Sequence[JournalEntry]) -> None:
         """Append entries to the file, one per line, and sync it to disk; warn once if that fails."""
         path = state_root() / "journal" / f"{operation_id}.jsonl"
         try:
@@ -74,14 +74,14 @@ It is half of a session timeout.
 class JournalPort(Protocol):
     """The journal of a target."""
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[JournalEntry]) -> None:
         """Append entries in order; when this returns, all in-sync replicas have them.
 
         Raises:
             UnreachableError, NotAuthorisedError: The cluster does not accept them.
         """
 
-    def entries(self) -> Sequence[Entry]:
+    def entries(self) -> Sequence[JournalEntry]:
         """All entries of the journal, in the order in which they were written.
 
         Raises:
@@ -131,7 +131,7 @@ class Journalist:
     clock: Callable[[], float] = time.time
     operation: Operation | None = field(default=None)
     _copy: LocalCopy = field(default_factory=LocalCopy)
-    _unheard: dict[int, Entry] = field(default_factory=dict)
+    _unheard: dict[int, JournalEntry] = field(default_factory=dict)
     _alone_at: float = field(init=False)
     _checking: Lock = field(default_factory=Lock)
 
@@ -157,7 +157,7 @@ class Journalist:
             if self.operation is not None and abs(self.clock() - self._alone_at) >= _ALONE_SECONDS:
                 self._all_entries()
 
-    def _all_entries(self) -> list[Entry]:
+    def _all_entries(self) -> list[JournalEntry]:
         """All entries of the journal, once no entry of this operation by another process is among them.
 
         The time is taken before reading: a process that is suspended during the read reads again before its next entry.
@@ -175,7 +175,7 @@ class Journalist:
         self._alone_at = alone_at
         return entries
 
-    def _is_theirs(self, entry: Entry) -> bool:
+    def _is_theirs(self, entry: JournalEntry) -> bool:
         """Whether an entry of this operation was written by another process.
 
         It was if its number is above our last one, or if it is the number of an unacknowledged entry of ours with other
@@ -213,14 +213,14 @@ class Journalist:
             body["state"] = list(plan.state)
         if plan.without_state:
             body["without_state"] = True
-        self._write((Kind.BEGAN, body), operation=operation)
+        self._write((EntryKind.BEGAN, body), operation=operation)
 
     def changed(self, operation: Operation, step: Step, state: StepState) -> None:
         body: dict[str, Any] = {"step": step.name, "step_state": operation.state_of(step)}
         if state is StepState.FAILED and operation.error is not None:
             body["problem"] = operation.error.message
         write = self._write if state in {StepState.RUNNING, StepState.DONE} else self._try
-        write((Kind.STEP, body), operation=operation)
+        write((EntryKind.STEP, body), operation=operation)
 
     def ended(self, operation: Operation) -> None:
         figures = {} if self.figures is None else asdict(self.figures())
@@ -231,14 +231,14 @@ class Journalist:
             "problem": "" if error is None else error.message,
             "code": "" if error is None else error.code,
         }
-        self._try((Kind.ENDED, body), operation=operation)
+        self._try((EntryKind.ENDED, body), operation=operation)
 
     def intends(self, plans: Iterable[GroupPlan], risks: Mapping[tuple[str, TopicPartition], Risk]) -> None:
         """Record the planned offset of each group and its current one; all in-sync replicas have it on return."""
         of_group: dict[str, dict[tuple[str, TopicPartition], Risk]] = {}
         for (group, place), risk in risks.items():
             of_group.setdefault(group, {})[group, place] = risk
-        self._write(*((Kind.GROUP, dict(group_body(p, of_group.get(p.group, {})))) for p in plans))
+        self._write(*((EntryKind.GROUP, dict(group_body(p, of_group.get(p.group, {})))) for p in plans))
 
     def fenced(self, fence: Fence, *, stands: bool) -> None:
         """Record a fence as up (``stands``) before it is raised, or as lowered after that.
@@ -246,20 +246,20 @@ class Journalist:
         A lowered fence stays lowered even if that cannot be recorded; then this warns instead of raising.
         """
         write = self._write if stands else self._try
-        write((Kind.FENCE, fence_body(fence, stands=stands)))
+        write((EntryKind.FENCE, fence_body(fence, stands=stands)))
 
     def promoted(self, promotion: Promotion, *, stands: bool) -> None:
         """Record a change of producers' ACLs (``stands``) before it is made, or as undone after that, as `fenced`."""
         write = self._write if stands else self._try
-        write((Kind.ACLS, promotion_body(promotion, stands=stands)))
+        write((EntryKind.ACLS, promotion_body(promotion, stands=stands)))
 
     def salvages(self, begun: Begun) -> None:
         """Record which diverged records will be written; on return, all in-sync replicas have that record."""
-        self._write((Kind.TAIL, begun_body(begun)))
+        self._write((EntryKind.TAIL, begun_body(begun)))
 
     def salvaged(self, written: Mapping[TopicPartition, Parts]) -> None:
         """Record which diverged records are written, once none of them is in flight."""
-        self._write((Kind.TAIL, written_body(written)))
+        self._write((EntryKind.TAIL, written_body(written)))
 
     def settled(self, results: Iterable[Written]) -> None:
         """Record the outcome of each group's commits."""
@@ -273,7 +273,7 @@ class Journalist:
             }
             for result in results
         ]
-        self._write(*((Kind.OUTCOME, body) for body in bodies))
+        self._write(*((EntryKind.OUTCOME, body) for body in bodies))
 
     def open_others(self, groups: Collection[str]) -> list[Recorded]:
         """Other open operations on these groups, without those that started later and have written no offset.
@@ -318,7 +318,7 @@ class Journalist:
     def supersede(self, other: Recorded) -> None:
         """End an operation that has written no offset: this one replaces it, and already has its marks."""
         ours = self.operation_id
-        ended = replace(other.head.after(Event.CANCEL), sentence=f"superseded by operation {ours}")
+        ended = replace(other.head.after(Trigger.CANCEL), sentence=f"superseded by operation {ours}")
         if other.fence_stands:  # by an emergency: what keeps producers off a source that is lost does no harm
             warn(
                 f"the fence of operation {other.operation_id} on {other.names.source} stays:"
@@ -343,7 +343,7 @@ class Journalist:
             )
         Journalist(self.port, self.about, other.entries, clock=self.clock).ended(ended)
 
-    def _try(self, told: tuple[Kind, dict[str, Any]], operation: Operation | None = None) -> None:
+    def _try(self, told: tuple[EntryKind, dict[str, Any]], operation: Operation | None = None) -> None:
         """Write an entry about something that already happened; warn if it cannot be written."""
         try:
             self._write(told, operation=operation)
@@ -357,7 +357,7 @@ class Journalist:
                 " follow"
             )
 
-    def _write(self, *told: tuple[Kind, dict[str, Any]], operation: Operation | None = None) -> None:
+    def _write(self, *told: tuple[EntryKind, dict[str, Any]], operation: Operation | None = None) -> None:
         """Write entries about the operation that was last reported, or that is reported now."""
         operation = operation or self.operation
         assert operation is not None
@@ -365,7 +365,7 @@ class Journalist:
         self.still_ours()
         alone_at, standing = self.clock(), operation.standing
         entries = [
-            Entry(
+            JournalEntry(
                 operation.plan.operation_id,
                 self.number + count,
                 kind,
@@ -406,7 +406,7 @@ class Both:
         self.second.ended(operation)
 
 
-def _parted(entries: Sequence[Entry], name: str) -> tuple[set[str], set[str]]:
+def _parted(entries: Sequence[JournalEntry], name: str) -> tuple[set[str], set[str]]:
     """The ids of operations with entries before an operation started, and of those with entries since."""
     names = [entry.operation_id for entry in entries]
     began = names.index(name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypedDict
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.modes.cutover import ways_on
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.operation.states import START, Event, OperationState
+from mmtool.failover.operation.states import START, OperationState, Trigger
 from mmtool.insight.target_only import identity_on_target
 from mmtool.output import warn
 from mmtool.plain_text import did_you_mean, nearest
@@ -152,7 +152,7 @@ def holders(in_order: Iterable[Recorded], without: str) -> Holders:
         for name in one.group_names:
             if one.mode is Mode.FAILBACK and one.state is OperationState.COMPLETED:
                 groups.pop(name, None)
-            elif one.mode in {Mode.PLANNED, Mode.EMERGENCY} and one.may(Event.ROLL_BACK):
+            elif one.mode in {Mode.PLANNED, Mode.EMERGENCY} and one.may(Trigger.ROLL_BACK):
                 groups.setdefault(name, {})[one.operation_id] = one
     topics: dict[str, list[Recorded]] = {}
     for one in others:
@@ -206,7 +206,7 @@ class ReleasedRow(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class TopicRelease:
     """The topics that would be released."""
 
     side: TargetSide
@@ -246,7 +246,7 @@ class Release:
         ]
 
 
-def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[str]) -> Release:
+def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[str]) -> TopicRelease:
     """Find the marks that a release would remove: those of some topics, or with no topic given, all; change nothing.
 
     Raises:
@@ -264,7 +264,7 @@ def rehearse_release(side: TargetSide, journal: JournalPort, topics: Collection[
             f" -s {identity.source_alias} -t {identity.target_alias}` shows as failed_over",
         )
     marks = [mark for name, mark in sorted(control.failed_over.items()) if not topics or name in topics]
-    found = Release(side, identity, tuple(marks))
+    found = TopicRelease(side, identity, tuple(marks))
     refuse_half_way(_on_the_flow(journal, identity), found.topics)
     return found
 
@@ -300,7 +300,7 @@ def refuse_half_way(operations: Iterable[Recorded], topics: Collection[str]) -> 
 
 
 def release_marks(
-    found: Release, journal: JournalPort, marks: MarksPort, lock: LockPort, by: str, at_ms: int
+    found: TopicRelease, journal: JournalPort, marks: MarksPort, lock: LockPort, by: str, at_ms: int
 ) -> None:
     """Remove the marks of a rehearsed release under the operation lock, if they are unchanged.
 

@@ -22,10 +22,10 @@ from mmtool.errors import (
 from mmtool.failover.fence.actions import AclsLeftError
 from mmtool.failover.operation.states import (
     START,
-    Event,
     OperationState,
     OperationStatus,
     Phase,
+    Trigger,
     advance,
     can,
 )
@@ -163,11 +163,11 @@ class Operation:
     def state_of(self, step: Step) -> StepState:
         return self.steps.get(step.name, StepState.PENDING)
 
-    def may(self, event: Event) -> bool:
+    def may(self, event: Trigger) -> bool:
         """Whether the state table allows an event; a drill cannot be resumed."""
-        return can(self.standing, event) and not (event is Event.RESUME and self.plan.mode is Mode.DRILL)
+        return can(self.standing, event) and not (event is Trigger.RESUME and self.plan.mode is Mode.DRILL)
 
-    def after(self, event: Event) -> Operation:
+    def after(self, event: Trigger) -> Operation:
         """The operation in the state that an event leads to by the state table, with the table's sentence.
 
         Raises:
@@ -211,7 +211,7 @@ def run(
         TakenUpError: Another process has resumed the operation; nothing is undone.
         MmtoolError: The start could not be recorded; nothing was done.
     """
-    operation = operation.after(Event.BEGIN if operation.standing == START else Event.RESUME)
+    operation = operation.after(Trigger.BEGIN if operation.standing == START else Trigger.RESUME)
     operation = replace(
         operation, steps={**dict.fromkeys(begun, StepState.RUNNING), **_before(operation)}, error=None
     )
@@ -219,7 +219,7 @@ def run(
     stops = Stops()
     for step in _left(operation):
         if step.name is POINT_OF_NO_RETURN and not operation.point_of_no_return_passed:
-            operation = operation.after(Event.PAST_RETURN)
+            operation = operation.after(Trigger.PAST_RETURN)
         operation = operation.with_step(step, StepState.RUNNING)
         error = _attempt(partial(log.changed, operation, step, StepState.RUNNING), stops, finish=False)
         finish, done = operation.point_of_no_return_passed, operation.with_step(step, StepState.DONE)
@@ -232,7 +232,7 @@ def run(
         if error is not None:
             return _given_up(operation, step, error, log, undo or {})
         operation = done
-    operation = operation.after(Event.FINISH)
+    operation = operation.after(Trigger.FINISH)
     with stops.shielded():
         log.ended(operation)
     return operation
@@ -277,9 +277,9 @@ def _given_up(operation: Operation, step: Step, error: MmtoolError, log: StepLog
         and isinstance(error, RefusedError | UnreachableError)
     ):
         error = PartlyAppliedError(error.message, remedy=error.remedy, code=error.code)
-    event = Event.NOTHING_WRITTEN if nothing else Event.STEP_FAILED
+    event = Trigger.NOTHING_WRITTEN if nothing else Trigger.STEP_FAILED
     if operation.steps.get(StepName.READ_BACK) is StepState.DONE:
-        event = Event.LATER_STEP_FAILED
+        event = Trigger.LATER_STEP_FAILED
     operation = replace(operation.with_step(step, StepState.FAILED).after(event), error=error)
     with Stops().shielded():  # who asks twice for an end wants nothing left behind
         log.changed(operation, step, StepState.FAILED)

@@ -12,7 +12,7 @@ from typing import Any
 
 from mmtool.errors import RefusedError
 from mmtool.failover.operation.operation import Operation, StepState
-from mmtool.failover.operation.states import START, Event, OperationState, OperationStatus, Phase
+from mmtool.failover.operation.states import START, OperationState, OperationStatus, Phase, Trigger
 from mmtool.plan.failover.acl_promotion import PrincipalMap, Promotion, promotion_of
 from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.choices import REPLAYED, TO_FILE, FenceKind, Unknowns, diverged_of
@@ -22,7 +22,7 @@ from mmtool.plan.failover.steps import Mode, Step, StepName
 from mmtool.plan.failover.tail_progress import Begun, Parts, begun_of, parts_of, together
 from mmtool.plan.groups.offsets import GroupPlan
 from mmtool.plan.records.identity import JOURNAL_TOPIC
-from mmtool.plan.records.journal import Entry, Kind, Risks
+from mmtool.plan.records.journal import EntryKind, JournalEntry, Risks
 from mmtool.plan.words import Names
 from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown
 
@@ -81,7 +81,7 @@ class Recorded:
     figures: Figures = field(default_factory=Figures)
     problem: str = ""
     entries: int = 1
-    intents: tuple[Entry, ...] = ()
+    intents: tuple[JournalEntry, ...] = ()
     unknowns: Unknowns = Unknowns.LEAVE
     fence_stands: bool = False
     promotion_stands: bool = False
@@ -136,14 +136,14 @@ class Recorded:
         source, target = self.names.source, self.names.target
         return (target, source) if self.mode is Mode.FAILBACK else (source, target)
 
-    def may(self, event: Event) -> bool:
+    def may(self, event: Trigger) -> bool:
         """Whether an event is allowed: resume, cancel or roll back.
 
         The state table says so; and this mmtool neither completes what an older one replays, nor counts what it has
         replayed.
         """
         replays = self.head.plan.diverged == REPLAYED and not self.head.point_of_no_return_passed
-        if replays and (event is Event.RESUME or self.half_replayed):
+        if replays and (event is Trigger.RESUME or self.half_replayed):
             return False
         return self.head.may(event)
 
@@ -153,7 +153,7 @@ class Recorded:
         return self.state in {OperationState.RUNNING, OperationState.FAILED}
 
 
-def in_journal_order(entries: Iterable[Entry]) -> list[Recorded]:
+def in_journal_order(entries: Iterable[JournalEntry]) -> list[Recorded]:
     """Every operation of a journal, by its first entry's place in the journal rather than by the hosts' clocks.
 
     Raises:
@@ -186,7 +186,7 @@ def fences_standing(operations: Iterable[Recorded]) -> frozenset[Binding]:
     return frozenset(deny for one in operations if one.fence_stands for deny in one.head.plan.fence.denies)
 
 
-def recorded(entries: Iterable[Entry]) -> list[Recorded]:
+def recorded(entries: Iterable[JournalEntry]) -> list[Recorded]:
     """Every operation of a journal, the oldest first by the clock of the host that started it.
 
     Raises:
@@ -197,9 +197,9 @@ def recorded(entries: Iterable[Entry]) -> list[Recorded]:
     return sorted(found, key=lambda one: one.began_ms)
 
 
-def _one(entries: Sequence[Entry]) -> Recorded:
+def _one(entries: Sequence[JournalEntry]) -> Recorded:
     """One operation from its entries; only the last entry of each kind for a group is kept."""
-    of_groups: dict[tuple[Kind, str], Entry] = {}
+    of_groups: dict[tuple[EntryKind, str], JournalEntry] = {}
     found: Recorded | None = None
     for entry in entries:
         with _making_sense_of(entry):
@@ -207,15 +207,15 @@ def _one(entries: Sequence[Entry]) -> Recorded:
             if found is None:
                 found = _begun(entry)
             elif entry.kind in _OF_GROUPS:
-                key = Kind(entry.kind), entry.body["group"]
+                key = EntryKind(entry.kind), entry.body["group"]
                 of_groups.pop(key, None)  # where it was told of last is its place
                 of_groups[key] = entry
             else:
-                found = _TAKE[Kind(entry.kind)](found, entry.body)
+                found = _TAKE[EntryKind(entry.kind)](found, entry.body)
     assert found is not None
     written, last = {}, entries[-1]
     for (kind, group), entry in of_groups.items():
-        if kind is Kind.OUTCOME and entry.body.get("known", True):
+        if kind is EntryKind.OUTCOME and entry.body.get("known", True):
             with _making_sense_of(entry):
                 written[group] = frozenset(TopicPartition(*place) for place in entry.body["written"])
     standing = OperationStatus(state, Phase.AFTER if last.past_return else Phase.BEFORE)
@@ -224,7 +224,7 @@ def _one(entries: Sequence[Entry]) -> Recorded:
         head=replace(found.head, standing=standing),
         last_ms=last.at_ms,
         entries=last.number,
-        intents=tuple(entry for (kind, _), entry in of_groups.items() if kind is Kind.GROUP),
+        intents=tuple(entry for (kind, _), entry in of_groups.items() if kind is EntryKind.GROUP),
         written=written,
     )
 
@@ -233,7 +233,7 @@ _BURY = "write a tombstone (a null value) with the key of each of these entries"
 
 
 @contextmanager
-def _making_sense_of(entry: Entry) -> Iterator[None]:
+def _making_sense_of(entry: JournalEntry) -> Iterator[None]:
     try:
         yield
     except (KeyError, ValueError, TypeError, AttributeError) as error:
@@ -247,8 +247,8 @@ def _making_sense_of(entry: Entry) -> Iterator[None]:
         ) from error
 
 
-def _begun(entry: Entry) -> Recorded:
-    if entry.kind != Kind.BEGAN:
+def _begun(entry: JournalEntry) -> Recorded:
+    if entry.kind != EntryKind.BEGAN:
         raise RefusedError(
             f"the first entry of operation {entry.operation_id} in {JOURNAL_TOPIC} on the flow's target is missing, so"
             " mmtool cannot read the operation",
@@ -332,13 +332,13 @@ def _ended(before: Recorded, body: Mapping[str, Any]) -> Recorded:
     return replace(before, head=head, figures=figures, problem=body["problem"])
 
 
-_OF_GROUPS = frozenset({Kind.GROUP, Kind.OUTCOME})
+_OF_GROUPS = frozenset({EntryKind.GROUP, EntryKind.OUTCOME})
 
-_TAKE: dict[Kind, Callable[[Recorded, Mapping[str, Any]], Recorded]] = {
-    Kind.BEGAN: _again,
-    Kind.STEP: _step,
-    Kind.FENCE: _fence,
-    Kind.ACLS: _acls,
-    Kind.TAIL: _tail,
-    Kind.ENDED: _ended,
+_TAKE: dict[EntryKind, Callable[[Recorded, Mapping[str, Any]], Recorded]] = {
+    EntryKind.BEGAN: _again,
+    EntryKind.STEP: _step,
+    EntryKind.FENCE: _fence,
+    EntryKind.ACLS: _acls,
+    EntryKind.TAIL: _tail,
+    EntryKind.ENDED: _ended,
 }

@@ -19,7 +19,7 @@ from mmtool.failover.modes.steps import PromotionStep, run_steps
 from mmtool.failover.operation.marks import holders, lifted, refuse_half_way, release
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
-from mmtool.failover.operation.states import Event, OperationState, can
+from mmtool.failover.operation.states import OperationState, Trigger, can
 from mmtool.failover.report.rows import reread_of
 from mmtool.output import warn
 from mmtool.plan.failover.choices import REPLAYED
@@ -51,7 +51,7 @@ _OVER = "nothing has to be done: the operation is already undone; to move its gr
 _COPIES_LEFT = (
     "`mmtool failover rollback {} -c FILE --execute` deletes copies of groups that this drill may have left"
 )
-_PAST = {Event.RESUME: "resumed", Event.CANCEL: "cancelled", Event.ROLL_BACK: "rolled back"}
+_PAST = {Trigger.RESUME: "resumed", Trigger.CANCEL: "cancelled", Trigger.ROLL_BACK: "rolled back"}
 
 
 def find(journal: JournalPort, operation_id: str) -> Recorded | None:
@@ -59,7 +59,7 @@ def find(journal: JournalPort, operation_id: str) -> Recorded | None:
     return next((one for one in recorded(journal.entries()) if one.operation_id == operation_id), None)
 
 
-def require(found: Recorded, event: Event) -> None:
+def require(found: Recorded, event: Trigger) -> None:
     """Raise if the state table does not allow an event for the operation; the remedy names an allowed command.
 
     Raises:
@@ -77,8 +77,8 @@ def require(found: Recorded, event: Event) -> None:
             remedy=ways_on(found) if found.half_replayed else cancel,
             code="wrong_state",
         )
-    if event is Event.RESUME and found.mode is Mode.DRILL:
-        left = _COPIES_LEFT if found.may(Event.ROLL_BACK) else ""
+    if event is Trigger.RESUME and found.mode is Mode.DRILL:
+        left = _COPIES_LEFT if found.may(Trigger.ROLL_BACK) else ""
         raise RefusedError(
             f"operation {found.operation_id} is a drill, and drills are not resumed",
             remedy=joined("run the drill again", left.format(found.operation_id)),
@@ -204,7 +204,7 @@ class RollbackPlan:
     """
 
     found: Recorded
-    event: Event
+    event: Trigger
     marks: tuple[Document, ...]
     undoing: Undoing
     since: Recorded | None = None
@@ -232,14 +232,14 @@ class RollbackPlan:
             promotion, target = self.found.head.plan.promotion, self.found.names.target
             how = "create again" if promotion.withdraws else "remove"
             parts.append(f"{how} the producers' ACLs on {target}")
-        if not parts and not self.marks and self.event is Event.ROLL_BACK:
+        if not parts and not self.marks and self.event is Trigger.ROLL_BACK:
             parts = ["no offset has to be restored"]
         return f"{done}: {', and '.join(parts)}" if parts else done
 
 
 def rehearse_taking_back(
     found: Recorded,
-    event: Event,
+    event: Trigger,
     target: ClusterPort,
     state: FlowStatePort,
     identity: FlowIdentity,
@@ -266,10 +266,10 @@ def rehearse_taking_back(
         UnreachableError, NotAuthorisedError: The target does not answer, or denies a part.
     """
     require(found, event)
-    plans = found.operation.plan.groups if event is Event.ROLL_BACK else ()
+    plans = found.operation.plan.groups if event is Trigger.ROLL_BACK else ()
     undoing = look_at(target, Undo.of(target.probe(), plans))
     others = list(others)
-    since = _moved_since(found, others) if event is Event.ROLL_BACK else None
+    since = _moved_since(found, others) if event is Trigger.ROLL_BACK else None
     if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
         return RollbackPlan(found, event, _away_again(found, others, by, at_ms), undoing, since)
     marks = _left_behind(found, state.control(identity), others, by, at_ms)
@@ -282,7 +282,7 @@ def _moved_since(found: Recorded, in_order: Sequence[Recorded]) -> Recorded | No
     """The last operation that started later, moved some of the same groups and can be rolled back; None without one."""
     ours = set(found.group_names)
     for one in takewhile(lambda one: one.operation_id != found.operation_id, reversed(in_order)):
-        if one.mode is not Mode.DRILL and one.may(Event.ROLL_BACK) and ours & set(one.group_names):
+        if one.mode is not Mode.DRILL and one.may(Trigger.ROLL_BACK) and ours & set(one.group_names):
             return one
     return None
 

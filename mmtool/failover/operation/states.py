@@ -31,7 +31,7 @@ class Phase(StrEnum):
     AFTER = "after"
 
 
-class Event(StrEnum):
+class Trigger(StrEnum):
     """What can happen to an operation."""
 
     BEGIN = "begin"
@@ -76,38 +76,38 @@ _FORWARD = Transition(_RUNNING_AFTER, "continued with the recorded offsets")
 _CANCEL = Transition(_CANCELLED, "cancelled: no offset was written, and the preparations were undone")
 _BACK = Transition(_ROLLED_BACK, "rolled back: the groups have their previous offsets")
 
-TABLE: dict[tuple[OperationStatus, Event], Transition] = {
-    (START, Event.BEGIN): Transition(_RUNNING_BEFORE, "confirmed by the operator; nothing is written yet"),
-    (_RUNNING_BEFORE, Event.STEP_FAILED): Transition(
+TABLE: dict[tuple[OperationStatus, Trigger], Transition] = {
+    (START, Trigger.BEGIN): Transition(_RUNNING_BEFORE, "confirmed by the operator; nothing is written yet"),
+    (_RUNNING_BEFORE, Trigger.STEP_FAILED): Transition(
         _FAILED_BEFORE, "no offset was written: the groups on both clusters are unchanged"
     ),
-    (_RUNNING_BEFORE, Event.PAST_RETURN): Transition(
+    (_RUNNING_BEFORE, Trigger.PAST_RETURN): Transition(
         _RUNNING_AFTER, "offsets are being written: from here on the operation rolls forward"
     ),
-    (_RUNNING_AFTER, Event.NOTHING_WRITTEN): Transition(
+    (_RUNNING_AFTER, Trigger.NOTHING_WRITTEN): Transition(
         _FAILED_BEFORE, "no offset was accepted, or all were restored: the groups are unchanged"
     ),
-    (_RUNNING_AFTER, Event.STEP_FAILED): Transition(
+    (_RUNNING_AFTER, Trigger.STEP_FAILED): Transition(
         _FAILED_AFTER,
         f"offsets are written in part, or a later step failed: `mmtool failover show {ID_PLACEHOLDER} -c FILE` shows"
         " which offsets and which step",
     ),
-    (_RUNNING_AFTER, Event.LATER_STEP_FAILED): Transition(
+    (_RUNNING_AFTER, Trigger.LATER_STEP_FAILED): Transition(
         _FAILED_AFTER, "every offset is written and was read back; a later step failed"
     ),
-    (_RUNNING_AFTER, Event.FINISH): Transition(
+    (_RUNNING_AFTER, Trigger.FINISH): Transition(
         _COMPLETED, "every group can continue from its written offsets"
     ),
     # a process that was killed leaves its operation running: nobody is there to say that it failed
-    (_RUNNING_BEFORE, Event.RESUME): _AGAIN,
-    (_FAILED_BEFORE, Event.RESUME): _AGAIN,
-    (_RUNNING_AFTER, Event.RESUME): _FORWARD,
-    (_FAILED_AFTER, Event.RESUME): _FORWARD,
-    (_RUNNING_BEFORE, Event.CANCEL): _CANCEL,
-    (_FAILED_BEFORE, Event.CANCEL): _CANCEL,
-    (_RUNNING_AFTER, Event.ROLL_BACK): _BACK,
-    (_FAILED_AFTER, Event.ROLL_BACK): _BACK,
-    (_COMPLETED, Event.ROLL_BACK): _BACK,
+    (_RUNNING_BEFORE, Trigger.RESUME): _AGAIN,
+    (_FAILED_BEFORE, Trigger.RESUME): _AGAIN,
+    (_RUNNING_AFTER, Trigger.RESUME): _FORWARD,
+    (_FAILED_AFTER, Trigger.RESUME): _FORWARD,
+    (_RUNNING_BEFORE, Trigger.CANCEL): _CANCEL,
+    (_FAILED_BEFORE, Trigger.CANCEL): _CANCEL,
+    (_RUNNING_AFTER, Trigger.ROLL_BACK): _BACK,
+    (_FAILED_AFTER, Trigger.ROLL_BACK): _BACK,
+    (_COMPLETED, Trigger.ROLL_BACK): _BACK,
 }
 
 
@@ -115,7 +115,7 @@ class IllegalEventError(Exception):
     """An event that is impossible in the operation's state: a defect of mmtool, never the operator's fault."""
 
 
-def advance(standing: OperationStatus, event: Event) -> Transition:
+def advance(standing: OperationStatus, event: Trigger) -> Transition:
     """The transition of an event in a state, from the table.
 
     Raises:
@@ -127,6 +127,6 @@ def advance(standing: OperationStatus, event: Event) -> Transition:
         raise IllegalEventError(f"{event} cannot happen to an operation that is {standing.state}") from None
 
 
-def can(standing: OperationStatus, event: Event) -> bool:
+def can(standing: OperationStatus, event: Trigger) -> bool:
     """Whether the table has a row for the state and the event."""
     return (standing, event) in TABLE

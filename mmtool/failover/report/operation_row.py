@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from mmtool.failover.operation.records import Recorded
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.risks import Risk
-    from mmtool.plan.groups.offsets import GroupPlan, Verdict
+    from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict
     from mmtool.translation.types import TopicPartition
 
 Places = frozenset[tuple[str, "TopicPartition"]]
@@ -349,7 +349,7 @@ def _expected(groups: Iterable[MovedGroupRow]) -> int | None:
     return sum(known) if len(known) == len(moved) else None
 
 
-def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> MovedPartitionRow:
+def _partition(plan: GroupPlan, verdict: OffsetVerdict, view: _View) -> MovedPartitionRow:
     waits = not view.drained and drain_cures(verdict) and view.operation.plan.mode is not Mode.EMERGENCY
     place = plan.written_to(verdict)
     written: bool | None = place is not None and (plan.group, place) in view.written
@@ -372,7 +372,7 @@ def _partition(plan: GroupPlan, verdict: Verdict, view: _View) -> MovedPartition
     }
 
 
-def _costs(plan: GroupPlan, verdict: Verdict, view: _View) -> CostsRow:
+def _costs(plan: GroupPlan, verdict: OffsetVerdict, view: _View) -> CostsRow:
     most: int | None = None
     expected: int | None = None
     age: float | None = None

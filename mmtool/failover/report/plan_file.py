@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from mmtool import __version__
 from mmtool.errors import RefusedError, StalePlanError, UsageError
-from mmtool.failover.operation.states import Event, OperationState
+from mmtool.failover.operation.states import OperationState, Trigger
 from mmtool.failover.report.runbook import Runbook
 from mmtool.plain_text import group_options
 from mmtool.plan.groups.offsets import Direction, topic_names
 from mmtool.plan.records.documents import UnreadableDocumentError
-from mmtool.plan.runbook.by_hand import Place
-from mmtool.plan.runbook.plan_file import Origin, SavedPlan, another_cluster, fingerprint_of, read_plan
+from mmtool.plan.runbook.by_hand import ToolCluster
+from mmtool.plan.runbook.plan_file import PlanOrigin, SavedPlan, another_cluster, fingerprint_of, read_plan
 from mmtool.plan.words import counted
 from mmtool.runtime.files import file_errors
 from mmtool.runtime.process import operator
@@ -75,7 +75,7 @@ def saved_of(rehearsal: SavableRehearsal, options: Mapping[str, str]) -> SavedPl
         rehearsal: The rehearsal whose plan the operator saw.
         options: The command's options other than the groups, by name.
     """
-    origin = Origin(operator(), int(time.time() * 1000), __version__)
+    origin = PlanOrigin(operator(), int(time.time() * 1000), __version__)
     return SavedPlan(rehearsal.plan, rehearsal.seen, origin, dict(options), rehearsal.warnings)
 
 
@@ -95,8 +95,8 @@ def runbook_of(saved: SavedPlan, settings: FlowSettings, config: str, *, kept: P
     meant = ("--plan", str(kept)) if kept is not None else (*flow, *groups, *said)
     return Runbook(
         saved,
-        Place(here.alias, here.bootstrap_servers),
-        Place(there.alias, there.bootstrap_servers),
+        ToolCluster(here.alias, here.bootstrap_servers),
+        ToolCluster(there.alias, there.bootstrap_servers),
         config,
         meant,
     )
@@ -175,7 +175,7 @@ def is_spent(saved: SavedPlan, found: Recorded | None) -> bool:
     if found.state is OperationState.COMPLETED:
         return True
     name = saved.plan.operation_id
-    resumable = found.may(Event.RESUME)
+    resumable = found.may(Trigger.RESUME)
     raise RefusedError(
         f"operation {name} is {found.state}: a plan is executed once",
         remedy=(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from mmtool.config import FlowSettings
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, StoppedError, remedied
-from mmtool.failover.commits.write import Outcome
+from mmtool.failover.commits.write import WriteOutcome
 from mmtool.failover.diverged_tail.tail_file import default_name
 from mmtool.failover.diverged_tail.tail_writer import UnknownProgressError
 from mmtool.failover.diverged_tail.tails import FoundTails
@@ -17,7 +17,7 @@ from mmtool.failover.modes.cutover import Ended
 from mmtool.failover.modes.cutover import ways_on as open_ways_on
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import Recorded
-from mmtool.failover.operation.states import Event, OperationState
+from mmtool.failover.operation.states import OperationState, Trigger
 from mmtool.failover.report.rows import exactness, offset_of
 from mmtool.plain_text import group_options, shell_line, shell_word
 from mmtool.plan.failover.acl_rules import acl_command
@@ -273,7 +273,7 @@ def _after_emergency(ended: Ended, settings: FlowSettings, given: Sequence[str])
 
 
 def ways_on(
-    operation: Operation, given: Sequence[str] = (), may: Callable[[Event], bool] | None = None
+    operation: Operation, given: Sequence[str] = (), may: Callable[[Trigger], bool] | None = None
 ) -> list[NextStep]:
     """The commands that can continue or end an operation, each with a sentence: resume, cancel, rollback.
 
@@ -293,21 +293,21 @@ def ways_on(
         NextStep(f"{_way_on(event, operation)}:", (f"mmtool failover {verb} {arguments}",))
         for event, verb in _WAYS_ON.items()
         if (may or operation.may)(event)
-        and not (event is Event.RESUME and isinstance(error, UnknownProgressError))
+        and not (event is Trigger.RESUME and isinstance(error, UnknownProgressError))
     ]
 
 
-_WAYS_ON = {Event.RESUME: "resume", Event.CANCEL: "cancel", Event.ROLL_BACK: "rollback"}
+_WAYS_ON = {Trigger.RESUME: "resume", Trigger.CANCEL: "cancel", Trigger.ROLL_BACK: "rollback"}
 
 
-def _way_on(event: Event, operation: Operation) -> str:
+def _way_on(event: Trigger, operation: Operation) -> str:
     """What the command of an event does, and when an operator wants that."""
     match event, operation.standing.state:
-        case Event.RESUME, OperationState.FAILED if not isinstance(operation.error, StoppedError):
+        case Trigger.RESUME, OperationState.FAILED if not isinstance(operation.error, StoppedError):
             return "when the cause is removed, complete the operation"
-        case Event.RESUME, _:
+        case Trigger.RESUME, _:
             return "complete the operation"
-        case Event.CANCEL, _:
+        case Trigger.CANCEL, _:
             return "end the operation and undo its preparations"
         case _ if operation.plan.mode is Mode.DRILL:
             return "delete the copies of the groups"
@@ -326,13 +326,13 @@ def error_of(operation: Operation) -> MmtoolError | None:
     if error is None:
         return None
     remedy = error.remedy.replace(SHOWS_ID, "").replace(ID_PLACEHOLDER, name)
-    if ways_on(operation) and operation.may(Event.RESUME):
+    if ways_on(operation) and operation.may(Trigger.RESUME):
         remedy = remedy.replace(AGAIN, f"run `mmtool failover resume {name} -c FILE --execute`")
     return error if remedy == error.remedy else remedied(error, remedy)
 
 
 def _moved(ended: Ended) -> list[str]:
-    return [w.group for w in ended.cutover.results if w.outcome is Outcome.WRITTEN]
+    return [w.group for w in ended.cutover.results if w.outcome is WriteOutcome.WRITTEN]
 
 
 def _renamed(ended: Ended) -> str:

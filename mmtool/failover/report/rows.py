@@ -8,7 +8,7 @@ from typing import Final, Literal, NotRequired, TypeAlias, TypedDict, assert_nev
 
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.imports import ResetLine
-from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Refused, Skipping
 from mmtool.translation.lockstep import NO_PROOF, Copied, Proof
@@ -132,7 +132,7 @@ def translation_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHIN
     return [_row(plan, verdict, written) for plan in plans for verdict in plan.verdicts]
 
 
-def _row(plan: GroupPlan, verdict: Verdict, written: WrittenPlaces) -> TranslationRow:
+def _row(plan: GroupPlan, verdict: OffsetVerdict, written: WrittenPlaces) -> TranslationRow:
     read, led = offset_in(verdict.commit), offset_of(verdict)
     upstream, downstream = (read, led) if plan.direction is Direction.FORWARD else (led, read)
     place = plan.written_to(verdict)
@@ -171,7 +171,7 @@ def _copied(pair: Copied | None) -> CopiedRow | None:
     }
 
 
-def places(verdict: Verdict) -> PlaceRow:
+def places(verdict: OffsetVerdict) -> PlaceRow:
     """A verdict's topic and partition, by the topic's name on the source."""
     known = verdict.source or verdict.target
     return {
@@ -185,7 +185,7 @@ def offset_in(commit: Commit | None) -> int | None:
     return None if commit is None else commit.offset
 
 
-def offset_of(verdict: Verdict) -> int | None:
+def offset_of(verdict: OffsetVerdict) -> int | None:
     """The offset that a verdict's answer gives on the cluster that is written to; None without such an answer."""
     match verdict.answer:
         case None | Refused():
@@ -196,14 +196,14 @@ def offset_of(verdict: Verdict) -> int | None:
             assert_never(verdict.answer)
 
 
-def exactness(verdict: Verdict) -> Exactness:
+def exactness(verdict: OffsetVerdict) -> Exactness:
     """``exact``, ``bounded`` or ``refused``; ``refused`` also if the partition has an answer but may not be written."""
     if verdict.refusal is not None:
         return "refused"
     return "exact" if isinstance(verdict.answer, Exact) else "bounded"
 
 
-def reread_max(verdict: Verdict) -> int | None:
+def reread_max(verdict: OffsetVerdict) -> int | None:
     """Records that the group reads again in a partition, at most; None if there is no translated offset."""
     match verdict.answer:
         case None | Refused():
@@ -216,7 +216,7 @@ def reread_max(verdict: Verdict) -> int | None:
             assert_never(verdict.answer)
 
 
-def reread_expected(verdict: Verdict) -> int | None:
+def reread_expected(verdict: OffsetVerdict) -> int | None:
     """Expected re-read records where the source answers: 0 if `reread_max` is 0, else None (unknown)."""
     return 0 if reread_max(verdict) == 0 else None
 

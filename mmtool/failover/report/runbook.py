@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.failover.steps import Step
-    from mmtool.plan.groups.offsets import GroupPlan, Verdict
-    from mmtool.plan.runbook.by_hand import Place
+    from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict
+    from mmtool.plan.runbook.by_hand import ToolCluster
     from mmtool.plan.runbook.plan_file import SavedPlan
     from mmtool.translation.types import TopicPartition
 
@@ -41,8 +41,8 @@ class Runbook:
     """
 
     saved: SavedPlan
-    source: Place
-    target: Place
+    source: ToolCluster
+    target: ToolCluster
     config: str
     meant: tuple[str, ...]
 
@@ -139,7 +139,7 @@ def _offsets(runbook: Runbook) -> Iterator[Sequence[str]]:
             yield _cells(plan, verdict, runbook.saved.plan.mode)
 
 
-def _cells(plan: GroupPlan, verdict: Verdict, mode: Mode) -> Sequence[str]:
+def _cells(plan: GroupPlan, verdict: OffsetVerdict, mode: Mode) -> Sequence[str]:
     offset, how = _answer(verdict, mode)
     return (
         code(plan.group),
@@ -156,7 +156,7 @@ def _place(place: TopicPartition | None) -> str:
     return "" if place is None else code(str(place))
 
 
-def _answer(verdict: Verdict, mode: Mode) -> tuple[str, str]:
+def _answer(verdict: OffsetVerdict, mode: Mode) -> tuple[str, str]:
     if mode is not Mode.EMERGENCY and drain_cures(verdict):
         return "", KNOWN_AFTER_DRAIN
     if verdict.refusal is not None:

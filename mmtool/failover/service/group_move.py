@@ -23,7 +23,7 @@ from mmtool.failover.modes.emergency import EmergencyRehearsal
 from mmtool.failover.modes.failback import FailbackRehearsal
 from mmtool.failover.modes.planned_mode import PlannedRehearsal
 from mmtool.failover.modes.rehearsal import Rehearsal
-from mmtool.failover.operation.marks import Release, rehearse_release, release_marks
+from mmtool.failover.operation.marks import TopicRelease, rehearse_release, release_marks
 from mmtool.failover.operation.records import Recorded, fences_standing, promoted_acls
 from mmtool.failover.operation.recovery import (
     RollbackPlan,
@@ -32,7 +32,7 @@ from mmtool.failover.operation.recovery import (
     roll_forward,
     take_back,
 )
-from mmtool.failover.operation.states import Event
+from mmtool.failover.operation.states import Trigger
 from mmtool.failover.report.plan_file import check_clusters
 from mmtool.failover.service import connections
 from mmtool.failover.service.execution import Move, Request, at_work
@@ -274,7 +274,7 @@ def resumption_of(
         UsageError: A folder is given for an operation that writes no file.
     """
     flow, found, plan = known.flow, known.found, known.found.head.plan
-    require(found, Event.RESUME)
+    require(found, Trigger.RESUME)
     if folder is not None and (found.mode != Mode.FAILBACK or plan.diverged != TO_FILE):
         raise UsageError(
             f"--diverged-dir is for the file of diverged records, and operation {found.operation_id} writes none",
@@ -298,7 +298,7 @@ def resumption_of(
 
 
 def undo(
-    known: FlowOperation, event: Event, timeout: timedelta, agreed: Callable[[RollbackPlan], bool]
+    known: FlowOperation, event: Trigger, timeout: timedelta, agreed: Callable[[RollbackPlan], bool]
 ) -> tuple[Recorded, RollbackPlan] | None:
     """Rehearse a cancel or rollback, ask the operator, and execute it.
 
@@ -338,8 +338,8 @@ def undo(
 
 
 def release_topics(
-    flow: FlowSettings, topics: Collection[str], timeout: timedelta, agreed: Callable[[Release], bool]
-) -> Release | None:
+    flow: FlowSettings, topics: Collection[str], timeout: timedelta, agreed: Callable[[TopicRelease], bool]
+) -> TopicRelease | None:
     """Find the marks of failed-over topics, ask the operator, and remove them.
 
     Args:

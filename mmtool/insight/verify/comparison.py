@@ -24,7 +24,7 @@ from enum import Enum
 from itertools import pairwise
 from typing import NamedTuple
 
-from mmtool.insight.verify.verdicts import Difference, Findings, Kind
+from mmtool.insight.verify.verdicts import Difference, Findings, Mismatch
 
 _DENSE = 64
 """So many records on either side are aligned by trying all pairs; more of them only from both ends."""
@@ -54,7 +54,7 @@ class Line(NamedTuple):
 
 
 @dataclass(slots=True)
-class Lines:
+class LogLines:
     """Records of one log, by column, in the order of the log."""
 
     offsets: list[int] = field(default_factory=list)
@@ -106,9 +106,9 @@ class Expectations:
 
 
 def compare_lines(
-    source: Lines,
-    target: Lines,
-    strays: Lines,
+    source: LogLines,
+    target: LogLines,
+    strays: LogLines,
     expected: Expectations,
     matches: list[tuple[int, int]] | None = None,
 ) -> Findings:
@@ -138,7 +138,9 @@ def align(source: Sequence[Line], target: Sequence[Line]) -> list[tuple[int, int
     return list(_aligned(source, target, (0, len(source)), (0, len(target))))
 
 
-def unmatched_keys(source: Lines, target: Lines, matches: list[tuple[int, int]]) -> tuple[set[int], set[int]]:
+def unmatched_keys(
+    source: LogLines, target: LogLines, matches: list[tuple[int, int]]
+) -> tuple[set[int], set[int]]:
     """Keys of records that are on the source alone, and on the target alone; tombstones left out (D)."""
     here, there = {at for at, _ in matches}, {to for _, to in matches}
     gone = {line.key for at, line in enumerate(source.lines) if at not in here and line.value}
@@ -231,7 +233,7 @@ def _longest(source: Sequence[Line], target: Sequence[Line], s: _Span, t: _Span)
     return found
 
 
-def _excused(source: Lines, matches: list[tuple[int, int]], expected: Expectations) -> tuple[int, int]:
+def _excused(source: LogLines, matches: list[tuple[int, int]], expected: Expectations) -> tuple[int, int]:
     """How many records lie in gaps, and how many are dead letters."""
     if not (expected.gaps or expected.letters):
         return 0, 0
@@ -242,7 +244,7 @@ def _excused(source: Lines, matches: list[tuple[int, int]], expected: Expectatio
 
 
 def _left_over(
-    source: Lines, target: Lines, matches: list[tuple[int, int]], expected: Expectations
+    source: LogLines, target: LogLines, matches: list[tuple[int, int]], expected: Expectations
 ) -> Iterator[Difference]:
     """A to D, for what the alignment leaves over on either side."""
     gone: list[tuple[int, int]] = []  # on the source alone, and where on the target it would be
@@ -260,7 +262,7 @@ def _left_over(
     yield from _sorted_out(source, target, gone, extra, expected)
 
 
-def _changed(source: Lines, target: Lines, here: list[int], there: list[int]) -> list[tuple[int, int]]:
+def _changed(source: LogLines, target: LogLines, here: list[int], there: list[int]) -> list[tuple[int, int]]:
     """B: pairs of records at one place, in order. One that moved is no other one, changed."""
     moved = {source.lines[at] for at in here} & {target.lines[at] for at in there}
     ours = [at for at in here if source.lines[at] not in moved]
@@ -282,21 +284,21 @@ def _is_like(one: Line, two: Line) -> bool:
     return one.value == two.value != 0 and one.key == two.key
 
 
-def _mutated(source: Lines, target: Lines, at: int, to: int) -> Difference:
+def _mutated(source: LogLines, target: LogLines, at: int, to: int) -> Difference:
     one, two = source.lines[at], target.lines[to]
     fields = (
-        (Kind.TIMESTAMP, one.timestamp, two.timestamp),
-        (Kind.KEY, one.key, two.key),
-        (Kind.VALUE, one.value, two.value),
-        (Kind.HEADERS, one.headers, two.headers),
+        (Mismatch.TIMESTAMP, one.timestamp, two.timestamp),
+        (Mismatch.KEY, one.key, two.key),
+        (Mismatch.VALUE, one.value, two.value),
+        (Mismatch.HEADERS, one.headers, two.headers),
     )
     kind = next(kind for kind, ours, theirs in fields if ours != theirs)
     return Difference(kind, source.offsets[at], target.offsets[to], one.print)
 
 
 def _sorted_out(
-    source: Lines,
-    target: Lines,
+    source: LogLines,
+    target: LogLines,
     gone: list[tuple[int, int]],
     extra: list[tuple[int, int]],
     expected: Expectations,
@@ -313,9 +315,9 @@ def _sorted_out(
         if missing.get(line):
             number = missing[line].pop(0)
             moved.add(number)
-            yield Difference(Kind.REORDERED, source.offsets[number], target.offsets[at], line.print)
+            yield Difference(Mismatch.REORDERED, source.offsets[number], target.offsets[at], line.print)
         elif not replaced(line, target.offsets[at], there=True):
-            kind = Kind.DUPLICATED if line in likes else Kind.FOREIGN
+            kind = Mismatch.DUPLICATED if line in likes else Mismatch.FOREIGN
             yield Difference(kind, upstream, target.offsets[at], line.print)
     for at, behind in gone:
         line = source.lines[at]
@@ -325,10 +327,10 @@ def _sorted_out(
             continue
         if not replaced(line, source.offsets[at], there=False):
             downstream = target.offsets[behind] if behind < len(target) else expected.downstream_end
-            yield Difference(Kind.MISSING, source.offsets[at], downstream, line.print)
+            yield Difference(Mismatch.MISSING, source.offsets[at], downstream, line.print)
 
 
-def _replaced(source: Lines, target: Lines, expected: Expectations) -> Callable[..., bool]:
+def _replaced(source: LogLines, target: LogLines, expected: Expectations) -> Callable[..., bool]:
     """D: whether a cleaner may have removed a record."""
     if not expected.compacted:
         return lambda *_, **__: False
@@ -345,7 +347,7 @@ def _replaced(source: Lines, target: Lines, expected: Expectations) -> Callable[
 
 
 def _strays(
-    source: Lines, target: Lines, strays: Lines, matches: list[tuple[int, int]]
+    source: LogLines, target: LogLines, strays: LogLines, matches: list[tuple[int, int]]
 ) -> Iterator[Difference]:
     """C, for what another producer wrote: it is never part of the mirror."""
     likes = set(source.lines) if len(strays) else set()
@@ -357,11 +359,13 @@ def _strays(
             if behind < len(matches)
             else (source.offsets[-1] + 1 if len(source) else 0)
         )
-        yield Difference(Kind.DUPLICATED if line in likes else Kind.FOREIGN, upstream, offset, line.print)
+        yield Difference(
+            Mismatch.DUPLICATED if line in likes else Mismatch.FOREIGN, upstream, offset, line.print
+        )
 
 
 def _mislead(
-    source: Lines, target: Lines, matches: Mapping[int, int], expected: Expectations
+    source: LogLines, target: LogLines, matches: Mapping[int, int], expected: Expectations
 ) -> Iterator[Difference]:
     """F: twins count as the same record, whichever of them stored state means."""
     there = {offset: at for at, offset in enumerate(target.offsets)}
@@ -371,4 +375,4 @@ def _mislead(
             continue
         stands = there.get(leads_to)
         if stands is None or target.lines[stands] != source.lines[at]:
-            yield Difference(Kind.MAPPING, offset, leads_to, source.lines[at].print)
+            yield Difference(Mismatch.MAPPING, offset, leads_to, source.lines[at].print)

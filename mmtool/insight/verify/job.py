@@ -14,10 +14,17 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
-from mmtool.insight.verify.comparison import Expectations, Line, Lines, align, compare_lines, unmatched_keys
-from mmtool.insight.verify.verdicts import Difference, Findings, Kind
+from mmtool.insight.verify.comparison import (
+    Expectations,
+    Line,
+    LogLines,
+    align,
+    compare_lines,
+    unmatched_keys,
+)
+from mmtool.insight.verify.verdicts import Difference, Findings, Mismatch
 from mmtool.kafka.batches import BatchError
-from mmtool.kafka.batches.compare import Cursor, extend, in_step, twins
+from mmtool.kafka.batches.compare import BatchCursor, extend, in_step, twins
 from mmtool.kafka.batches.records import body_of, fields_of, read_columns
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.logs.dead_letters import SOURCE_HEADERS
@@ -112,8 +119,8 @@ async def _by_bytes(reading: Reading, part: Range) -> Findings | None:
         _Side(_source(reading, part, part.start.upstream, part.stop.upstream), is_shipped) as up,
         _Side(_target_of(reading, part), is_mirror) as down,
     ):
-        source = Cursor(up, part.start.upstream, part.stop.upstream)
-        target = Cursor(down, part.start.downstream, part.stop.downstream)
+        source = BatchCursor(up, part.start.upstream, part.stop.upstream)
+        target = BatchCursor(down, part.start.downstream, part.stop.downstream)
         trail: list[Run] = []
         while await up.load(source) and await down.load(target):
             step, difference = twins(source, target, _WITHOUT_END), None
@@ -146,7 +153,7 @@ def _leads_there(part: Range, matched: Run) -> bool:
 
 async def _by_records(reading: Reading, part: Range) -> Findings:
     """The slow way: every record of the range in memory, as fingerprints."""
-    log, source = await _read_target(reading, part), Lines()
+    log, source = await _read_target(reading, part), LogLines()
     async for offset, line in _source_lines(reading, part, part.start.upstream, part.stop.upstream):
         source.add(offset, line)
     for lines in (source, log.mirror, log.strays):
@@ -160,7 +167,7 @@ async def _by_records(reading: Reading, part: Range) -> Findings:
     )
     found = compare_lines(source, log.mirror, log.strays, expected, matches)
     letters = {}
-    if found.count(Kind.MISSING) and not part.is_by_mm2:
+    if found.count(Mismatch.MISSING) and not part.is_by_mm2:
         letters = await read_letters(reading.target, part)
     if not letters:
         return found
@@ -189,7 +196,7 @@ async def _earlier_copies(reading: Reading, part: Range) -> Findings:
             del copies.get(log.comparable(line).print, [])[:1]
     findings = Findings()
     for downstream, known in sorted((at, one) for one in again for at in copies[one]):
-        findings.add(Difference(Kind.DUPLICATED, again[known], downstream, known))
+        findings.add(Difference(Mismatch.DUPLICATED, again[known], downstream, known))
     return findings
 
 
@@ -243,8 +250,8 @@ class _TargetLog:
         keeps_time: No batch has its broker's time instead of its producer's.
     """
 
-    mirror: Lines = field(default_factory=Lines)
-    strays: Lines = field(default_factory=Lines)
+    mirror: LogLines = field(default_factory=LogLines)
+    strays: LogLines = field(default_factory=LogLines)
     keeps_time: bool = True
 
     def comparable(self, line: Line) -> Line:
@@ -329,8 +336,8 @@ class _Side:
         self._bytes -= view.header.size
         return view
 
-    async def load(self, cursor: Cursor) -> bool:
-        """As `Cursor.load`, once there is something or the side has ended."""
+    async def load(self, cursor: BatchCursor) -> bool:
+        """As `BatchCursor.load`, once there is something or the side has ended."""
         while not cursor.load():
             async with self._changed:
                 self._changed.notify_all()

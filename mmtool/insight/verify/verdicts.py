@@ -15,7 +15,7 @@ from mmtool.translation.names import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
 
 
-class Kind(StrEnum):
+class Mismatch(StrEnum):
     """How a record differs (the contract's words)."""
 
     MISSING = "missing"
@@ -29,7 +29,7 @@ class Kind(StrEnum):
     FOREIGN = "foreign"
 
 
-MUTATED = frozenset({Kind.KEY, Kind.VALUE, Kind.HEADERS, Kind.TIMESTAMP})
+MUTATED = frozenset({Mismatch.KEY, Mismatch.VALUE, Mismatch.HEADERS, Mismatch.TIMESTAMP})
 """Kinds of a record that is there on both sides, and not the same."""
 
 
@@ -44,7 +44,7 @@ class DifferenceRow(TypedDict):
             next record on the target.
     """
 
-    kind: Kind
+    kind: Mismatch
     upstream_offset: int
     downstream_offset: int
 
@@ -59,7 +59,7 @@ class Difference(NamedTuple):
         print: A fingerprint of the record, equal for equal records; of a mutated one the source's.
     """
 
-    kind: Kind
+    kind: Mismatch
     upstream_offset: int
     downstream_offset: int
     print: int = 0
@@ -91,7 +91,7 @@ class Findings:
     """
 
     compared: int = 0
-    counts: dict[Kind, int] = field(default_factory=dict)
+    counts: dict[Mismatch, int] = field(default_factory=dict)
     differences: list[Difference] = field(default_factory=list)
     in_gaps: int = 0
     letters: int = 0
@@ -103,7 +103,7 @@ class Findings:
         if len(self.differences) < KEPT:
             self.differences.append(difference)
 
-    def count(self, *kinds: Kind) -> int:
+    def count(self, *kinds: Mismatch) -> int:
         """How many differences of these kinds there are."""
         return sum(self.counts.get(kind, 0) for kind in kinds)
 
@@ -133,23 +133,23 @@ def _place(difference: Difference) -> tuple[int, int]:
     return difference.downstream_offset, difference.upstream_offset
 
 
-def _moved(found: list[Difference], counts: dict[Kind, int]) -> list[Difference]:
+def _moved(found: list[Difference], counts: dict[Mismatch, int]) -> list[Difference]:
     """With each missing record that is foreign elsewhere as one that is reordered."""
-    extra = {d.print: at for at, d in enumerate(found) if d.kind is Kind.FOREIGN}
+    extra = {d.print: at for at, d in enumerate(found) if d.kind is Mismatch.FOREIGN}
     gone: set[int] = set()
     for at, difference in enumerate(found):
-        there = extra.pop(difference.print, None) if difference.kind is Kind.MISSING else None
+        there = extra.pop(difference.print, None) if difference.kind is Mismatch.MISSING else None
         if there is None:
             continue
         found[there] = Difference(
-            Kind.REORDERED, difference.upstream_offset, found[there].downstream_offset, difference.print
+            Mismatch.REORDERED, difference.upstream_offset, found[there].downstream_offset, difference.print
         )
         gone.add(at)
     if gone:
         for kind, change in (
-            (Kind.MISSING, -len(gone)),
-            (Kind.FOREIGN, -len(gone)),
-            (Kind.REORDERED, len(gone)),
+            (Mismatch.MISSING, -len(gone)),
+            (Mismatch.FOREIGN, -len(gone)),
+            (Mismatch.REORDERED, len(gone)),
         ):
             counts[kind] = counts.get(kind, 0) + change
     return [difference for at, difference in enumerate(found) if at not in gone]
@@ -245,7 +245,7 @@ class ComparedRow:
         kinds = {kind for kind, count in self.findings.counts.items() if count}
         ends = {difference.downstream_offset for difference in self.findings.differences}
         misses_tail_alone = len(ends) == 1 and self.findings.ends_early
-        if kinds - {Kind.MISSING} or (kinds and not misses_tail_alone):
+        if kinds - {Mismatch.MISSING} or (kinds and not misses_tail_alone):
             return Verdict.DIFFERENT
         return Verdict.INCOMPLETE if kinds or self.problem else Verdict.IDENTICAL
 
@@ -265,7 +265,7 @@ class ComparedRow:
                 f"an operator skipped {counted(gaps, 'record')}" if gaps else "",
             )
         if self.stop and self.verdict is Verdict.INCOMPLETE:
-            missing = counted(self.findings.count(Kind.MISSING), "record")
+            missing = counted(self.findings.count(Mismatch.MISSING), "record")
             return f"{self.target_alias} lacks {missing} from offset {first.upstream_offset} on: {self.stop}"
         said = _SENTENCES[first.kind].format(
             source=self.source_alias,
@@ -286,7 +286,7 @@ class ComparedRow:
             return then(self.cure, again) if self.cure else again
         again = _SHARED if self.is_shared else _AGAIN
         template = _INCOMPLETE if incomplete else _REMEDIES.get(first.kind, again)
-        if self.is_shared and template is _REMEDIES[Kind.DUPLICATED]:
+        if self.is_shared and template is _REMEDIES[Mismatch.DUPLICATED]:
             template = _SHARED_DUPLICATED
         named = {
             "topic": self.place.topic,
@@ -306,32 +306,32 @@ class ComparedRow:
             "partition": self.place.partition,
             "verdict": self.verdict,
             "records_compared": found.compared,
-            "missing": found.count(Kind.MISSING),
-            "duplicated": found.count(Kind.DUPLICATED),
-            "reordered": found.count(Kind.REORDERED),
+            "missing": found.count(Mismatch.MISSING),
+            "duplicated": found.count(Mismatch.DUPLICATED),
+            "reordered": found.count(Mismatch.REORDERED),
             "mutated": found.count(*MUTATED),
             "first_difference": None if first is None else first.document(),
             "lag_records": self.lag_records,
             "source": self.source_alias,
             "target": self.target_alias,
             "target_topic": self.target.topic,
-            "foreign": found.count(Kind.FOREIGN),
-            "mapping": found.count(Kind.MAPPING),
+            "foreign": found.count(Mismatch.FOREIGN),
+            "mapping": found.count(Mismatch.MAPPING),
             "reason": self.reason,
             "offsets": self.offsets,
         }
 
 
 _SENTENCES = {
-    Kind.MISSING: "{target} does not have the record at {here} (its place is before {there})",
-    Kind.DUPLICATED: "{target} has a record twice (one copy is at {there}, before the copy of {here})",
-    Kind.REORDERED: "a record has another place in the order on {target} ({here}, {there})",
-    Kind.KEY: "a record has another key ({here}, {there})",
-    Kind.VALUE: "a record has another value ({here}, {there})",
-    Kind.HEADERS: "a record has other headers ({here}, {there})",
-    Kind.TIMESTAMP: "a record has another timestamp ({here}, {there})",
-    Kind.MAPPING: "mmtool's stored offset map leads from {here} to {there}, but the copy is at another offset",
-    Kind.FOREIGN: "{target} has a record that {source} does not have ({there}, before the copy of {here})",
+    Mismatch.MISSING: "{target} does not have the record at {here} (its place is before {there})",
+    Mismatch.DUPLICATED: "{target} has a record twice (one copy is at {there}, before the copy of {here})",
+    Mismatch.REORDERED: "a record has another place in the order on {target} ({here}, {there})",
+    Mismatch.KEY: "a record has another key ({here}, {there})",
+    Mismatch.VALUE: "a record has another value ({here}, {there})",
+    Mismatch.HEADERS: "a record has other headers ({here}, {there})",
+    Mismatch.TIMESTAMP: "a record has another timestamp ({here}, {there})",
+    Mismatch.MAPPING: "mmtool's stored offset map leads from {here} to {there}, but the copy is at another offset",
+    Mismatch.FOREIGN: "{target} has a record that {source} does not have ({there}, before the copy of {here})",
 }
 
 _INCOMPLETE = (
@@ -349,11 +349,12 @@ _SHARED_DUPLICATED = (
     " delete {mirror} on {target}, which also holds records that were produced on {target}"
 )
 _REMEDIES = {
-    Kind.DUPLICATED: "nothing to do if the consumers on {target} accept a record twice (with --since TIME, verify"
+    Mismatch.DUPLICATED: "nothing to do if the consumers on {target} accept a record twice (with --since TIME, verify"
     " compares later records only); otherwise replace the mirror: {steps}",
-    Kind.FOREIGN: "nothing to do if the producers of {topic} have moved to {target}; otherwise stop the producer that"
-    " writes to {mirror} on {target}, and replace the mirror: {steps}",
-    Kind.MAPPING: "stop `mmtool replicate`, run `mmtool flow rebuild {flow} --execute`, and start `mmtool replicate`",
+    Mismatch.FOREIGN: "nothing to do if the producers of {topic} have moved to {target}; otherwise stop the producer"
+    " that writes to {mirror} on {target}, and replace the mirror: {steps}",
+    Mismatch.MAPPING: "stop `mmtool replicate`, run `mmtool flow rebuild {flow} --execute`, and start `mmtool"
+    " replicate`",
 }
 """By the kind of the first difference; any other kind: `_AGAIN`."""
 _BY_MMTOOL = (

@@ -11,7 +11,7 @@ from confluent_kafka import KafkaException
 from mmtool.config import ClusterSettings
 from mmtool.errors import ConfigError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.clients import admin_client, blocking_wire
-from mmtool.kafka.errors import TOO_OLD, Kind, failure_of, kind_of
+from mmtool.kafka.errors import TOO_OLD, ErrorSubject, failure_of, kind_of
 from mmtool.kafka.groups.coordinators import partition_of, read_commit_times
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.logs.log_parts import read_parts
@@ -67,7 +67,7 @@ class KafkaCluster:
         except KafkaException as error:
             # a refused login or certificate reaches this call as a time-out; the client itself has heard why
             client.poll(0)
-            denied = [one for one in list(heard) if kind_of(one.code()) is Kind.DENIED]
+            denied = [one for one in list(heard) if kind_of(one.code()) is ErrorSubject.DENIED]
             cause = denied[0] if denied else error.args[0]
             raise failure_of(self._settings, cause, "reading the cluster id") from error
         client.poll(0)

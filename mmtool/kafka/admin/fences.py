@@ -19,11 +19,11 @@ from mmtool.kafka.ports import NOT_ON_EVERY_BROKER, Problem
 from mmtool.kafka.tokens.source import principal_of
 from mmtool.kafka.wire.acls import (
     KNOWN_WORDS,
+    AclOperation,
     CreateAclsRequest,
     DeleteAclsRequest,
     DescribeAclsRequest,
     DescribeClusterRequest,
-    Operation,
 )
 from mmtool.kafka.wire.answers import answers_of
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
@@ -39,7 +39,7 @@ from mmtool.kafka.wire.transactions import (
     ProducerState,
 )
 from mmtool.plan.failover.acl_rules import LITERAL, TOPIC, AclFacts, Binding
-from mmtool.plan.failover.fence_plan import CannotTell, FenceFacts, OpenTransaction, Writer
+from mmtool.plan.failover.fence_plan import ActiveProducer, CannotTell, FenceFacts, OpenTransaction
 from mmtool.runtime.threads import within
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
@@ -109,7 +109,7 @@ class KafkaFences:
             except UnsupportedByBrokerError:  # before Kafka 2.8
                 return UNKNOWN
             check_code(self._cluster, answer.error_code, "reading mmtool's rights")
-            return UNKNOWN if answer.rights is UNKNOWN else answer.rights.may(Operation.ALTER)
+            return UNKNOWN if answer.rights is UNKNOWN else answer.rights.may(AclOperation.ALTER)
 
         own, own_complete = own_principals(self._cluster)
         config = self._wire.ask(self._config, "reading super.users of the brokers")
@@ -141,7 +141,7 @@ class KafkaFences:
         return frozenset(
             name
             for name, topic in found.items()
-            if topic.rights is not UNKNOWN and topic.rights.may(Operation.WRITE)
+            if topic.rights is not UNKNOWN and topic.rights.may(AclOperation.WRITE)
         )
 
     def _listed(self, resource: str | None = TOPIC) -> frozenset[Binding] | Unknown:
@@ -174,7 +174,7 @@ class KafkaFences:
 
     def _writers_or_why(
         self, topics: Collection[str]
-    ) -> Mapping[TopicPartition, tuple[Writer, ...]] | CannotTell:
+    ) -> Mapping[TopicPartition, tuple[ActiveProducer, ...]] | CannotTell:
         found = self._wire.ask(lambda wire: wire.refresh(topics), "listing partitions")
         places = [TopicPartition(name, p.partition) for name, of in found.items() for p in of.partitions]
         try:
@@ -284,8 +284,8 @@ class KafkaFences:
 
     # --- who writes ---------------------------------------------------------------------------------------
 
-    def writers(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[Writer, ...]]:
-        found: dict[TopicPartition, tuple[Writer, ...]] = {}
+    def writers(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[ActiveProducer, ...]]:
+        found: dict[TopicPartition, tuple[ActiveProducer, ...]] = {}
 
         async def described(wire: WireCluster) -> None:
             left = sorted(place for place in places if place not in found)
@@ -410,8 +410,8 @@ def _principals(super_users: str) -> frozenset[str]:
     return frozenset(name.strip() for name in super_users.split(";") if name.strip())
 
 
-def _writer(state: ProducerState) -> Writer:
+def _writer(state: ProducerState) -> ActiveProducer:
     """A writer from a leader's producer state, in which -1 stands for none."""
     sequence, timestamp, coordinator_epoch = (UNKNOWN if n < 0 else n for n in state[2:5])
     open_from = None if state.open_from < 0 else state.open_from
-    return Writer(state.producer_id, state.epoch, sequence, timestamp, coordinator_epoch, open_from)
+    return ActiveProducer(state.producer_id, state.epoch, sequence, timestamp, coordinator_epoch, open_from)

@@ -13,13 +13,13 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, admin
 from mmtool.config import ClusterSettings
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.clients import admin_client
-from mmtool.kafka.errors import KINDS, Kind, failure_of, remedy_of_refusal, unreachable
+from mmtool.kafka.errors import KINDS, ErrorSubject, failure_of, remedy_of_refusal, unreachable
 from mmtool.kafka.ports import Problem
 from mmtool.plan.topics.configs import (
     ABOUT_CONFIGS,
     ConfigAdjustment,
     ConfigEntry,
-    Origin,
+    ConfigOrigin,
     ResetConfig,
     SetConfig,
     named_config,
@@ -315,7 +315,7 @@ class TopicAdmin:
         """
         for topic, problem in self.create_adjusted(topics, _OWN_NEED).failed.items():
             cause, reason, alias = problem.name, problem.by_name, self._cluster.alias
-            if KINDS.get(cause) is Kind.AWAY:
+            if KINDS.get(cause) is ErrorSubject.AWAY:
                 raise unreachable(alias, f"creating {topic}", reason, cause)
             if cause in DENIALS:
                 covered = names if topic.startswith(names.removesuffix("*")) else topic
@@ -346,7 +346,7 @@ def _entry(entry: Any) -> ConfigEntry:
     default = source in {admin.ConfigSource.STATIC_BROKER_CONFIG, admin.ConfigSource.DEFAULT_CONFIG}
     return ConfigEntry(
         value=entry.value,
-        origin=Origin.DEFAULT if default else Origin.OVERRIDE,
+        origin=ConfigOrigin.DEFAULT if default else ConfigOrigin.OVERRIDE,
         on_topic=source is admin.ConfigSource.DYNAMIC_TOPIC_CONFIG,
         carried=not entry.is_read_only and not entry.is_sensitive,
     )

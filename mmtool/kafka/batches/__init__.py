@@ -6,7 +6,7 @@ Pure: no sockets, no clock. See docs/concepts/record-batches.md.
 from __future__ import annotations
 
 from mmtool.kafka.batches.checksum import verify_crc
-from mmtool.kafka.batches.compare import Comparison, Difference, same_records
+from mmtool.kafka.batches.compare import Comparison, RecordDifference, same_records
 from mmtool.kafka.batches.header import (
     NO_PRODUCER_ID,
     SEQUENCES,
@@ -41,11 +41,11 @@ __all__ = [
     "Codec",
     "Comparison",
     "CorruptBatchError",
-    "Difference",
     "OversizeRecordError",
     "ReadyBatch",
     "RebuildReason",
     "Record",
+    "RecordDifference",
     "Segment",
     "as_is",
     "at_holes",

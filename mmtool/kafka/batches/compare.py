@@ -21,7 +21,7 @@ _FROM_THE_START: Final = DownstreamOffset(0)
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class RecordDifference:
     """The first pair of records that differ; ``field`` is timestamp, key, value or headers."""
 
     upstream_offset: UpstreamOffset
@@ -40,7 +40,7 @@ class Comparison:
     """
 
     matched: tuple[Run, ...]
-    difference: Difference | None
+    difference: RecordDifference | None
     wanted: int
 
     @property
@@ -81,8 +81,8 @@ def same_records(
     Raises:
         BatchError: A batch that cannot be read.
     """
-    source = Cursor(source_views, position)
-    target = Cursor(target_views, target_position)
+    source = BatchCursor(source_views, position)
+    target = BatchCursor(target_views, target_position)
     trail: list[Run] = []
     left, difference = count, None
     while difference is None and left > 0 and source.load() and target.load():
@@ -95,7 +95,7 @@ def same_records(
     return Comparison(tuple(trail), difference, count)
 
 
-class Cursor:
+class BatchCursor:
     """One side of the comparison: a whole batch until its records are needed, then the rest of its records.
 
     Args:
@@ -145,7 +145,7 @@ class Cursor:
         return records.part(0, count)
 
 
-def twins(source: Cursor, target: Cursor, room: int) -> list[Run] | None:
+def twins(source: BatchCursor, target: BatchCursor, room: int) -> list[Run] | None:
     """Match the current batches of both sides as bytes, where both are whole and dense; None where they differ."""
     ours, theirs = source.view, target.view
     if ours is None or theirs is None:
@@ -168,7 +168,7 @@ def twins(source: Cursor, target: Cursor, room: int) -> list[Run] | None:
     return [Run(*start, one.record_count)]
 
 
-def in_step(source: Cursor, target: Cursor, room: int) -> tuple[list[Run], Difference | None]:
+def in_step(source: BatchCursor, target: BatchCursor, room: int) -> tuple[list[Run], RecordDifference | None]:
     """Match at most ``room`` remaining records pair by pair; return the equal ones, and the first difference."""
     count = min(len(source.open()), len(target.open()), room)
     ours, theirs = source.take(count), target.take(count)
@@ -178,7 +178,7 @@ def in_step(source: Cursor, target: Cursor, room: int) -> tuple[list[Run], Diffe
     for at, (one, two) in enumerate(zip(ours.rows(), theirs.rows(), strict=True)):
         name = _first_difference(one, two, timed=timed)
         if name is not None:
-            found = Difference(UpstreamOffset(one.offset), DownstreamOffset(two.offset), name)
+            found = RecordDifference(UpstreamOffset(one.offset), DownstreamOffset(two.offset), name)
             return _ranges(ours.offsets[:at], theirs.offsets[:at]), found
     return _ranges(ours.offsets, theirs.offsets), None
 

@@ -22,7 +22,7 @@ from mmtool.kafka.errors import check_code, is_passing, problem_of
 from mmtool.kafka.groups.coordinators import all_groups
 from mmtool.kafka.patience import RetriableError, handfuls, seconds_for_each, seconds_of_a_try
 from mmtool.kafka.ports import Answers, GroupListing, Problem
-from mmtool.kafka.wire.acls import Operation, Rights
+from mmtool.kafka.wire.acls import AclOperation, Rights
 from mmtool.kafka.wire.answers import Question
 from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.codes import DENIED, Code
@@ -375,4 +375,4 @@ class _RefusedError(MmtoolError):
 
 
 def _may_not_read(rights: Rights | Unknown) -> bool:
-    return rights is not UNKNOWN and not rights.may(Operation.READ)
+    return rights is not UNKNOWN and not rights.may(AclOperation.READ)

@@ -19,7 +19,7 @@ from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.transactions import Marker, write_markers
 from mmtool.plan.records.documents import Document, UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC, FlowIdentity
-from mmtool.plan.records.journal import Entry, Kind
+from mmtool.plan.records.journal import EntryKind, JournalEntry
 from mmtool.translation.types import TopicPartition
 
 
@@ -48,13 +48,13 @@ class KafkaJournal:
             self._wire.ask(make, f"creating {JOURNAL_TOPIC}")
             self._is_there = True
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[JournalEntry]) -> None:
         self.prepare()
         records = [(entry.key, entry.encode()) for entry in entries]
         append = partial(append_records, topic=JOURNAL_TOPIC, records=records)
         self._wire.ask(append, f"writing to {JOURNAL_TOPIC}")
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         return self._reader.entries()
 
 
@@ -62,16 +62,16 @@ class JournalReader:
     """The journal's entries; each call reads only what was written since the last one, and one thread at a time."""
 
     def __init__(
-        self, target: ClusterSettings, patience_seconds: float, *, without: Collection[Kind] = ()
+        self, target: ClusterSettings, patience_seconds: float, *, without: Collection[EntryKind] = ()
     ) -> None:
         """Take the journal's cluster, how long to wait for it, and the kinds of entries that are not kept."""
         self._target = target
         self._topic = StoredTopic(target, patience_seconds)
         self._without = without
-        self._entries: dict[bytes, Entry] = {}
+        self._entries: dict[bytes, JournalEntry] = {}
         self._reading = Lock()
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """Every entry of the kept kinds, in the order of the log.
 
         Raises:
@@ -88,10 +88,10 @@ class JournalReader:
             self._topic.taken()
             return list(self._entries.values())
 
-    def _decoded(self, record: LogRecord) -> Entry | None:
+    def _decoded(self, record: LogRecord) -> JournalEntry | None:
         """A record's entry; None for a tombstone."""
         try:
-            return None if record.value is None else Entry.decode(record.value)
+            return None if record.value is None else JournalEntry.decode(record.value)
         except UnreadableDocumentError as error:
             where = f"{JOURNAL_TOPIC} on {self._target.alias}"
             raise unreadable(where, record.partition, record.offset, str(error)) from error

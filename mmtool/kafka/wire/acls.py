@@ -8,14 +8,14 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from mmtool.kafka.wire.request import WireRequest
-from mmtool.kafka.wire.schema import KINDS, Kind, array_of, only, row
+from mmtool.kafka.wire.schema import KINDS, FieldType, array_of, only, row
 from mmtool.plan.failover.acl_rules import CLUSTER, LITERAL, PREFIXED, TOPIC, TRANSACTIONAL_ID, Binding
 from mmtool.translation.types import UNKNOWN, Unknown
 
 _NOT_ASKED = -(1 << 31)
 
 
-class Operation(IntEnum):
+class AclOperation(IntEnum):
     """Kafka's numbers of the operations (``AclOperation``)."""
 
     ALL = 2
@@ -39,7 +39,7 @@ class Rights(NamedTuple):
 
     operations: int
 
-    def may(self, operation: Operation) -> bool:
+    def may(self, operation: AclOperation) -> bool:
         """Whether the client has the right to an operation on the resource."""
         return bool(self.operations >> operation & 1)
 
@@ -55,7 +55,7 @@ RIGHTS = KINDS["int32"].converted(_rights)
 _ANY = 1
 
 
-def _words(names: dict[int, str]) -> Kind:
+def _words(names: dict[int, str]) -> FieldType:
     """The type of Kafka's numbers by their names, or a number itself where a newer broker has more of them.
 
     None is written as Kafka's word for any.
@@ -65,13 +65,13 @@ def _words(names: dict[int, str]) -> Kind:
 
 
 _PERMISSIONS = {2: "DENY", 3: "ALLOW"}
-KNOWN_WORDS = frozenset((*_PERMISSIONS.values(), *Operation.__members__))
+KNOWN_WORDS = frozenset((*_PERMISSIONS.values(), *AclOperation.__members__))
 """The permissions and operations that a rule can be created with; others are numbers of a newer broker."""
 _WORDS = {
     "resource": _words({2: TOPIC, 4: CLUSTER, 5: TRANSACTIONAL_ID}),
     "pattern": _words({3: LITERAL, 4: PREFIXED}),
     "permission": _words(_PERMISSIONS),
-    "operation": _words({operation.value: operation.name for operation in Operation}),
+    "operation": _words({operation.value: operation.name for operation in AclOperation}),
 }
 """Kafka's enums ``ResourceType``, ``PatternType``, ``AclPermissionType`` and ``AclOperation``."""
 _ACL = "principal:string host:string operation:operation permission:permission"

@@ -35,7 +35,7 @@ from mmtool.kafka.wire.sasl import UnprovenBrokerError
 from mmtool.translation.types import ClusterId, TopicId
 
 A = TypeVar("A")
-P = TypeVar("P", bound="Place")
+P = TypeVar("P", bound="PartitionKey")
 
 COMMITS = "__consumer_offsets"
 """The topic whose partition leaders are the coordinators of groups."""
@@ -90,7 +90,7 @@ def remedy_after(error: Exception, otherwise: str) -> str:
     return remedy_of(cause, "that cluster", otherwise=otherwise)
 
 
-class Place(Protocol):
+class PartitionKey(Protocol):
     """The key of a partition."""
 
     @property

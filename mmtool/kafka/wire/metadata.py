@@ -10,8 +10,8 @@ from mmtool.kafka.errors import problem_of
 from mmtool.kafka.wire.acls import RIGHTS, Rights
 from mmtool.kafka.wire.codec import NO_TOPIC_ID, known_as
 from mmtool.kafka.wire.request import WireRequest
-from mmtool.kafka.wire.schema import KINDS, Kind, array_of, by_key, by_topic, only, row, single
-from mmtool.plan.topics.configs import ConfigEntry, Origin
+from mmtool.kafka.wire.schema import KINDS, FieldType, array_of, by_key, by_topic, only, row, single
+from mmtool.plan.topics.configs import ConfigEntry, ConfigOrigin
 from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition, Unknown
 
 
@@ -172,7 +172,7 @@ class DescribedConfig(NamedTuple):
         return {name: entry.value for name, entry in self.entries.items()}
 
 
-def _configs_of(kind: int, resources: Callable[[dict[str, Any]], Iterable[object]]) -> Kind:
+def _configs_of(kind: int, resources: Callable[[dict[str, Any]], Iterable[object]]) -> FieldType:
     """The schema of a request for some ``names`` of properties of some resources, which it has in its fields."""
     resource = row("kind:int8 name:string names:[string]")
     return row("resources:[resource] _with_synonyms:bool=0", resource=resource).converted(
@@ -187,7 +187,7 @@ def _configs_of(kind: int, resources: Callable[[dict[str, Any]], Iterable[object
 def _entry(value: str | None, source: int, is_read_only: bool, is_sensitive: bool) -> ConfigEntry:
     return ConfigEntry(
         value,
-        Origin.DEFAULT if source in _DEFAULTS else Origin.OVERRIDE,
+        ConfigOrigin.DEFAULT if source in _DEFAULTS else ConfigOrigin.OVERRIDE,
         on_topic=source == _ON_TOPIC,
         carried=not is_read_only and not is_sensitive,
     )

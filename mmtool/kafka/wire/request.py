@@ -15,7 +15,7 @@ from mmtool.errors import RefusedError
 from mmtool.kafka.errors import TOO_OLD
 from mmtool.kafka.wire.codec import NO_TAGS, Cursor, compact_string, int16, int32, read_whole, string
 from mmtool.kafka.wire.codes import Code
-from mmtool.kafka.wire.schema import Form, Kind, Read, Write
+from mmtool.kafka.wire.schema import FieldType, Form, Read, Write
 
 A = TypeVar("A")
 
@@ -78,8 +78,8 @@ class WireRequest(Generic[A]):
     API_KEY: ClassVar[int]
     VERSIONS: ClassVar[tuple[int, ...]]
     FLEXIBLE_FROM: ClassVar[int] = 1 << 15
-    BODY: ClassVar[Kind]
-    ANSWER: ClassVar[Kind]
+    BODY: ClassVar[FieldType]
+    ANSWER: ClassVar[FieldType]
 
     def __init_subclass__(
         cls,

@@ -45,7 +45,7 @@ class Form(NamedTuple):
     is_flexible: bool
 
 
-class Kind(NamedTuple):
+class FieldType(NamedTuple):
     """The type of a field.
 
     Attributes:
@@ -59,7 +59,7 @@ class Kind(NamedTuple):
 
     def converted(
         self, into: Callable[[Any], Any] | None = None, out: Callable[[Any], Any] | None = None
-    ) -> Kind:
+    ) -> FieldType:
         """The same encoding of other values: ``into`` makes them of Kafka's, ``out`` makes Kafka's of them."""
 
         def reader(form: Form) -> Read:
@@ -70,10 +70,10 @@ class Kind(NamedTuple):
             write = self.writer(form)
             return (lambda value: write(out(value))) if out else write
 
-        return Kind(reader, writer)
+        return FieldType(reader, writer)
 
 
-def row(text: str, make: Callable[..., Any] = dict, /, **kinds: Kind) -> Kind:
+def row(text: str, make: Callable[..., Any] = dict, /, **kinds: FieldType) -> FieldType:
     """The type of a structure.
 
     A request is encoded from a mapping of its values by name; of a response ``make`` is called with them, as far as the
@@ -81,7 +81,7 @@ def row(text: str, make: Callable[..., Any] = dict, /, **kinds: Kind) -> Kind:
     the first of a pair with what ``make`` makes of the others.
     """
 
-    def fields(form: Form) -> dict[str, Kind]:
+    def fields(form: Form) -> dict[str, FieldType]:
         return {
             name: _kind(kind, fixed, kinds)
             for name, kind, fixed, since in _FIELD.findall(text)
@@ -105,7 +105,7 @@ def row(text: str, make: Callable[..., Any] = dict, /, **kinds: Kind) -> Kind:
         end = NO_TAGS if form.is_flexible else b""
         return lambda values: b"".join([part(values.get(name)) for name, part in parts]) + end
 
-    return Kind(reader, writer)
+    return FieldType(reader, writer)
 
 
 def _maker(make: Callable[..., Any], names: Iterable[str]) -> Callable[[list[Any]], Any]:
@@ -121,7 +121,7 @@ def _maker(make: Callable[..., Any], names: Iterable[str]) -> Callable[[list[Any
     return made if key is None else lambda values: (values[key], made(values))
 
 
-def _readers(kinds: Iterable[Kind], form: Form) -> Iterator[Read]:
+def _readers(kinds: Iterable[FieldType], form: Form) -> Iterator[Read]:
     """Functions that read adjacent fields and return a sequence; adjacent numbers are read in one call."""
     for are_numbers, of in groupby(kinds, lambda kind: kind.code != ""):
         if are_numbers:
@@ -134,14 +134,14 @@ def _single(read: Read) -> Read:
     return lambda cursor: (read(cursor),)
 
 
-def _kind(name: str, fixed: str, kinds: Mapping[str, Kind]) -> Kind:
+def _kind(name: str, fixed: str, kinds: Mapping[str, FieldType]) -> FieldType:
     """The type of a name in a schema, or of a field with a fixed value."""
     in_list = name.startswith("[")
     kind = array_of(_kind(name[1:-1], "", kinds)) if in_list else kinds.get(name) or KINDS[name]
     return kind.converted(out=lambda _: _FIXED[fixed]) if fixed else kind
 
 
-def array_of(item: Kind) -> Kind:
+def array_of(item: FieldType) -> FieldType:
     """The type of a list; a null one is read as an empty one, and written for None."""
 
     def reader(form: Form) -> Read:
@@ -156,7 +156,7 @@ def array_of(item: Kind) -> Kind:
         join, null = (compact_array, uvarint(0)) if form.is_flexible else (array, int32(-1))
         return lambda values: null if values is None else join(map(write, values))
 
-    return Kind(reader, writer)
+    return FieldType(reader, writer)
 
 
 def single(values: Collection[Any]) -> Any:
@@ -170,12 +170,12 @@ def only(**fields: Any) -> Any:
     return single(fields.values())
 
 
-def by_key(text: str, make: Callable[..., Any], /, **kinds: Kind) -> Kind:
+def by_key(text: str, make: Callable[..., Any], /, **kinds: FieldType) -> FieldType:
     """The type of a list of rows that have a field ``key``: a mapping of it to what ``make`` makes of the others."""
     return array_of(row(text, make, **kinds)).converted(into=dict)
 
 
-def by_topic(text: str, make: Callable[..., Any] = only, /, **kinds: Kind) -> Kind:
+def by_topic(text: str, make: Callable[..., Any] = only, /, **kinds: FieldType) -> FieldType:
     """The type of partitions that are listed under their topics: a mapping of each to a row as of `row`."""
 
     def into(topics: list[dict[str, Any]]) -> dict[TopicPartition, Any]:
@@ -195,12 +195,12 @@ def by_topic(text: str, make: Callable[..., Any] = only, /, **kinds: Kind) -> Ki
     return array_of(row("name:string partitions:[partition]", partition=partition)).converted(into, out)
 
 
-def _number(code: str) -> Kind:
+def _number(code: str) -> FieldType:
     layout = struct.Struct(f">{code}")
-    return Kind(lambda _: lambda cursor: cursor.fields(layout)[0], lambda _: layout.pack, code)
+    return FieldType(lambda _: lambda cursor: cursor.fields(layout)[0], lambda _: layout.pack, code)
 
 
-_NULLABLE = Kind(lambda _: Cursor.string, lambda form: compact_string if form.is_flexible else string)
+_NULLABLE = FieldType(lambda _: Cursor.string, lambda form: compact_string if form.is_flexible else string)
 
 KINDS = {
     "bool": _number("?"),
@@ -208,8 +208,8 @@ KINDS = {
     "int16": _number("h"),
     "int32": _number("i"),
     "int64": _number("q"),
-    "uuid": Kind(lambda _: Cursor.topic_id, lambda _: topic_id_to_bytes),
-    "bytes": Kind(
+    "uuid": FieldType(lambda _: Cursor.topic_id, lambda _: topic_id_to_bytes),
+    "bytes": FieldType(
         lambda _: lambda cursor: bytes(cursor.records()), lambda _: lambda octets: int32(len(octets)) + octets
     ),
     "nullable": _NULLABLE,

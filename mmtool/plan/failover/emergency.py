@@ -25,9 +25,9 @@ from mmtool.plan.groups.commit_rates import expected_reread
 from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import (
     GroupPlan,
+    OffsetVerdict,
     PartitionFacts,
     Rules,
-    Verdict,
     guard,
     plan_group,
     unknown_groups,
@@ -108,7 +108,7 @@ def _group(group: GroupFacts, facts: EmergencyFacts, unknowns: Unknowns) -> Grou
     plan = plan_group(group, facts.partitions, _RULES)
     listed = {verdict.source for verdict in plan.verdicts}
     removed = [
-        Verdict(group.group, place, facts.partitions[place].target, refusal=Reason.NO_COMMIT)
+        OffsetVerdict(group.group, place, facts.partitions[place].target, refusal=Reason.NO_COMMIT)
         for place in sorted(facts.removed.get(group.group, {}).keys() - listed)
     ]
     plan = replace(plan, verdicts=(*plan.verdicts, *removed))
@@ -116,7 +116,9 @@ def _group(group: GroupFacts, facts: EmergencyFacts, unknowns: Unknowns) -> Grou
     return replace(plan, verdicts=tuple(verdicts))
 
 
-def _settled(group: GroupFacts, verdict: Verdict, facts: EmergencyFacts, unknowns: Unknowns) -> Verdict:
+def _settled(
+    group: GroupFacts, verdict: OffsetVerdict, facts: EmergencyFacts, unknowns: Unknowns
+) -> OffsetVerdict:
     """The verdict after the rules of an emergency: ``--unknown``, and checkpoints where offset runs do not suffice."""
     known = None if verdict.source is None else facts.partitions.get(verdict.source)
     if known is None or verdict.source is None:
@@ -134,8 +136,12 @@ def _settled(group: GroupFacts, verdict: Verdict, facts: EmergencyFacts, unknown
 
 
 def _without_word(
-    group: GroupFacts, verdict: Verdict, known: PartitionFacts, facts: EmergencyFacts, unknowns: Unknowns
-) -> Verdict:
+    group: GroupFacts,
+    verdict: OffsetVerdict,
+    known: PartitionFacts,
+    facts: EmergencyFacts,
+    unknowns: Unknowns,
+) -> OffsetVerdict:
     """The verdict where the group's offset is unknown: a commit on the target stays, else ``unknowns`` decides.
 
     The start positions of ``unknowns`` need the target's log.
@@ -158,11 +164,11 @@ def _without_word(
 
 def _answered(
     group: GroupFacts,
-    verdict: Verdict,
+    verdict: OffsetVerdict,
     known: PartitionFacts,
     answer: Answer | Skipping,
     knowledge: Knowledge | None,
-) -> Verdict:
+) -> OffsetVerdict:
     assert not isinstance(answer, Refused)
     before: Commit | None = group.before.get(known.other(_RULES.direction))
     refusal = guard(group.there, answer.offset, before, allow_rewind=False)
@@ -176,7 +182,7 @@ def _answered(
     )
 
 
-def _risk(verdict: Verdict, facts: EmergencyFacts) -> Risk:
+def _risk(verdict: OffsetVerdict, facts: EmergencyFacts) -> Risk:
     assert verdict.source is not None
     known = facts.partitions[verdict.source]
     word = facts.words.get((verdict.group, verdict.source))

@@ -22,9 +22,9 @@ from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import (
     Direction,
     GroupPlan,
+    OffsetVerdict,
     PartitionFacts,
     Rules,
-    Verdict,
     answer_of,
     undescribed_group,
     unknown_groups,
@@ -198,11 +198,11 @@ class _Homeward:
             return undescribed_group(group, Direction.REVERSE)
         verdicts = [self._verdict(group, place, commit) for place, commit in group.commits.items()]
         if not verdicts:
-            verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
+            verdicts = [OffsetVerdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
         verdicts.sort(key=lambda verdict: (verdict.source or ("", 0), verdict.target or ("", 0)))
         return GroupPlan(group.group, Direction.REVERSE, tuple(verdicts))
 
-    def _verdict(self, group: GroupFacts, place: TopicPartition, commit: Commit) -> Verdict:
+    def _verdict(self, group: GroupFacts, place: TopicPartition, commit: Commit) -> OffsetVerdict:
         mirrored, born = self.facts.mirrored.get(place), self.facts.born.get(place)
         if mirrored is not None and (mirrored.map or mirrored.synced or self.facts.one_name):
             home = mirrored.source
@@ -213,7 +213,7 @@ class _Homeward:
             assert not isinstance(found, Skipping)
             answer = found
         else:
-            return Verdict(group.group, None, place, commit, refusal=Reason.NOT_MIRRORED)
+            return OffsetVerdict(group.group, None, place, commit, refusal=Reason.NOT_MIRRORED)
         before = group.before.get(home)
         if not isinstance(answer, Refused) and before is not None and before.offset > answer.offset:
             answer = Exact(before.offset)
@@ -221,7 +221,7 @@ class _Homeward:
         by_mm2 = mirrored is not None and mirrored.map is None and mirrored.synced is not None
         if refusal is None and not group.there.idle:
             refusal = Reason.ACTIVE_ON_TARGET
-        return Verdict(
+        return OffsetVerdict(
             group.group,
             home,
             place,

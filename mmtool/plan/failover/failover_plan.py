@@ -24,7 +24,7 @@ from mmtool.plan.failover.steps import (
 )
 from mmtool.plan.groups.applications import NO_STATE, AppState, with_lost_state
 from mmtool.plan.groups.facts import GroupFacts, GroupStanding, make_room, occupied
-from mmtool.plan.groups.offsets import GroupPlan, Verdict
+from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict
 from mmtool.plan.words import Names, counted, few
 from mmtool.translation.answers import Reason, SourceLog
 from mmtool.translation.types import TopicPartition, UpstreamOffset
@@ -261,7 +261,7 @@ def blocking_guards(plans: Iterable[GroupPlan], *, after_drain: bool) -> tuple[G
     )
 
 
-def drain_cures(verdict: Verdict) -> bool:
+def drain_cures(verdict: OffsetVerdict) -> bool:
     """Whether an offset is refused only because of the mirror's lag, and not because a cluster did not answer."""
     return verdict.blocks and verdict.refusal in _CURED_BY_DRAIN and not verdict.is_unasked
 

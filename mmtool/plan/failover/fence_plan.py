@@ -34,7 +34,7 @@ _INSTEAD = (
 _ELSE = f"; or {_INSTEAD}"
 
 
-class Writer(NamedTuple):
+class ActiveProducer(NamedTuple):
     """A partition leader's state of one producer with a producer id (KIP-664).
 
     Attributes:
@@ -89,7 +89,7 @@ class FenceFacts(AclFacts):
 
     topics: tuple[str, ...]
     own_writes: frozenset[str]
-    writers: Mapping[TopicPartition, tuple[Writer, ...]] | CannotTell
+    writers: Mapping[TopicPartition, tuple[ActiveProducer, ...]] | CannotTell
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ class FlowRow(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class PositionMove:
     """The change of one partition's stored state.
 
     Attributes:
@@ -148,7 +148,7 @@ class Move:
         )
 
 
-def plan_seek(facts: PartitionFacts, to: UpstreamOffset | Unknown) -> Move:
+def plan_seek(facts: PartitionFacts, to: UpstreamOffset | Unknown) -> PositionMove:
     """Plan that the mirror of a partition continues at ``to``, or at the source's log start if that is later.
 
     A move forward is recorded as a gap in the offset runs. A move backward deletes the offset runs, because one
@@ -163,9 +163,9 @@ def plan_seek(facts: PartitionFacts, to: UpstreamOffset | Unknown) -> Move:
     log, known = facts.source_log, facts.map
     before = None if known is None else known.upstream_frontier
     if log is UNKNOWN or to is UNKNOWN:
-        return Move(facts, Action.REFUSE, before, before, reason=Reason.PARTITION_MISSING)
+        return PositionMove(facts, Action.REFUSE, before, before, reason=Reason.PARTITION_MISSING)
     if to > log.log_end:
-        return Move(facts, Action.REFUSE, before, before, reason=Reason.BEYOND_SOURCE_END)
+        return PositionMove(facts, Action.REFUSE, before, before, reason=Reason.BEYOND_SOURCE_END)
     position = max(to, log.log_start)
     clamped = (
         ""
@@ -176,29 +176,29 @@ def plan_seek(facts: PartitionFacts, to: UpstreamOffset | Unknown) -> Move:
         target = facts.target_log
         end = None if target is UNKNOWN else target.log_end
         unread = position - log.log_start
-        return Move(facts, Action.BEGIN, None, position, end, skipped=unread, reason=clamped)
+        return PositionMove(facts, Action.BEGIN, None, position, end, skipped=unread, reason=clamped)
     return _from(known, facts, position, log.log_start, clamped)
 
 
 def _from(
     known: PartitionMap, facts: PartitionFacts, position: UpstreamOffset, log_start: int, clamped: str
-) -> Move:
+) -> PositionMove:
     """The move of a mirrored partition from its frontier to ``position``."""
     before, target, end = known.upstream_frontier, facts.target_log, known.tail.downstream_end.position
     if target is UNKNOWN:
-        return Move(facts, Action.REFUSE, before, before, reason=Reason.PARTITION_MISSING)
+        return PositionMove(facts, Action.REFUSE, before, before, reason=Reason.PARTITION_MISSING)
     unread = max(0, position - max(before, log_start))
     whole = target.log_end >= known.tail.target_verified_end
     if whole and position >= before:
         action = Action.SKIP if position > before else Action.KEEP
-        return Move(facts, action, before, position, end, skipped=unread, reason=clamped)
+        return PositionMove(facts, action, before, position, end, skipped=unread, reason=clamped)
     if known.same_offsets:
-        return Move(facts, Action.REFUSE, before, before, reason=Reason.WOULD_REWIND)
+        return PositionMove(facts, Action.REFUSE, before, before, reason=Reason.WOULD_REWIND)
     again = known.runs.records - known.runs.records_below(position)
-    return Move(facts, Action.REPEAT, before, position, target.log_end, unread, again, clamped)
+    return PositionMove(facts, Action.REPEAT, before, position, target.log_end, unread, again, clamped)
 
 
-def plan_forget(facts: PartitionFacts, begins: UpstreamOffset | Unknown, *, shown: bool) -> Move:
+def plan_forget(facts: PartitionFacts, begins: UpstreamOffset | Unknown, *, shown: bool) -> PositionMove:
     """Plan the deletion of a partition's stored state.
 
     Args:
@@ -209,30 +209,30 @@ def plan_forget(facts: PartitionFacts, begins: UpstreamOffset | Unknown, *, show
     known = facts.map
     if known is None:
         action = Action.FORGET if shown else Action.KEEP
-        return Move(facts, action, None, None, reason="" if shown else "nothing is stored")
+        return PositionMove(facts, action, None, None, reason="" if shown else "nothing is stored")
     frontier = known.upstream_frontier
     if begins is UNKNOWN:
-        return Move(facts, Action.FORGET, frontier, None)
+        return PositionMove(facts, Action.FORGET, frontier, None)
     skipped = max(0, begins - frontier)
     repeated = known.runs.records - known.runs.records_below(begins)
-    return Move(facts, Action.FORGET, frontier, None, None, skipped, repeated)
+    return PositionMove(facts, Action.FORGET, frontier, None, None, skipped, repeated)
 
 
-def refused(moves: Collection[Move]) -> dict[Reason, list[Move]]:
+def refused(moves: Collection[PositionMove]) -> dict[Reason, list[PositionMove]]:
     """The moves that cannot be made, by reason."""
-    found: dict[Reason, list[Move]] = {}
+    found: dict[Reason, list[PositionMove]] = {}
     for move in moves:
         if move.action is Action.REFUSE:
             found.setdefault(Reason(move.reason), []).append(move)
     return found
 
 
-def changes(moves: Collection[Move]) -> bool:
+def changes(moves: Collection[PositionMove]) -> bool:
     """Whether executing the moves would change anything."""
     return any(move.action not in (Action.KEEP, Action.REFUSE) for move in moves)
 
 
-def sentences(moves: Collection[Move], target: str) -> list[str]:
+def sentences(moves: Collection[PositionMove], target: str) -> list[str]:
     """The effects of the moves, for the operator who confirms them: one sentence for each action."""
     said = []
     for action in (Action.BEGIN, Action.SKIP, Action.REPEAT, Action.FORGET):

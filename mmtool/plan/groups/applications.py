@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
 from mmtool.plan.groups.facts import GroupFacts
-from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict
 from mmtool.plan.groups.outside_offsets import is_of_streams
 from mmtool.plan.words import AGAIN, Names, few, joined
 from mmtool.translation.answers import Reason
@@ -214,7 +214,7 @@ def with_lost_state(plan: GroupPlan, state: AppState, group: str | None = None) 
     """
     forward = plan.direction is Direction.FORWARD
     known = {plan.read_from(verdict) for verdict in plan.verdicts}
-    lost = Verdict(plan.group, None, None, refusal=Reason.STATE_NOT_MIRRORED, blocks=not state.without)
+    lost = OffsetVerdict(plan.group, None, None, refusal=Reason.STATE_NOT_MIRRORED, blocks=not state.without)
     rows = [
         replace(lost, source=at) if forward else replace(lost, target=at)
         for topic in state.lost(group or plan.group)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from mmtool.plan.groups.facts import Commit, GroupStanding
-    from mmtool.plan.groups.offsets import GroupPlan, Verdict
+    from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict
     from mmtool.plan.records.marks import RemovedRecord
     from mmtool.translation.sync_map import OffsetPair
 
@@ -151,7 +151,7 @@ _PLAIN = {
 
 
 def _judged(
-    plan: GroupPlan, verdict: Verdict, there: GroupStanding, unmirrored: Callable[[str], str]
+    plan: GroupPlan, verdict: OffsetVerdict, there: GroupStanding, unmirrored: Callable[[str], str]
 ) -> tuple[AuditState, str]:
     match verdict.refusal:
         case None | Reason.WOULD_REWIND:

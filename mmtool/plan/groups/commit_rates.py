@@ -21,7 +21,7 @@ SHORTEST_MS: Final = 3_000
 _CHANGE: Final = 1.25
 
 
-class Sample(NamedTuple):
+class CommitSample(NamedTuple):
     """A group's committed offset in a partition, and when it was read."""
 
     at_ms: int
@@ -38,9 +38,9 @@ class CommitPace:
         last: The newest sample.
     """
 
-    since: Sample
-    middle: Sample
-    last: Sample
+    since: CommitSample
+    middle: CommitSample
+    last: CommitSample
 
     @property
     def rate(self) -> float | Unknown:
@@ -51,7 +51,7 @@ class CommitPace:
         return (self.last.offset - self.since.offset) / elapsed_ms * 1000
 
 
-def observe(pace: CommitPace | None, now: Sample) -> CommitPace:
+def observe(pace: CommitPace | None, now: CommitSample) -> CommitPace:
     """The pace with one more sample; measurement restarts where the offset or the clock went back."""
     if pace is None or now.offset < pace.last.offset or now.at_ms < pace.last.at_ms:
         return CommitPace(now, now, now)

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding
-from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict, guard
+from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict, guard
 from mmtool.translation.answers import Exact, Reason, TargetLog
 from mmtool.translation.connect_offsets import parse_json
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown, UpstreamOffset
@@ -152,7 +152,7 @@ def plan_import(
         else:
             refusal = guard(standing, offset, there, allow_rewind=allow_rewind)
         verdicts.append(
-            Verdict(
+            OffsetVerdict(
                 group,
                 None,
                 place,

@@ -130,7 +130,7 @@ class PartitionFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class OffsetVerdict:
     """The result for one committed partition.
 
     Attributes:
@@ -177,10 +177,10 @@ class GroupPlan:
 
     group: str
     direction: Direction
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[OffsetVerdict, ...]
     sides: Sides | None = field(default=None, compare=False)
 
-    def why(self, verdict: Verdict) -> str:
+    def why(self, verdict: OffsetVerdict) -> str:
         """The reason of a refused verdict, as a sentence; empty without a refusal."""
         if verdict.refusal is None:
             return ""
@@ -194,7 +194,7 @@ class GroupPlan:
         return any(verdict.blocks for verdict in self.verdicts)
 
     @property
-    def blocking(self) -> tuple[Verdict, ...]:
+    def blocking(self) -> tuple[OffsetVerdict, ...]:
         return tuple(verdict for verdict in self.verdicts if verdict.blocks)
 
     def to_write(self) -> dict[TopicPartition, Commit]:
@@ -217,11 +217,11 @@ class GroupPlan:
             if verdict.before is not None and (place := self.written_to(verdict)) in places
         }
 
-    def read_from(self, verdict: Verdict) -> TopicPartition | None:
+    def read_from(self, verdict: OffsetVerdict) -> TopicPartition | None:
         """The partition that a verdict's commit was read from; None where it has no name there."""
         return verdict.source if self.direction is Direction.FORWARD else verdict.target
 
-    def written_to(self, verdict: Verdict) -> TopicPartition | None:
+    def written_to(self, verdict: OffsetVerdict) -> TopicPartition | None:
         """The partition that a verdict's commit is written to; None where it has no name there."""
         return verdict.target if self.direction is Direction.FORWARD else verdict.source
 
@@ -230,7 +230,7 @@ def unknown_groups(
     nearest: Mapping[str, str | None], direction: Direction, sides: Sides | None = None
 ) -> list[GroupPlan]:
     """A blocked plan for each unknown group, of which ``nearest`` has the most similar name that exists."""
-    unknown = Verdict("", None, None, refusal=Reason.UNKNOWN_GROUP, blocks=True)
+    unknown = OffsetVerdict("", None, None, refusal=Reason.UNKNOWN_GROUP, blocks=True)
     return [
         GroupPlan(group, direction, (replace(unknown, group=group, nearest=name),), sides)
         for group, name in nearest.items()
@@ -262,7 +262,7 @@ def plan_group(
     verdicts += [_outside(group, place, rules) for place in group.commits if place.topic not in topics]
     verdicts += _uncommitted(group, {place.topic for place in inside}, partitions)
     if not verdicts:
-        verdicts = [Verdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
+        verdicts = [OffsetVerdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
     verdicts.sort(key=lambda verdict: verdict.source or verdict.target or TopicPartition("", 0))
     return GroupPlan(group.group, rules.direction, tuple(verdicts), rules.sides)
 
@@ -273,20 +273,20 @@ def topic_names(plans: Iterable[GroupPlan]) -> list[tuple[str, str]]:
     return sorted({(here.topic, there.topic) for here, there in places if here and there})
 
 
-def _outside(group: GroupFacts, place: TopicPartition, rules: Rules) -> Verdict:
+def _outside(group: GroupFacts, place: TopicPartition, rules: Rules) -> OffsetVerdict:
     forward = rules.direction is Direction.FORWARD
     source, target = (place, None) if forward else (None, place)
-    return Verdict(group.group, source, target, group.commits[place], refusal=Reason.NOT_MIRRORED)
+    return OffsetVerdict(group.group, source, target, group.commits[place], refusal=Reason.NOT_MIRRORED)
 
 
 def _uncommitted(
     group: GroupFacts, topics: set[str], partitions: Mapping[TopicPartition, PartitionFacts]
-) -> Iterator[Verdict]:
+) -> Iterator[OffsetVerdict]:
     """Yield a verdict for each uncommitted partition of ``topics``; there, consumers use ``auto.offset.reset``."""
     for place, facts in partitions.items():
         if place.topic in topics and place not in group.commits:
             refusal, same = Reason.NO_COMMIT, facts.same_offsets
-            yield Verdict(group.group, facts.source, facts.end, refusal=refusal, same_offsets=same)
+            yield OffsetVerdict(group.group, facts.source, facts.end, refusal=refusal, same_offsets=same)
 
 
 def _inside(
@@ -295,7 +295,7 @@ def _inside(
     commit: Commit,
     partitions: Mapping[TopicPartition, PartitionFacts],
     rules: Rules,
-) -> Verdict:
+) -> OffsetVerdict:
     facts = partitions.get(place)
     if facts is None:  # the topic is the flow's, the partition is not there: it was made anew, smaller
         forward = rules.direction is Direction.FORWARD
@@ -307,7 +307,7 @@ def _inside(
         refusal: Reason | None = answer.reason
     else:
         refusal = guard(group.there, answer.offset, before, allow_rewind=rules.allow_rewind)
-    return Verdict(
+    return OffsetVerdict(
         group.group,
         facts.source,
         facts.end,

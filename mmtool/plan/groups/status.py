@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.failover_plan import FailoverPlan
     from mmtool.plan.groups.applications import AppState
     from mmtool.plan.groups.facts import GroupFacts
-    from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts, Verdict
+    from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict, PartitionFacts
     from mmtool.plan.records.marks import MovedGroupRecord
 
 
@@ -145,12 +145,12 @@ class _Views(NamedTuple):
     """One partition of one group: by both clusters, and by the target alone."""
 
     living: GroupPlan | None
-    verdict: Verdict | None
+    verdict: OffsetVerdict | None
     alone: GroupPlan | None
-    alone_verdict: Verdict | None
+    alone_verdict: OffsetVerdict | None
 
     @property
-    def either(self) -> Verdict:
+    def either(self) -> OffsetVerdict:
         found = self.verdict or self.alone_verdict
         assert found is not None
         return found
@@ -249,7 +249,7 @@ def _judged(known: GroupKnowledge, views: _Views) -> _Judged:
     return _without_checkpoint(known, alone)
 
 
-def _refused(plan: GroupPlan, verdict: Verdict) -> _Judged:
+def _refused(plan: GroupPlan, verdict: OffsetVerdict) -> _Judged:
     """The result for a refused partition; one that the group never committed in is ready, as it may stay so."""
     assert verdict.refusal is not None
     said = GroupReason(verdict.refusal, plan.why(verdict))

@@ -19,7 +19,7 @@ from typing import Any, TypedDict, cast
 
 from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit
-from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict
 from mmtool.plan.records.documents import Document
 from mmtool.plan.records.shapes import made
 from mmtool.translation.answers import Answer, Bounded, Exact, Knowledge, Reason, Skipping
@@ -30,7 +30,7 @@ _PREFIX = "operation/"
 Risks = dict[tuple[str, TopicPartition], Risk]
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """The kinds of entries."""
 
     BEGAN = "began"
@@ -52,7 +52,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Entry(Document):
+class JournalEntry(Document):
     """One record of the journal.
 
     Attributes:
@@ -67,7 +67,7 @@ class Entry(Document):
 
     operation_id: str
     number: int
-    kind: Kind
+    kind: EntryKind
     at_ms: int
     by: str
     state: str
@@ -177,7 +177,7 @@ def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
     return GroupPlan(name, Direction(body["direction"]), verdicts), risks
 
 
-def _verdict_row(verdict: Verdict) -> VerdictBody:
+def _verdict_row(verdict: OffsetVerdict) -> VerdictBody:
     """A verdict as JSON values, without empty fields: a thousand groups have twenty thousand verdicts."""
     row: VerdictBody = {
         "source": verdict.source,
@@ -200,9 +200,9 @@ _ANSWERS: dict[str, Callable[..., Answer | Skipping]] = {
 }
 
 
-def _verdict(group: str, row: Mapping[str, Any]) -> Verdict:
+def _verdict(group: str, row: Mapping[str, Any]) -> OffsetVerdict:
     kind, *numbers = row.get("answer", ("",))
-    return Verdict(
+    return OffsetVerdict(
         group,
         made(TopicPartition, *row["source"]) if "source" in row else None,
         made(TopicPartition, *row["target"]) if "target" in row else None,

@@ -11,7 +11,7 @@ from mmtool.plan.failover.failover_plan import FailoverPlan, drain_cures
 from mmtool.plan.failover.steps import Mode, StepName
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.imports import ResetLine, write_reset_csv
-from mmtool.plan.groups.offsets import GroupPlan, Verdict
+from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict
 from mmtool.plan.words import file_part
 from mmtool.translation.types import TopicPartition
 
@@ -20,7 +20,7 @@ _COMPARED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ToolCluster:
     """A cluster as an argument of Kafka's tools.
 
     Attributes:
@@ -55,16 +55,16 @@ class Hands:
     """The facts from which the commands are made."""
 
     plan: FailoverPlan
-    source: Place
-    target: Place
+    source: ToolCluster
+    target: ToolCluster
 
     @property
-    def here(self) -> Place:
+    def here(self) -> ToolCluster:
         """The cluster that groups leave."""
         return self.target if self.plan.mode is Mode.FAILBACK else self.source
 
     @property
-    def there(self) -> Place:
+    def there(self) -> ToolCluster:
         """The destination: the cluster that groups move to."""
         return self.source if self.plan.mode is Mode.FAILBACK else self.target
 
@@ -97,16 +97,16 @@ class Hands:
         commands = _COMMANDS.get(name)
         return [] if commands is None else commands(self)
 
-    def describe(self, place: Place, *more: str) -> str:
+    def describe(self, place: ToolCluster, *more: str) -> str:
         groups = [word for plan in self.plan.groups for word in ("--group", plan.group)]
         return place.tool("consumer-groups", "--describe", *more, *groups)
 
-    def ends(self, place: Place, places: Iterable[TopicPartition], when: str) -> str:
+    def ends(self, place: ToolCluster, places: Iterable[TopicPartition], when: str) -> str:
         named = ",".join(f"{at.topic}:{at.partition}" for at in sorted(set(places)))
         return place.tool("get-offsets", "--topic-partitions", named, "--time", when)
 
 
-def known_of(plan: GroupPlan) -> list[tuple[Verdict, TopicPartition, Commit]]:
+def known_of(plan: GroupPlan) -> list[tuple[OffsetVerdict, TopicPartition, Commit]]:
     """The commits to write that are known now; none for a group with a refusal that no drain cures.
 
     mmtool writes a group whole or not at all; an operator writes it by hand when the other commits are known.
@@ -135,7 +135,7 @@ def _deny(hands: Hands, topics: Collection[str], *how: str) -> list[str]:
     return [replaced, hands.target.tool("acls", *how, *rule)] if named else []
 
 
-def _rules(place: Place, rules: Iterable[Binding], *, adds: bool = True) -> list[str]:
+def _rules(place: ToolCluster, rules: Iterable[Binding], *, adds: bool = True) -> list[str]:
     """The commands that add rules or remove them, and the opposite as comments."""
     ways = ("--add",), ("--remove", "--force")
     done, undone = ways if adds else ways[::-1]
@@ -228,14 +228,14 @@ def _write(hands: Hands) -> list[str]:
     return lines
 
 
-def _reset(place: Place, group: str, commits: Mapping[TopicPartition, Commit], file: str) -> list[str]:
+def _reset(place: ToolCluster, group: str, commits: Mapping[TopicPartition, Commit], file: str) -> list[str]:
     """The command that creates a reset file in Kafka's own format, and the command that applies it."""
     lines = write_reset_csv(ResetLine(None, at, commit.offset) for at, commit in sorted(commits.items()))
     reset = ("--reset-offsets", "--group", group, "--from-file", file, "--execute")
     return [f"cat > {file} <<'END'", *lines.splitlines(), "END", place.tool("consumer-groups", *reset)]
 
 
-def _put_back(place: Place, plan: GroupPlan, file: str) -> list[str]:
+def _put_back(place: ToolCluster, plan: GroupPlan, file: str) -> list[str]:
     """The commands that restore the previous commits, and delete commits of partitions that had none.
 
     They are comments, so that a copy of the whole block does not run them.

@@ -226,7 +226,7 @@ class PlanFile(TypedDict):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class PlanOrigin:
     """The operator, time and version that made a plan.
 
     Attributes:
@@ -253,7 +253,7 @@ class SavedPlan:
 
     plan: FailoverPlan
     seen: Fingerprint
-    origin: Origin
+    origin: PlanOrigin
     options: Mapping[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
@@ -362,7 +362,7 @@ def _from(body: Mapping[str, Any]) -> SavedPlan:
     return SavedPlan(
         plan,
         shaped(body["rests_on"], Fingerprint),
-        Origin(body["by"], body["at_ms"], body["mmtool"]),
+        PlanOrigin(body["by"], body["at_ms"], body["mmtool"]),
         dict(body["options"]),
         tuple(body["warnings"]),
     )

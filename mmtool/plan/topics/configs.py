@@ -162,7 +162,7 @@ def _sentence(one: ConfigAdjustment, source: str, target: str) -> str:
 MIN_ISR = "min.insync.replicas"
 
 
-class Origin(Enum):
+class ConfigOrigin(Enum):
     """The source of a property's value (KIP-226), as far as a mirror distinguishes it."""
 
     OVERRIDE = "override"
@@ -183,7 +183,7 @@ class ConfigEntry:
     """
 
     value: str | None
-    origin: Origin
+    origin: ConfigOrigin
     on_topic: bool
     carried: bool = True
 
@@ -248,7 +248,7 @@ def plan_topic_configs(
         there, value = target.get(name), entry.value
         if not entry.carried or value is None or not rules.accepts(name):
             continue
-        is_set = entry.origin is Origin.OVERRIDE or rules.defaults_from == "source"
+        is_set = entry.origin is ConfigOrigin.OVERRIDE or rules.defaults_from == "source"
         if there is None:
             steps += [SetConfig(name, value)] if is_set else []
         elif (there.value != value or not there.on_topic) if is_set else there.on_topic:

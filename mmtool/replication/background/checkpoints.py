@@ -18,7 +18,7 @@ from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.mirror_maker import source_partition
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.kafka.state.own_log import MARK, append_records
-from mmtool.plan.groups.commit_rates import CommitPace, Sample, is_changed, observe
+from mmtool.plan.groups.commit_rates import CommitPace, CommitSample, is_changed, observe
 from mmtool.plan.groups.facts import Commit, GroupSelection
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.sync import checkpoint_of, is_news, is_settled
@@ -149,7 +149,7 @@ class CommitRates:
         self._now_ms, self._untold = at_ms, frozenset(untold)
         kept = {key: pace for key, pace in self._paces.items() if key[0] in self._untold}
         self._paces = kept | {
-            key: observe(self._paces.get(key), Sample(at_ms, commit.offset))
+            key: observe(self._paces.get(key), CommitSample(at_ms, commit.offset))
             for key, commit in commits.items()
         }
 

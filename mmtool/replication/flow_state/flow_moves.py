@@ -22,7 +22,7 @@ from mmtool.plan.flow.moves import (
     MISSING,
     Action,
     FlowRow,
-    Move,
+    PositionMove,
     changes,
     forget_missing,
     plan_forget,
@@ -62,11 +62,11 @@ if TYPE_CHECKING:
 
 
 Place = tuple[TopicId, int]
-Moves = dict[Place, Move]
+Moves = dict[Place, PositionMove]
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class MoveRehearsal:
     """What would be moved, judged by the current state.
 
     Attributes:
@@ -112,7 +112,7 @@ class Rehearsal:
         return None
 
 
-def refusal_of(moves: Collection[Move], flow: str) -> RefusedError | None:
+def refusal_of(moves: Collection[PositionMove], flow: str) -> RefusedError | None:
     """One error for all partitions that cannot be moved; None if each can.
 
     Args:
@@ -157,7 +157,7 @@ def _rows(flow: FlowNow, moves: Moves) -> list[FlowRow]:
 # --- rehearsed --------------------------------------------------------------------------------------------
 
 
-def rehearse_seek(flow: FlowNow, to: Start | int | Mapping[TopicPartition, UpstreamOffset]) -> Rehearsal:
+def rehearse_seek(flow: FlowNow, to: Start | int | Mapping[TopicPartition, UpstreamOffset]) -> MoveRehearsal:
     """Work out the moves of `flow seek`, which make each mirror continue at ``to``, without executing them.
 
     Args:
@@ -177,10 +177,10 @@ def rehearse_seek(flow: FlowNow, to: Start | int | Mapping[TopicPartition, Upstr
         return {place: plan_seek(of, wanted[of.source]) for place, of in chosen.items()}
 
     by_time = isinstance(to, datetime)
-    return Rehearsal(flow, judged(facts), lambda: judged(_facts(flow, topics)), owner_now(flow), by_time)
+    return MoveRehearsal(flow, judged(facts), lambda: judged(_facts(flow, topics)), owner_now(flow), by_time)
 
 
-def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
+def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> MoveRehearsal:
     """Work out the moves of `flow forget`, which delete the stored state of ``topics``, without executing them.
 
     Without ``topics`` all stored state of the flow. Topics that the source or the filter no longer has are found by
@@ -221,7 +221,7 @@ def rehearse_forget(flow: FlowNow, topics: Collection[str]) -> Rehearsal:
             if not topics or of.source.topic in topics
         }
 
-    return Rehearsal(flow, judged(), judged, owner_now(flow))
+    return MoveRehearsal(flow, judged(), judged, owner_now(flow))
 
 
 def _facts(flow: FlowNow, topics: Collection[str] | None) -> dict[Place, PartitionFacts]:
@@ -266,7 +266,7 @@ async def ask_starts(
 # --- executed ---------------------------------------------------------------------------------------------
 
 
-def execute(rehearsal: Rehearsal, say: Callable[[str], None]) -> list[FlowRow]:
+def execute(rehearsal: MoveRehearsal, say: Callable[[str], None]) -> list[FlowRow]:
     """Own the flow, execute the rehearsed moves and release the flow; return the rows of the executed moves.
 
     Args:
@@ -281,7 +281,7 @@ def execute(rehearsal: Rehearsal, say: Callable[[str], None]) -> list[FlowRow]:
     return run_loop(_execute(rehearsal, say))
 
 
-async def _execute(rehearsal: Rehearsal, say: Callable[[str], None]) -> list[FlowRow]:
+async def _execute(rehearsal: MoveRehearsal, say: Callable[[str], None]) -> list[FlowRow]:
     again = "run the same command again: it completes the remaining partitions"
     run = FlowRun(await connect(rehearsal.flow.clusters.settings))
     clean = False
@@ -345,7 +345,7 @@ class _Mover:
                     await self._begin_anew(place, move)
         await self._tell_watchers(todo)
 
-    async def _begin_anew(self, place: Place, move: Move) -> None:
+    async def _begin_anew(self, place: Place, move: PositionMove) -> None:
         flow, source = self._run.flow, move.facts.source
         topic = self._run.view.topics.get(source.topic)
         if topic is None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.events import Event, Notice, flow_notice
 from mmtool.kafka.admin.topics import TopicAdmin
-from mmtool.kafka.errors import KINDS, Kind, remedy_of_refusal
+from mmtool.kafka.errors import KINDS, ErrorSubject, remedy_of_refusal
 from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST
 from mmtool.kafka.wire.scan import list_offsets, log_bounds, offsets_now
@@ -457,13 +457,13 @@ class Prefills:
         alias, admin = self.flow.target.alias, TopicAdmin(self.flow.settings.target)
         while problem := (await in_thread(admin.alter, {topic: [step]})).get(topic):
             cause = problem.name
-            if KINDS.get(cause) is Kind.DENIED:
+            if KINDS.get(cause) is ErrorSubject.DENIED:
                 raise NotAuthorisedError(
                     f"cluster {alias} denies ALTER_CONFIGS on topic {topic}, whose cleanup.policy is {_DELETE} during a"
                     " prefill",
                     remedy=f"grant mmtool's principal ALTER_CONFIGS on topic {topic}",
                 )
-            if KINDS.get(cause) is not Kind.AWAY:
+            if KINDS.get(cause) is not ErrorSubject.AWAY:
                 raise RefusedError(
                     f"cluster {alias} refuses to change cleanup.policy of {topic}: {problem.by_name}",
                     remedy=remedy_of_refusal(cause, alias, f"topic {topic}"),

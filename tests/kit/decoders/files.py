@@ -34,7 +34,7 @@ from mmtool.plan.groups.imports import parse_groups_csv, parse_offset_log, parse
 from mmtool.plan.groups.undo import Replaced, Undo
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.marks import VerifiedRecord
-from mmtool.plan.runbook.plan_file import Origin, SavedPlan, read_plan, write_plan
+from mmtool.plan.runbook.plan_file import PlanOrigin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import Names
 from mmtool.runtime.known_names import names_in
 from mmtool.translation.types import UNKNOWN, ClusterId
@@ -151,7 +151,7 @@ def plans() -> list[bytes]:
         },
     }
     saved = SavedPlan(
-        plan, seen, Origin("ann@host", 1_780_000_000_000, "1.0"), {"unknown": "leave"}, ("careful",)
+        plan, seen, PlanOrigin("ann@host", 1_780_000_000_000, "1.0"), {"unknown": "leave"}, ("careful",)
     )
     return [write_plan(saved)]
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
     from cryptography.x509 import Certificate
 
-    from mmtool.importers.service import Imported
+    from mmtool.importers.service import ImportedFile
 
 _PASSWORD = "changeit"  # noqa: S105  of stores that this module makes
 _FILE = rb"""# two clusters
@@ -143,7 +143,7 @@ def rows() -> Iterator[Decoder]:
     yield _deployment("connectors in JSON", "connect", imported_json, _CONNECTORS)
 
 
-def _deployment(name: str, module: str, read: Callable[..., Imported], sample: bytes) -> Decoder:
+def _deployment(name: str, module: str, read: Callable[..., ImportedFile], sample: bytes) -> Decoder:
     return Decoder(
         name,
         ("mmtool.importers.service", f"mmtool.importers.core.{module}"),

@@ -16,11 +16,11 @@ from mmtool.errors import RefusedError
 from mmtool.failover.operation.records import recorded
 from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit
-from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
+from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict
 from mmtool.plan.records import documents
 from mmtool.plan.records.documents import Document, UnreadableDocumentError
 from mmtool.plan.records.identity import CONTROL_DOCUMENTS
-from mmtool.plan.records.journal import Entry, Kind, group_body
+from mmtool.plan.records.journal import EntryKind, JournalEntry, group_body
 from mmtool.translation.answers import Bounded, Exact, Knowledge
 from mmtool.translation.block_codec import decode_block, decode_blocks, decode_key, encode_block, encode_key
 from mmtool.translation.blocks import BlockKey, MirrorStart, SeenOffset, WriterState
@@ -184,7 +184,7 @@ def _sealed_frames(damaged: bytes) -> bytes:
 def group_plan(group: str = "app") -> GroupPlan:
     """A group of two partitions, one of each kind of answer."""
     verdicts = (
-        Verdict(
+        OffsetVerdict(
             group,
             PLACE,
             PLACE,
@@ -195,12 +195,12 @@ def group_plan(group: str = "app") -> GroupPlan:
             Commit(3),
             Knowledge.RECORDS,
         ),
-        Verdict(group, PLACE, PLACE, Commit(7), Bounded(DownstreamOffset(5), 9)),
+        OffsetVerdict(group, PLACE, PLACE, Commit(7), Bounded(DownstreamOffset(5), 9)),
     )
     return GroupPlan(group, Direction.FORWARD, verdicts)
 
 
-def journal() -> list[Entry]:
+def journal() -> list[JournalEntry]:
     """The entries of an operation that has everything in it."""
     group = group_body(group_plan(), {("app", PLACE): Risk(Loss(0, 0, 7), 0, 1.0, 3)})
     fence = {
@@ -212,19 +212,21 @@ def journal() -> list[Entry]:
         "groups": ["app"], "steps": [["write", "writes"]], "step_states": {"write": "running"}, "reason": "",
         "released": ["orders"], "fence": {"kind": "acl", "watch_seconds": 1.0}, "diverged": "replay",
     }  # fmt: skip
-    bodies: list[tuple[Kind, dict[str, Any]]] = [
-        (Kind.BEGAN, began),
-        (Kind.STEP, {"step": "write", "step_state": "running", "problem": "none"}),
-        (Kind.FENCE, fence),
-        (Kind.GROUP, dict(group)),
-        (Kind.OUTCOME, {"group": "app", "written": [["orders", 3]], "known": True}),
-        (Kind.BEGAN, began),
-        (Kind.ENDED, {"sentence": "all is well", "figures": {"rto_seconds": 1.5}, "problem": ""}),
+    bodies: list[tuple[EntryKind, dict[str, Any]]] = [
+        (EntryKind.BEGAN, began),
+        (EntryKind.STEP, {"step": "write", "step_state": "running", "problem": "none"}),
+        (EntryKind.FENCE, fence),
+        (EntryKind.GROUP, dict(group)),
+        (EntryKind.OUTCOME, {"group": "app", "written": [["orders", 3]], "known": True}),
+        (EntryKind.BEGAN, began),
+        (EntryKind.ENDED, {"sentence": "all is well", "figures": {"rto_seconds": 1.5}, "problem": ""}),
     ]
-    first = Entry("op-1", 1, Kind.BEGAN, 1, "ann@host-1", "running", past_return=False, body=began)
+    first = JournalEntry(
+        "op-1", 1, EntryKind.BEGAN, 1, "ann@host-1", "running", past_return=False, body=began
+    )
     return [replace(first, number=at, kind=kind, body=body) for at, (kind, body) in enumerate(bodies, 1)]
 
 
 def _read_journal(data: bytes) -> None:
-    for one in recorded(Entry.decode(line) for line in data.split(b"\n")):
+    for one in recorded(JournalEntry.decode(line) for line in data.split(b"\n")):
         assert one.operation.plan.groups is not None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mmtool.config.properties import Entry
+from mmtool.config.properties import PropertyEntry
 from mmtool.config.report import Report
 from mmtool.config.security import _Reader
 from mmtool.config.values import java_trim
@@ -26,7 +26,7 @@ def test_blanks_around_passwords_of_stores_and_keys_do_not_count(tmp_path):
         "ssl.truststore.type": "JKS ",
         "ssl.truststore.location": "/a.jks ",
     }
-    entries = {name: Entry(name, 1, value, value) for name, value in values.items()}
+    entries = {name: PropertyEntry(name, 1, value, value) for name, value in values.items()}
     reader = _Reader(entries, Report(tmp_path))
     store = reader._store("truststore", entries["ssl.truststore.location"])
     assert (store.password, store.key_password, store.store_type) == ("changeit", "\u00a0secret", "JKS")

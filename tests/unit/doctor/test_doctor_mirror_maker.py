@@ -6,7 +6,7 @@ from mmtool.config.load import read_file
 from mmtool.doctor.examination import Mm2Traces
 from mmtool.doctor.finding import Severity
 from mmtool.doctor.mirror_maker import (
-    Pace,
+    CheckpointPace,
     StaleGroup,
     SyncedPartition,
     concerns,
@@ -111,7 +111,7 @@ def test_switches_that_are_off_are_told(flow):
 def test_a_group_is_late_where_its_newest_offset_sync_says_more_than_its_checkpoint(
     flow, commit, known, is_late
 ):
-    found = late_groups(known, {"app": {PLACE: Commit(commit)}}, Pace(60, 600), NOW_MS)
+    found = late_groups(known, {"app": {PLACE: Commit(commit)}}, CheckpointPace(60, 600), NOW_MS)
     assert [one.group for one in found] == (["app"] if is_late else [])
 
 
@@ -121,21 +121,21 @@ def test_a_group_is_late_where_its_newest_offset_sync_says_more_than_its_checkpo
 )
 def test_a_late_group_is_a_problem_once_it_has_been_silent_for_five_intervals(flow, silent_ms, expected):
     stale = StaleGroup("app", PLACE, 100, told(50, 40), silent_ms)
-    assert severities(judge_stale(flow(), [stale], Pace(60, 600), NOW_MS, "")) == expected
+    assert severities(judge_stale(flow(), [stale], CheckpointPace(60, 600), NOW_MS, "")) == expected
 
 
 @pytest.mark.parametrize(
     ("lines", "expected"),
     [
-        ([], Pace(60, 600)),  # MirrorMaker 2's defaults, not mmtool's
-        (["emit.checkpoints.interval.seconds = 7"], Pace(7, 600)),
-        (["A->B.refresh.groups.interval.seconds = 9"], Pace(60, 9)),
-        (["refresh.groups.enabled = false"], Pace(60, 0)),
+        ([], CheckpointPace(60, 600)),  # MirrorMaker 2's defaults, not mmtool's
+        (["emit.checkpoints.interval.seconds = 7"], CheckpointPace(7, 600)),
+        (["A->B.refresh.groups.interval.seconds = 9"], CheckpointPace(60, 9)),
+        (["refresh.groups.enabled = false"], CheckpointPace(60, 0)),
     ],
 )
 def test_mirror_maker_2_s_own_defaults_tell_how_soon_it_has_to_tell(file, lines, expected):
     settings = file(*lines)
-    assert Pace.of(settings.one("A", "B"), read_file(settings.path, {}).scopes) == expected
+    assert CheckpointPace.of(settings.one("A", "B"), read_file(settings.path, {}).scopes) == expected
 
 
 def test_a_group_behind_the_oldest_sync_is_told_to_be_refined(flow):

@@ -15,7 +15,7 @@ from mmtool.doctor.retention import (
     severity_of,
     span_words,
 )
-from mmtool.plan.topics.configs import ConfigEntry, Origin
+from mmtool.plan.topics.configs import ConfigEntry, ConfigOrigin
 from mmtool.plan.topics.retention import Deadline, Retention, deadline
 from mmtool.translation.types import TopicPartition
 
@@ -96,7 +96,7 @@ def test_a_deadline_is_the_earliest_one_and_none_where_all_is_kept():
 
 def entries(**values):
     return {
-        name.replace("_", "."): ConfigEntry(value, Origin.DEFAULT, on_topic=False)
+        name.replace("_", "."): ConfigEntry(value, ConfigOrigin.DEFAULT, on_topic=False)
         for name, value in values.items()
     }
 

@@ -8,16 +8,16 @@ from mmtool.doctor.rights import (
     lacking_on_cluster,
     lacking_on_topics,
 )
-from mmtool.kafka.wire.acls import Operation, Rights
+from mmtool.kafka.wire.acls import AclOperation, Rights
 from mmtool.kafka.wire.metadata import TopicMetadata
-from mmtool.rights.needs import Kind, Need, Purpose, ResourceType
+from mmtool.rights.needs import Need, Purpose, Resource, ResourceType
 from mmtool.translation.types import UNKNOWN, TopicId
 
 MM = SimpleNamespace(alias="B", principal="User:mm", bootstrap="b:9092")
 EVERY = frozenset(Purpose)
 NEEDS = (
-    Need("target", Kind.MIRRORS, "READ", "is read", EVERY),
-    Need("target", Kind.MIRRORS, "ALTER", "grows", optional=EVERY),
+    Need("target", Resource.MIRRORS, "READ", "is read", EVERY),
+    Need("target", Resource.MIRRORS, "ALTER", "grows", optional=EVERY),
 )
 
 
@@ -53,8 +53,8 @@ def test_a_right_on_every_group_is_granted_on_the_star():
 
 def test_only_what_the_broker_tells_is_missing():
     topics = {
-        "all": topic("all", Operation.READ, Operation.ALTER),
-        "some": topic("some", Operation.ALTER),
+        "all": topic("all", AclOperation.READ, AclOperation.ALTER),
+        "some": topic("some", AclOperation.ALTER),
         "untold": TopicMetadata("untold", TopicId("untold"), 0, [], UNKNOWN),
     }
     found = list(lacking_on_topics(topics, ["all", "some", "untold", "absent"], NEEDS))

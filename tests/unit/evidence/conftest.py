@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from mmtool.evidence.document import Evidence, Fact, Hash, Kind, Moment, Tone, Verdict
+from mmtool.evidence.document import Evidence, Fact, Hash, Moment, PageKind, PageVerdict, Tone
 from mmtool.evidence.page import page_bytes
 from mmtool.evidence.signature import load_public_key, load_signer
 
@@ -29,9 +29,9 @@ def compared(number, verdict="identical", topic="orders", **more):
 
 def evidence_of(rows, **more):
     parts = {
-        "kind": Kind.VERIFY,
+        "kind": PageKind.VERIFY,
         "title": "Comparison of source and target east->west",
-        "verdict": Verdict("identical", Tone.GOOD, "no difference in 3 partitions"),
+        "verdict": PageVerdict("identical", Tone.GOOD, "no difference in 3 partitions"),
         "summary": (Fact("by", "done by", "ann@host-1"), Fact("reason", "reason given", None)),
         "figures": (
             Fact("records_compared", "records compared", 3003),

@@ -4,14 +4,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mmtool.evidence.comparison import Run, comparison_evidence
+from mmtool.evidence.comparison import ComparisonRun, comparison_evidence
 from mmtool.evidence.document import Tone
-from mmtool.insight.verify.verdicts import ComparedRow, Difference, Findings, Kind
+from mmtool.insight.verify.verdicts import ComparedRow, Difference, Findings, Mismatch
 from mmtool.insight.verify.verification import Options, Verification
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.translation.types import ClusterId, TopicPartition
 
-RUN = Run("ann@host-1", 1_000, 5_500, [(2_000, "east->west: comparing 2 partitions")])
+RUN = ComparisonRun("ann@host-1", 1_000, 5_500, [(2_000, "east->west: comparing 2 partitions")])
 FLOW = FlowIdentity(ClusterId("east-id"), ClusterId("west-id"), "east", "west")
 
 
@@ -32,7 +32,7 @@ def facts(evidence):
 
 
 def test_figures_are_the_sums_of_the_rows():
-    found = facts(told(row(0), row(1, Kind.VALUE, Kind.FOREIGN, lag=7)))
+    found = facts(told(row(0), row(1, Mismatch.VALUE, Mismatch.FOREIGN, lag=7)))
     assert (found["partitions"], found["identical"], found["different"]) == (2, 1, 1)
     assert (found["records_compared"], found["mutated"], found["foreign"], found["lag_records"]) == (
         200,
@@ -51,7 +51,7 @@ def test_a_lag_that_is_not_known_makes_no_sum():
     ("rows", "word", "tone"),
     [
         ([row(0)], "identical", Tone.GOOD),
-        ([row(0), row(1, Kind.KEY), row(2, problem="no leader")], "different", Tone.BAD),
+        ([row(0), row(1, Mismatch.KEY), row(2, problem="no leader")], "different", Tone.BAD),
         ([row(0), row(1, problem="no leader")], "incomplete", Tone.OPEN),
     ],
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from kit.scene import Scene
-from mmtool.evidence.document import Kind, Tone
+from mmtool.evidence.document import PageKind, Tone
 from mmtool.evidence.operation import operation_evidence, timeline
 from mmtool.evidence.page import render
 from mmtool.failover.modes import drill, planned_mode
@@ -16,7 +16,7 @@ from mmtool.failover.report.operation_row import recorded_row
 from mmtool.plan.failover.choices import TO_FILE, ToTopic
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit, GroupSelection
-from mmtool.plan.records.journal import Entry
+from mmtool.plan.records.journal import JournalEntry
 from mmtool.translation.types import TopicPartition
 from tests.unit.evidence import conftest
 from tests.unit.evidence.conftest import AT
@@ -78,7 +78,7 @@ def test_it_tells_who_did_what_when_and_what_it_came_to(scene):
     evidence = evidence_of(scene)
     told = facts(evidence)
     verdict = evidence.verdict
-    assert (evidence.kind, verdict.word, verdict.tone) == (Kind.OPERATION, "completed", Tone.GOOD)
+    assert (evidence.kind, verdict.word, verdict.tone) == (PageKind.OPERATION, "completed", Tone.GOOD)
     expected = {"by": "ann@host-1", "reason": "east loses its power", "from": "east", "to": "west"}
     assert told | expected | {"rpo_records": 0, "reread_records": 0} == told
     assert told["rto_seconds"] > 0
@@ -119,7 +119,7 @@ def test_a_drill_has_its_own_figures_and_names_the_groups_and_not_their_shadows(
     row = drill.drilled_row(ended, drill.emergency_now(scene.side, APPS))
     evidence = operation_evidence(found, entries, row)
     told = facts(evidence)
-    assert (evidence.kind, told["groups"], told["records_read"]) == (Kind.DRILL, "2: app, billing", 16)
+    assert (evidence.kind, told["groups"], told["records_read"]) == (PageKind.DRILL, "2: app, billing", 16)
     assert [fact.name for fact in evidence.summary if fact.key in {"from", "to"}] == ["source", "target"]
 
 
@@ -139,7 +139,9 @@ def test_the_digests_are_those_of_the_records_on_the_journal_topic(scene, tmp_pa
 
 
 def entry(number, kind, body, state="running"):
-    return Entry("op-1", number, kind, number * 1000, "ann@host-1", state, past_return=False, body=body)
+    return JournalEntry(
+        "op-1", number, kind, number * 1000, "ann@host-1", state, past_return=False, body=body
+    )
 
 
 def test_a_fence_of_groups_without_topics_is_told_without_log_ends():
@@ -189,7 +191,7 @@ def shown(mode, *partitions):
 
 def page_of(mode, *groups):
     row = {"mode": mode, "flow": "east->west", "groups": list(groups), "steps": []}
-    evidence = conftest.evidence_of([row], kind=Kind.OPERATION)
+    evidence = conftest.evidence_of([row], kind=PageKind.OPERATION)
     return render({**evidence.document(AT), "signed_with": None})
 
 

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import pytest
 
 from kit.schemas import misfits
-from mmtool.evidence.document import Fact, Kind, Moment, Tone, Verdict, canonical, rows_hash
+from mmtool.evidence.document import Fact, Moment, PageKind, PageVerdict, Tone, canonical, rows_hash
 from mmtool.evidence.page import page_bytes, render
 from tests.unit.evidence.conftest import AT, compared, evidence_of
 
@@ -72,7 +72,7 @@ def test_what_users_name_cannot_become_markup():
     evidence = evidence_of(
         [compared(0, "different", topic=HOSTILE, reason=HOSTILE)],
         title=HOSTILE,
-        verdict=Verdict("different", Tone.BAD, HOSTILE),
+        verdict=PageVerdict("different", Tone.BAD, HOSTILE),
         summary=(Fact("reason", HOSTILE, HOSTILE),),
         figures=(Fact("x", HOSTILE, HOSTILE, HOSTILE),),
         timeline=(Moment(0, HOSTILE, HOSTILE, HOSTILE, HOSTILE),),
@@ -130,7 +130,7 @@ def test_secrets_are_hidden_in_free_text_and_names_stay_as_they_are():
         summary=(Fact("reason", "reason", "because of hunter2"), Fact("groups", "groups", "hunter2-group")),
         timeline=(Moment(0, "ann@host-1", "step failed", "sasl.password=abc"),),
         warnings=("hunter2",),
-        kind=Kind.VERIFY,
+        kind=PageKind.VERIFY,
     )
     document = evidence.document(AT, {"hunter2": "[hidden]"})
     assert document["rows"][0]["topic"] == "hunter2-topic"

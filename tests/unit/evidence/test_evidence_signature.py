@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mmtool.errors import CheckFailedError, UsageError
-from mmtool.evidence.document import Fact, Kind, canonical
+from mmtool.evidence.document import Fact, PageKind, canonical
 from mmtool.evidence.page import page_bytes, write_page
 from mmtool.evidence.signature import (
     EncryptedKeyError,
@@ -39,7 +39,7 @@ def with_document(page, change):
 
 @pytest.mark.parametrize(("key", "signs"), [(None, ""), ("ann.pem", " --sign KEY.pem")])
 def test_a_page_that_cannot_be_written_is_written_again_with_the_same_options(keys, tmp_path, key, signs):
-    operation = evidence_of([], kind=Kind.OPERATION, summary=(Fact("operation_id", "operation", "op-1"),))
+    operation = evidence_of([], kind=PageKind.OPERATION, summary=(Fact("operation_id", "operation", "op-1"),))
     with pytest.raises(CheckFailedError) as found:
         write_page(tmp_path, operation, key and load_signer(keys / key), ())
     assert found.value.remedy.endswith(f"`mmtool failover show op-1 -c FILE --html {tmp_path}{signs}`")

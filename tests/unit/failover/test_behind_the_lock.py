@@ -15,7 +15,7 @@ from mmtool.failover.operation.marks import rehearse_release, release_marks
 from mmtool.failover.operation.operation import Operation, StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward, take_back
-from mmtool.failover.operation.states import Event, OperationState
+from mmtool.failover.operation.states import OperationState, Trigger
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.facts import Commit, GroupSelection, Member
 from mmtool.plan.records.marks import FailedOverRecord
@@ -48,7 +48,7 @@ def taking_back(scene, name, meanwhile):
     """Rolled back by somebody who agrees to what was seen before something else came."""
     (one,) = [one for one in recorded(scene.journal.entries()) if one.operation_id == name]
     context = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
-    rehearse = scene.taking_back(one, Event.ROLL_BACK)
+    rehearse = scene.taking_back(one, Trigger.ROLL_BACK)
     assert rehearse().refusal is None
     meanwhile()
     return lambda: take_back(rehearse, context)
@@ -115,7 +115,7 @@ def test_who_was_frozen_while_taking_back_takes_nothing_from_whoever_came_meanwh
         there.extend(everything(scene))
 
     def rehearse():
-        seen = scene.taking_back(one, Event.ROLL_BACK, beside_others=False)()
+        seen = scene.taking_back(one, Trigger.ROLL_BACK, beside_others=False)()
         write = seen.undoing.write
         if behind == "its look":
             frozen()
@@ -151,7 +151,7 @@ def test_an_operation_that_ended_since_ours_began_is_told_of_whatever_its_host_s
     journalist = scene.context(rehearsal).journal
     context = scene.context(theirs)
     context.journal.clock = lambda: time.time() - 3600.0
-    begun = Operation(rehearsal.plan).after(Event.BEGIN)
+    begun = Operation(rehearsal.plan).after(Trigger.BEGIN)
     typed = Sleeps(SimpleNamespace(), StepName.WRITE, lambda: journalist.began(begun))
     assert emergency.execute(theirs, heard(context, typed)).operation.error is None
     with pytest.raises(OwnedElsewhereError, match="moved some of the same groups meanwhile"):
@@ -161,7 +161,7 @@ def test_an_operation_that_ended_since_ours_began_is_told_of_whatever_its_host_s
 def test_an_emergency_that_took_the_place_of_ours_is_told_of(scene):
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
     journalist = scene.context(rehearsal).journal
-    journalist.began(Operation(rehearsal.plan).after(Event.BEGIN))
+    journalist.began(Operation(rehearsal.plan).after(Trigger.BEGIN))
     failed_over(scene, "app", ahead=-3600.0)
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
         journalist.open_others(("app",))
@@ -178,7 +178,7 @@ def test_what_was_begun_before_ours_is_in_its_way_whatever_its_host_s_clock_said
             emergency.rehearse(scene.side, GroupSelection(("app",))).plan,
             operation_id=context.operation_id,
         )
-        context.journal.began(Operation(plan).after(Event.BEGIN))
+        context.journal.began(Operation(plan).after(Trigger.BEGIN))
     in_the_way = [one.operation_id for one in ours.journal.open_others(("app",))]
     assert in_the_way == ([theirs.operation_id] if first == "theirs" else [])
 
@@ -243,7 +243,7 @@ def resumed_and_gone_on(scene, name):
 def cancelled(scene, name):
     one = on_record(scene, name)
     context = scene.context(emergency.rehearse(scene.side, GroupSelection(("app",))), since=one)
-    take_back(scene.taking_back(one, Event.CANCEL, beside_others=False), context)
+    take_back(scene.taking_back(one, Trigger.CANCEL, beside_others=False), context)
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_a_word_that_was_on_its_way_when_the_process_was_frozen_does_not_make_it
         journalist.clock = lambda: time.time() + 60.0
 
     scene.journal.append = asleep
-    begun = Operation(rehearsal.plan).after(Event.BEGIN)
+    begun = Operation(rehearsal.plan).after(Trigger.BEGIN)
     journalist.began(begun)
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
         journalist.changed(begun, rehearsal.plan.steps[0], StepState.RUNNING)
@@ -325,7 +325,7 @@ def test_who_took_an_operation_over_is_seen_though_the_journal_has_not_heard_our
     """Both give the next entry the same number: it is not ours for that."""
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
     journalist = scene.context(rehearsal).journal
-    begun, name = Operation(rehearsal.plan).after(Event.BEGIN), rehearsal.plan.operation_id
+    begun, name = Operation(rehearsal.plan).after(Trigger.BEGIN), rehearsal.plan.operation_id
     journalist.began(begun)
     scene.journal.failure = UnreachableError("gone")
     for step in rehearsal.plan.steps[:words]:
@@ -334,7 +334,7 @@ def test_who_took_an_operation_over_is_seen_though_the_journal_has_not_heard_our
     scene.journal.failure = None
     cancelled(scene, name)
     journalist.clock = lambda: time.time() + 60.0
-    failed = begun.after(Event.STEP_FAILED)
+    failed = begun.after(Trigger.STEP_FAILED)
     with pytest.raises(OwnedElsewhereError, match="another process resumed or ended operation"):
         journalist.changed(failed, rehearsal.plan.steps[0], StepState.FAILED)
     assert state_of(scene, name) is OperationState.CANCELLED
@@ -343,7 +343,7 @@ def test_who_took_an_operation_over_is_seen_though_the_journal_has_not_heard_our
 def test_words_of_ours_that_the_journal_heard_and_did_not_answer_are_nobody_else_s(scene):
     rehearsal = emergency.rehearse(scene.side, GroupSelection(("app",)))
     journalist = scene.context(rehearsal).journal
-    append, begun = scene.journal.append, Operation(rehearsal.plan).after(Event.BEGIN)
+    append, begun = scene.journal.append, Operation(rehearsal.plan).after(Trigger.BEGIN)
     journalist.began(begun)
 
     def unanswered(entries):
@@ -356,5 +356,5 @@ def test_words_of_ours_that_the_journal_heard_and_did_not_answer_are_nobody_else
     scene.journal.append = append
     journalist.clock = lambda: time.time() + 60.0
     journalist.still_ours()
-    journalist.changed(begun.after(Event.STEP_FAILED), rehearsal.plan.steps[0], StepState.FAILED)
+    journalist.changed(begun.after(Trigger.STEP_FAILED), rehearsal.plan.steps[0], StepState.FAILED)
     assert state_of(scene, rehearsal.plan.operation_id) is OperationState.FAILED

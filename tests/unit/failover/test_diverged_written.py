@@ -14,7 +14,7 @@ from kit.clusters import FakeCluster
 from kit.memory_logs import FakeAppender, FakeBatches
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.failover.diverged_tail.tail_writer import ends_of, transactional_id, write_tail
-from mmtool.failover.diverged_tail.tails import FoundTail, FoundTails, TailKind
+from mmtool.failover.diverged_tail.tails import FoundTails, PartitionTail, TailKind
 from mmtool.kafka.batches import decode, iter_batches
 from mmtool.plan.failover.tail_progress import Begun
 from mmtool.translation.divergence import DivergedTail, TailPart
@@ -28,7 +28,7 @@ SALVAGE = [TopicPartition("salvage", 0), TopicPartition("salvage", 1)]
 def tail_of(place, start, stop):
     first, last = UpstreamOffset(start), UpstreamOffset(stop)
     tail = DivergedTail(first, last, (TailPart(first, last, 1),), is_final=True, brought_to=first)
-    return FoundTail(place, TopicId(place.topic), TailKind.DIVERGED, tail)
+    return PartitionTail(place, TopicId(place.topic), TailKind.DIVERGED, tail)
 
 
 def source_of(batches):

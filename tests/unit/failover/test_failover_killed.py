@@ -20,7 +20,7 @@ from mmtool.failover.operation.journal import Both
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward, take_back
-from mmtool.failover.operation.states import Event, OperationState, can
+from mmtool.failover.operation.states import OperationState, Trigger, can
 from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.choices import diverged_of
 from mmtool.plan.failover.steps import Mode
@@ -195,7 +195,7 @@ def test_who_was_frozen_between_two_records_that_it_writes_writes_no_more_behind
     def frozen(place, batch, append=case.writer.append):
         case.writer.append = append
         append(place, batch)
-        taken_back(case, Event.CANCEL)
+        taken_back(case, Trigger.CANCEL)
         context.journal.clock = lambda: time.time() + 60.0
 
     case.writer.append = frozen
@@ -266,7 +266,7 @@ def test_killed_at_any_word_and_taken_back_everything_is_as_it_was(tmp_path, mod
         case = made(_folder(tmp_path, word), mode)
         killed_at(case, word, unheard=unheard)
         standing = found(case).operation.standing
-        taken_back(case, Event.CANCEL if can(standing, Event.CANCEL) else Event.ROLL_BACK)
+        taken_back(case, Trigger.CANCEL if can(standing, Trigger.CANCEL) else Trigger.ROLL_BACK)
         assert (committed(case), marks(case)) == (case.before, case.marks_before), word
         assert case.scene.fences.rules == case.rules_after - {FENCE}, word
         assert case.scene.acls.rules == case.acls_before, word

@@ -5,10 +5,10 @@ import pytest
 from mmtool.failover.operation.states import (
     START,
     TABLE,
-    Event,
     IllegalEventError,
     OperationState,
     Phase,
+    Trigger,
     advance,
 )
 
@@ -33,10 +33,10 @@ def test_the_way_back_over_the_point_is_only_for_what_wrote_nothing():
         for (standing, event), t in TABLE.items()
         if (standing.phase, t.next.phase) == (Phase.AFTER, Phase.BEFORE)
     ]
-    assert back == [Event.NOTHING_WRITTEN]
+    assert back == [Trigger.NOTHING_WRITTEN]
 
 
-@pytest.mark.parametrize("event", [event for event in Event if (START, event) not in TABLE])
+@pytest.mark.parametrize("event", [event for event in Trigger if (START, event) not in TABLE])
 def test_an_event_that_cannot_happen_raises(event):
     with pytest.raises(IllegalEventError, match="planned"):
         advance(START, event)

@@ -7,7 +7,7 @@ import pytest
 from mmtool.errors import NotAuthorisedError, UnreachableError
 from mmtool.failover.commits.write import (
     AT_ONCE,
-    Outcome,
+    WriteOutcome,
     Written,
     commit_all,
     failure_of_writing,
@@ -44,7 +44,7 @@ def test_a_group_that_came_alive_meanwhile_is_left_alone(groups, plan):
     made = plan()
     groups.members["app"] = (Member("app-1", "/10.0.0.7"),)
     result = write_group(groups, made)
-    assert (result.outcome, result.written, groups.committed) == (Outcome.REFUSED, frozenset(), {})
+    assert (result.outcome, result.written, groups.committed) == (WriteOutcome.REFUSED, frozenset(), {})
     assert "UNKNOWN_MEMBER_ID" in result.problems[0]
 
 
@@ -53,7 +53,7 @@ def test_a_part_that_was_taken_is_put_back_or_deleted_when_another_is_refused(gr
     groups.committed["app"] = dict(before)
     groups.denied = {REMOTE[1]}
     result = write_group(groups, plan())
-    assert (result.outcome, result.written) == (Outcome.REFUSED, frozenset())
+    assert (result.outcome, result.written) == (WriteOutcome.REFUSED, frozenset())
     assert groups.committed["app"] == before
 
 
@@ -61,14 +61,14 @@ def test_what_can_neither_be_put_back_nor_deleted_is_said(groups, plan):
     groups.denied = {REMOTE[1]}
     groups.before_reading_back = lambda: groups.denied.add(REMOTE[0])
     result = write_group(groups, plan())
-    assert (result.outcome, result.written) == (Outcome.PARTLY, frozenset({REMOTE[0]}))
+    assert (result.outcome, result.written) == (WriteOutcome.PARTLY, frozenset({REMOTE[0]}))
 
 
 def test_of_what_was_sent_and_nobody_could_look_at_it_is_not_known_whether_it_stands(groups, plan):
     groups.freezes = UnreachableError("west does not answer")
     result = write_group(groups, plan())
     assert (result.outcome, result.written, result.unknown) == (
-        Outcome.PARTLY,
+        WriteOutcome.PARTLY,
         frozenset(),
         frozenset(REMOTE),
     )
@@ -95,7 +95,7 @@ def test_what_had_no_answer_and_does_not_stand_yet_may_stand_later_and_is_not_ca
     late.pop()()
     assert groups.committed["app"][REMOTE[0]] == Commit(50)
     assert (result.outcome, result.written, result.unknown) == (
-        Outcome.PARTLY,
+        WriteOutcome.PARTLY,
         frozenset(),
         frozenset(REMOTE),
     )
@@ -105,7 +105,7 @@ def test_what_had_no_answer_and_stands_whole_is_written(groups, plan):
     groups.committed["app"] = {place: Commit(7) for place in REMOTE}
     unanswered(groups, takes=True)
     result = write_group(groups, plan())
-    assert (result.outcome, result.written) == (Outcome.WRITTEN, frozenset(REMOTE))
+    assert (result.outcome, result.written) == (WriteOutcome.WRITTEN, frozenset(REMOTE))
     assert groups.committed["app"] == {REMOTE[0]: Commit(50), REMOTE[1]: Commit(100)}
 
 
@@ -115,7 +115,7 @@ def test_of_what_was_to_be_put_back_when_the_cluster_fell_silent_it_is_not_known
     groups.before_reading_back = lambda: setattr(groups, "freezes", UnreachableError("west is gone"))
     result = write_group(groups, plan())
     assert (result.outcome, result.written, result.unknown) == (
-        Outcome.PARTLY,
+        WriteOutcome.PARTLY,
         frozenset(),
         frozenset({REMOTE[0]}),
     )
@@ -125,14 +125,14 @@ def test_what_somebody_else_commits_in_between_is_found_by_reading_back(groups, 
     made = plan()
     groups.before_reading_back = lambda: groups.committed["app"].update({REMOTE[0]: Commit(3)})
     result = write_group(groups, made)
-    assert (result.outcome, result.written) == (Outcome.DIFFERENT, frozenset({REMOTE[1]}))
+    assert (result.outcome, result.written) == (WriteOutcome.DIFFERENT, frozenset({REMOTE[1]}))
     assert "committed 50, read back 3" in result.problems[0]
 
 
 def test_a_result_that_nobody_can_read_back_is_not_called_success(groups, plan):
     made = plan()
     groups.before_reading_back = lambda: setattr(groups, "failure", UnreachableError("gone"))
-    assert write_group(groups, made).outcome is Outcome.DIFFERENT
+    assert write_group(groups, made).outcome is WriteOutcome.DIFFERENT
 
 
 def test_many_groups_are_written_and_told_of_in_the_order_of_their_plans(scene, groups):
@@ -143,7 +143,7 @@ def test_many_groups_are_written_and_told_of_in_the_order_of_their_plans(scene, 
     clients = []
     groups.before_reading_back = lambda: clients.append(len(groups.committed))
     results = write_groups(groups, plans)
-    assert [(w.group, w.outcome) for w in results] == [(name, Outcome.WRITTEN) for name in names]
+    assert [(w.group, w.outcome) for w in results] == [(name, WriteOutcome.WRITTEN) for name in names]
     assert [groups.committed[name][REMOTE[0]].offset for name in names] == list(range(40))
     assert clients == [40]  # one reads them all back, after the last one was written
 
@@ -160,7 +160,7 @@ def test_a_group_that_may_not_be_read_back_leaves_the_others_verdicts_alone(scen
 
     monkeypatch.setattr(groups, "commits", commits)
     app, other = write_groups(groups, plans)
-    assert (app.outcome, other.outcome) == (Outcome.WRITTEN, Outcome.DIFFERENT)
+    assert (app.outcome, other.outcome) == (WriteOutcome.WRITTEN, WriteOutcome.DIFFERENT)
     assert other.problems == ("not read back: no READ on group other",)
 
 
@@ -196,7 +196,7 @@ def test_exit_codes_follow_from_what_was_written(scene, groups):
     ids=["away", "members", "two causes", "said in the message", "not read back"],
 )
 def test_each_cause_has_its_remedy_and_the_command_comes_last(causes, words):
-    for outcome in (Outcome.REFUSED, Outcome.DIFFERENT)[: 1 + bool(causes)]:
+    for outcome in (WriteOutcome.REFUSED, WriteOutcome.DIFFERENT)[: 1 + bool(causes)]:
         written = Written("app", outcome, problems=("it failed",), causes=tuple(causes))
         remedy = failure_of_writing([written], "west", "run it").remedy
         assert all(word in remedy for word in words)
@@ -222,7 +222,7 @@ def test_what_nobody_can_say_is_still_ours_is_not_written(groups, plan):
 
     made = plan()
     (result,) = read_back_all(groups, [made], commit_all(groups, [made], still_ours=silent))
-    assert (result.outcome, result.written, groups.committed) == (Outcome.REFUSED, frozenset(), {})
+    assert (result.outcome, result.written, groups.committed) == (WriteOutcome.REFUSED, frozenset(), {})
 
 
 class Silent:
@@ -254,10 +254,10 @@ def test_a_cluster_that_has_gone_silent_is_not_waited_for_by_group_after_group(g
         assert (silent.asked, silent.read <= 2 * AT_ONCE + 1) == (0, True)
         return
     assert (silent.asked <= 2 * AT_ONCE, silent.read) == (True, 1)
-    assert {(result.outcome, result.written) for result in results} == {(Outcome.PARTLY, frozenset())}
+    assert {(result.outcome, result.written) for result in results} == {(WriteOutcome.PARTLY, frozenset())}
     assert failure_of_writing(results, "west").exit_code == 6
 
 
 def test_of_many_groups_an_error_names_the_first():
-    results = [Written(f"g{n}", Outcome.REFUSED, problems=(f"g{n}: no",)) for n in range(7)]
+    results = [Written(f"g{n}", WriteOutcome.REFUSED, problems=(f"g{n}: no",)) for n in range(7)]
     assert failure_of_writing(results, "west").message.endswith("g4: no; and 2 more problems")

@@ -14,7 +14,7 @@ from mmtool.failover.modes import emergency, failback
 from mmtool.failover.operation.operation import StepState
 from mmtool.failover.operation.records import recorded
 from mmtool.failover.operation.recovery import roll_forward, take_back
-from mmtool.failover.operation.states import Event, OperationState
+from mmtool.failover.operation.states import OperationState, Trigger
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.facts import GroupSelection, Member
 from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord
@@ -85,7 +85,9 @@ def _run(scene, run):
 
 
 def operations(scene):
-    return recorded(scene.journal.entries())
+    entries = scene.journal.entries()
+    order = list(dict.fromkeys(entry.operation_id for entry in entries))  # two may begin in one millisecond
+    return sorted(recorded(entries), key=lambda one: order.index(one.operation_id))
 
 
 def newest(scene):
@@ -102,7 +104,7 @@ def taken_back(scene, one, event, *, home=False):
 def all_taken_back(scene):
     """Everything that can be, the newest first."""
     for one in reversed(operations(scene)):
-        for event in (Event.CANCEL, Event.ROLL_BACK):
+        for event in (Trigger.CANCEL, Trigger.ROLL_BACK):
             if one.may(event):
                 taken_back(scene, one, event)
 
@@ -121,7 +123,7 @@ def early(scenes, kind=Scene, act=lambda scene, word: began(scene, "app", kill=w
         made = scenes(kind)
         ended = act(made, word)
         (one,) = operations(made)
-        if ended is not None or not one.may(Event.CANCEL):
+        if ended is not None or not one.may(Trigger.CANCEL):
             return
         yield made, one
 
@@ -132,7 +134,7 @@ def test_an_emergency_that_is_typed_again_has_the_marks_of_the_one_that_was_kill
         seen |= made.marks.failed_over
         assert began(made, "app").error is None
         assert marked_by(made) == {"orders": newest(made).operation_id}
-        taken_back(made, newest(made), Event.ROLL_BACK)
+        taken_back(made, newest(made), Trigger.ROLL_BACK)
         assert (made.marks.failed_over, made.marks.moved) == (set(), set()), killed.head.steps
     assert seen == {"orders"}
 
@@ -211,7 +213,7 @@ def test_an_emergency_in_place_of_a_failback_has_its_marks(scenes):
     for made, _ in homeward(scenes):
         made.told("app", "orders", (10, 10))
         assert began(made, "app").error is None
-        taken_back(made, newest(made), Event.ROLL_BACK)
+        taken_back(made, newest(made), Trigger.ROLL_BACK)
         assert made.marks.failed_over == set()
 
 

@@ -17,7 +17,7 @@ from mmtool.failover.modes import drill, emergency, failback, planned_mode
 from mmtool.failover.operation.marks import rehearse_release, release_marks
 from mmtool.failover.operation.records import in_journal_order
 from mmtool.failover.operation.recovery import roll_forward, take_back
-from mmtool.failover.operation.states import Event
+from mmtool.failover.operation.states import Trigger
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import GroupSelection
 
@@ -82,7 +82,7 @@ class World:
             done = False
         self.scene.lock.leave()
         (found,) = [one for one in self.recorded() if one.operation_id not in before] or [None]
-        if done or found is None or not (found.may(Event.RESUME) and found.head.point_of_no_return_passed):
+        if done or found is None or not (found.may(Trigger.RESUME) and found.head.point_of_no_return_passed):
             return False
         rehearsal = self._rehearsal(Mode.EMERGENCY, ("app",))
         rehearsal = replace(rehearsal, plan=found.operation.plan)
@@ -97,7 +97,7 @@ class World:
 
     def rollback(self, *only):
         """The last one that can be."""
-        may = [one for one in self.recorded() if one.may(Event.ROLL_BACK) and one.mode is not Mode.DRILL]
+        may = [one for one in self.recorded() if one.may(Trigger.ROLL_BACK) and one.mode is not Mode.DRILL]
         found = [one for one in may if not only or one.group_names in only]
         if not found:
             return False
@@ -105,7 +105,7 @@ class World:
         home = one.mode is Mode.FAILBACK
         rehearsal = replace(self._rehearsal(Mode.EMERGENCY, ("app",)), plan=one.operation.plan)
         context = self.scene.context(rehearsal, since=one, home=home)
-        take_back(self.scene.taking_back(one, Event.ROLL_BACK, context.destination), context)
+        take_back(self.scene.taking_back(one, Trigger.ROLL_BACK, context.destination), context)
         at = [name for _, _, name in self.stands].index(one.operation_id)
         _, moved = model(self.stands[:at])
         unknown = any(not moved[group] for group in one.group_names)

@@ -8,16 +8,16 @@ from mmtool.errors import RefusedError
 from mmtool.failover.operation.records import recorded
 from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit
-from mmtool.plan.groups.offsets import Direction, GroupPlan, Verdict
-from mmtool.plan.records.journal import Entry, Kind, group_body
+from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict
+from mmtool.plan.records.journal import EntryKind, JournalEntry, group_body
 from mmtool.translation.answers import Exact, Knowledge
 from mmtool.translation.types import DownstreamOffset, TopicPartition
 
 PLACE = TopicPartition("orders", 0)
-BEGAN = Entry(
+BEGAN = JournalEntry(
     "op-1",
     1,
-    Kind.BEGAN,
+    EntryKind.BEGAN,
     1,
     "ann@host-1",
     "running",
@@ -38,16 +38,17 @@ BEGAN = Entry(
 
 def plan_of(group, offset):
     answer = Exact(DownstreamOffset(offset))
-    verdict = Verdict(group, PLACE, PLACE, Commit(offset), answer, knowledge=Knowledge.CHECKPOINTS)
+    verdict = OffsetVerdict(group, PLACE, PLACE, Commit(offset), answer, knowledge=Knowledge.CHECKPOINTS)
     return GroupPlan(group, Direction.FORWARD, (verdict,))
 
 
 def told(*of_groups):
     """An operation that was about to write these, and did."""
     intents = [
-        (Kind.GROUP, group_body(plan, {(plan.group, PLACE): Risk(Loss(0), 0, 1.0)})) for plan in of_groups
+        (EntryKind.GROUP, group_body(plan, {(plan.group, PLACE): Risk(Loss(0), 0, 1.0)}))
+        for plan in of_groups
     ]
-    ended = (Kind.ENDED, {"sentence": "all is well", "figures": {"rto_seconds": 1.5}, "problem": ""})
+    ended = (EntryKind.ENDED, {"sentence": "all is well", "figures": {"rto_seconds": 1.5}, "problem": ""})
     entries = [
         replace(BEGAN, number=number, kind=kind, body=body)
         for number, (kind, body) in enumerate([*intents, ended], 2)

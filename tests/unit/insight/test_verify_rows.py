@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mmtool.insight.verify.verdicts import ComparedRow, Difference, Findings, Kind, gate, severity
+from mmtool.insight.verify.verdicts import ComparedRow, Difference, Findings, Mismatch, gate, severity
 from mmtool.insight.verify.verification import Verification
 from mmtool.translation.types import TopicPartition
 
@@ -18,8 +18,8 @@ def row(partition, *differences, problem="", **findings):
 
 
 IDENTICAL = row(0)
-DIFFERENT = row(1, Difference(Kind.VALUE, 7, 7))
-INCOMPLETE = row(2, Difference(Kind.MISSING, 99, 99), ends_early=True)
+DIFFERENT = row(1, Difference(Mismatch.VALUE, 7, 7))
+INCOMPLETE = row(2, Difference(Mismatch.MISSING, 99, 99), ends_early=True)
 DENIED = row(3, problem="READ on topic orders is denied")
 
 
@@ -31,8 +31,8 @@ def test_the_table_begins_with_what_is_wrong():
 @pytest.mark.parametrize(
     ("kind", "start"),
     [
-        (Kind.MISSING, "do not delete east.orders on west: it also holds records that were produced on"),
-        (Kind.DUPLICATED, "nothing to do if the consumers on west accept a record twice; otherwise let"),
+        (Mismatch.MISSING, "do not delete east.orders on west: it also holds records that were produced on"),
+        (Mismatch.DUPLICATED, "nothing to do if the consumers on west accept a record twice; otherwise let"),
     ],
 )
 def test_a_topic_that_holds_the_targets_own_records_is_not_to_be_deleted(kind, start):
@@ -78,10 +78,18 @@ FLOW = "-c FILE -s east -t west --topic orders"
 @pytest.mark.parametrize(
     ("kind", "reason", "remedy"),
     [
-        (Kind.MISSING, "west does not have the record at offset 12", "replace the mirror: stop `mmtool re"),
-        (Kind.FOREIGN, "west has a record that east does not have", "nothing to do if the producers of"),
-        (Kind.DUPLICATED, "west has a record twice", "nothing to do if the consumers on west accept a"),
-        (Kind.MAPPING, "mmtool's stored offset map leads from offset 12 on", "stop `mmtool replicate`, run"),
+        (
+            Mismatch.MISSING,
+            "west does not have the record at offset 12",
+            "replace the mirror: stop `mmtool re",
+        ),
+        (Mismatch.FOREIGN, "west has a record that east does not have", "nothing to do if the producers of"),
+        (Mismatch.DUPLICATED, "west has a record twice", "nothing to do if the consumers on west accept a"),
+        (
+            Mismatch.MAPPING,
+            "mmtool's stored offset map leads from offset 12 on",
+            "stop `mmtool replicate`, run",
+        ),
     ],
 )
 def test_each_kind_of_difference_says_where_it_is_and_what_to_do(kind, reason, remedy):
@@ -91,8 +99,8 @@ def test_each_kind_of_difference_says_where_it_is_and_what_to_do(kind, reason, r
     said = gate([found]).remedy
     assert said.startswith(remedy)
     assert (f"flow forget {FLOW}" in said, f"flow rebuild {FLOW}" in said) == (
-        kind is not Kind.MAPPING,
-        kind is Kind.MAPPING,
+        kind is not Mismatch.MAPPING,
+        kind is Mismatch.MAPPING,
     )
 
 

@@ -22,7 +22,7 @@ from mmtool.kafka.errors import (
     OTHER_CLUSTER,
     REMEDIES,
     UNPROVEN,
-    Kind,
+    ErrorSubject,
     failure_of,
     kind_of,
     unreachable,
@@ -47,7 +47,7 @@ def test_no_code_is_sorted_twice_or_misspelt():
 
 
 def test_a_code_of_a_newer_broker_is_nobodys_fault_we_know_of():
-    assert kind_of(9_999) is Kind.BROKEN
+    assert kind_of(9_999) is ErrorSubject.BROKEN
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from mmtool.errors import MmtoolError, NotAuthorisedError, UnreachableError
 from mmtool.kafka.admin.topics import TopicAdmin, TrialResult
-from mmtool.plan.topics.configs import ConfigEntry, Origin
+from mmtool.plan.topics.configs import ConfigEntry, ConfigOrigin
 from mmtool.replication import background
 from mmtool.replication.background import TopicConfigs
 
@@ -58,7 +58,7 @@ def test_what_is_denied_on_the_cluster_is_told():
 
 def test_configs_of_topics_are_carried_over_beside_one_that_may_not_be_described_and_is_named(monkeypatch):
     altered = {}
-    entry = {"retention.ms": ConfigEntry("5", Origin.OVERRIDE, on_topic=True)}
+    entry = {"retention.ms": ConfigEntry("5", ConfigOrigin.OVERRIDE, on_topic=True)}
     there = {"source": {"open": entry}, "target": {"a.open": {}, "a.shy": {}}}
 
     def fake(cluster):

@@ -17,7 +17,7 @@ from mmtool.plan.flow.slots import SlotsRecord
 from mmtool.plan.flow.status import FlowFacts, FlowMember
 from mmtool.plan.groups.status import GroupSummary
 from mmtool.plan.records.documents import OwnerRecord, State
-from mmtool.plan.records.journal import Entry, Kind
+from mmtool.plan.records.journal import EntryKind, JournalEntry
 from mmtool.plan.topics.facts import TopicFacts
 from mmtool.translation.types import TopicPartition
 
@@ -229,8 +229,10 @@ def test_a_group_is_told_by_what_is_known_of_it():
 def operation(name, state, target="b", at=0):
     began = {"source": "a", "target": target, "source_id": None, "target_id": "id", "mode": "planned"}
     about = {"steps": [], "groups": ["app"], "reason": "", "figures": {}, "sentence": "", "problem": ""}
-    entry = Entry(name, 1, Kind.BEGAN, at, "me@host", OperationState.RUNNING, False, began | about)
-    return [entry, replace(entry, number=2, kind=Kind.ENDED, state=state)]
+    entry = JournalEntry(
+        name, 1, EntryKind.BEGAN, at, "me@host", OperationState.RUNNING, False, began | about
+    )
+    return [entry, replace(entry, number=2, kind=EntryKind.ENDED, state=state)]
 
 
 def test_open_operations_and_the_last_one_are_told():

@@ -11,7 +11,7 @@ from mmtool.plan.groups.commit_rates import (
     SHORTEST_MS,
     WINDOW_MS,
     CommitPace,
-    Sample,
+    CommitSample,
     expected_reread,
     is_changed,
     observe,
@@ -24,29 +24,31 @@ MOST = st.integers(0, 10**9)
 
 
 @st.composite
-def looks(draw: st.DrawFn) -> list[Sample]:
+def looks(draw: st.DrawFn) -> list[CommitSample]:
     """Commits of one partition as they are seen, some seconds apart."""
     at_ms, offset, found = 0, 0, []
     for _ in range(draw(st.integers(1, 80))):
         at_ms += draw(st.integers(500, 20_000))
         offset = max(0, offset + draw(st.integers(-3, 500)))
-        found.append(Sample(at_ms, offset))
+        found.append(CommitSample(at_ms, offset))
     return found
 
 
-def seen(samples: list[Sample]) -> CommitPace:
+def seen(samples: list[CommitSample]) -> CommitPace:
     pace = observe(None, samples[0])
     for sample in samples[1:]:
         pace = observe(pace, sample)
     return pace
 
 
-BEGINNING = Sample(0, 0)
+BEGINNING = CommitSample(0, 0)
 
 
-def steady(per_second: float, seconds: int, *, every: int = 5, since: Sample = BEGINNING) -> list[Sample]:
+def steady(
+    per_second: float, seconds: int, *, every: int = 5, since: CommitSample = BEGINNING
+) -> list[CommitSample]:
     return [
-        Sample(since.at_ms + at * 1000, since.offset + round(at * per_second))
+        CommitSample(since.at_ms + at * 1000, since.offset + round(at * per_second))
         for at in range(0, seconds + 1, every)
     ]
 
@@ -92,19 +94,21 @@ def test_a_steady_group_s_rate_is_its_rate(per_second, seconds):
 
 def test_a_group_that_stops_has_no_rate_once_two_windows_are_over():
     worked = steady(100, 300)
-    idle = steady(0, 2 * WINDOW_MS // 1000 + 10, since=Sample(worked[-1].at_ms + 5000, worked[-1].offset))
+    idle = steady(
+        0, 2 * WINDOW_MS // 1000 + 10, since=CommitSample(worked[-1].at_ms + 5000, worked[-1].offset)
+    )
     assert seen(worked).rate == 100
     assert seen([*worked, *idle]).rate == 0
 
 
 def test_a_group_that_was_set_back_is_measured_anew():
-    pace = seen([*steady(100, 60), Sample(61_000, 50)])
+    pace = seen([*steady(100, 60), CommitSample(61_000, 50)])
     assert pace.rate is UNKNOWN
-    assert observe(pace, Sample(61_000 + SHORTEST_MS, 80)).rate == 30 / SHORTEST_MS * 1000
+    assert observe(pace, CommitSample(61_000 + SHORTEST_MS, 80)).rate == 30 / SHORTEST_MS * 1000
 
 
 def test_one_look_tells_no_rate():
-    assert observe(None, Sample(0, 7)).rate is UNKNOWN
+    assert observe(None, CommitSample(0, 7)).rate is UNKNOWN
 
 
 def test_only_a_rate_that_differs_clearly_is_written_again():

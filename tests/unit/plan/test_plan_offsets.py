@@ -9,9 +9,9 @@ from mmtool.plan.groups.facts import Commit, GroupFacts, GroupStanding, Member
 from mmtool.plan.groups.offsets import (
     Direction,
     GroupPlan,
+    OffsetVerdict,
     PartitionFacts,
     Rules,
-    Verdict,
     plan_group,
     unknown_groups,
 )
@@ -164,7 +164,7 @@ def test_back_from_a_topic_that_was_born_on_the_target_is_outside_the_flow():
     ],
 )
 def test_a_topic_is_outside_the_flow_only_where_it_has_no_counterpart(direction, places, said):
-    verdict = Verdict("app", *places, Commit(2), refusal=Reason.NOT_MIRRORED)
+    verdict = OffsetVerdict("app", *places, Commit(2), refusal=Reason.NOT_MIRRORED)
     why = GroupPlan("app", direction, (verdict,)).why(verdict)
     assert (why.startswith(said), "; or the records" in why) == (True, False)
 

@@ -28,11 +28,11 @@ from mmtool.plan.groups.applications import StateTopic
 from mmtool.plan.groups.facts import GroupSelection
 from mmtool.plan.groups.imports import parse_reset_csv
 from mmtool.plan.groups.offsets import Direction, GroupPlan
-from mmtool.plan.runbook.by_hand import Hands, Place
+from mmtool.plan.runbook.by_hand import Hands, ToolCluster
 from mmtool.plan.words import Names
 
 APP = GroupSelection(("app",))
-PLACES = Place("east", "east-1:9092"), Place("west", "west-1:9092")
+PLACES = ToolCluster("east", "east-1:9092"), ToolCluster("west", "west-1:9092")
 
 
 @pytest.fixture

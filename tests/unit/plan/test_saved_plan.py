@@ -13,7 +13,7 @@ from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.failover_plan import FailoverPlan
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.records.documents import UnreadableDocumentError, encode
-from mmtool.plan.runbook.plan_file import Origin, SavedPlan, differences, read_plan, write_plan
+from mmtool.plan.runbook.plan_file import PlanOrigin, SavedPlan, differences, read_plan, write_plan
 from mmtool.plan.words import Names
 
 NAMES = Names("east", "west")
@@ -130,7 +130,7 @@ def test_an_acl_is_told_with_its_cluster_its_host_and_what_the_plan_does_to_it(m
         FailoverPlan("op-1", mode, NAMES, (), promotion=Promotion(acls=(acl,))) for acl in (one, other)
     )
     does = f"the {change} of this ACL on west: ALLOW WRITE on"
-    assert SavedPlan(was, SEEN, Origin("ann@host-1", 0, "1.0")).stale(now, SEEN) == [
+    assert SavedPlan(was, SEEN, PlanOrigin("ann@host-1", 0, "1.0")).stale(now, SEEN) == [
         f"{does} topic orders for User:app from host 10.0.0.7, was planned and is now missing",
         f"{does} transactional ids that start with tx- for User:app, was missing and is now planned",
     ]

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from mmtool.plan.topics.configs import (
     ConfigEntry,
+    ConfigOrigin,
     ConfigRules,
     KeptConfig,
-    Origin,
     ResetConfig,
     SetConfig,
     plan_topic_configs,
@@ -22,17 +22,17 @@ FROM_SOURCE = ConfigRules(lambda name: name != "excluded", "source")
 
 def set_to(value, *, carried=True):
     """Set on the topic."""
-    return ConfigEntry(value, Origin.OVERRIDE, on_topic=True, carried=carried)
+    return ConfigEntry(value, ConfigOrigin.OVERRIDE, on_topic=True, carried=carried)
 
 
 def default(value):
     """Kafka's own default, or the broker's."""
-    return ConfigEntry(value, Origin.DEFAULT, on_topic=False)
+    return ConfigEntry(value, ConfigOrigin.DEFAULT, on_topic=False)
 
 
 def on_brokers(value):
     """Set on brokers while they run."""
-    return ConfigEntry(value, Origin.OVERRIDE, on_topic=False)
+    return ConfigEntry(value, ConfigOrigin.OVERRIDE, on_topic=False)
 
 
 def planned(here, there, rules=RULES, name="retention.ms"):
@@ -84,7 +84,7 @@ def test_min_insync_replicas_is_raised():
 entries = st.builds(
     ConfigEntry,
     st.sampled_from(["1", "2", None]),
-    st.sampled_from(Origin),
+    st.sampled_from(ConfigOrigin),
     on_topic=st.booleans(),
     carried=st.booleans(),
 )

@@ -16,7 +16,7 @@ from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.records.identity import CANARY_TOPIC, PRODUCERS_TOPIC
-from mmtool.plan.topics.configs import FOR_EVER, ConfigEntry, Origin, SetConfig, TargetLimits
+from mmtool.plan.topics.configs import FOR_EVER, ConfigEntry, ConfigOrigin, SetConfig, TargetLimits
 from mmtool.plan.topics.facts import missing_right
 from mmtool.replication.driver.context import FlowContext
 from mmtool.replication.ownership.checks import _check_shown
@@ -192,7 +192,7 @@ class Limits(Admin):
         size = self.sizes.pop(0)
         if size is None:
             raise UnreachableError("no answer")
-        return {name: {SIZE: ConfigEntry(size, Origin.OVERRIDE, on_topic=True)} for name in names}
+        return {name: {SIZE: ConfigEntry(size, ConfigOrigin.OVERRIDE, on_topic=True)} for name in names}
 
 
 SIZE = "max.message.bytes"
@@ -222,7 +222,11 @@ def test_of_thousands_of_topics_a_hundred_are_asked_for_their_limits_at_a_look(s
 
 @pytest.mark.parametrize(
     ("origin", "in_sync", "said"),
-    [(Origin.OVERRIDE, "2", True), (Origin.DEFAULT, "2", True), (Origin.DEFAULT, "1", False)],
+    [
+        (ConfigOrigin.OVERRIDE, "2", True),
+        (ConfigOrigin.DEFAULT, "2", True),
+        (ConfigOrigin.DEFAULT, "1", False),
+    ],
 )
 def test_a_new_topic_with_fewer_replicas_than_are_to_be_in_sync_is_said_with_both_numbers(
     settings, origin, in_sync, said
@@ -334,7 +338,7 @@ def test_a_flow_of_hidden_topics_alone_is_refused():
 def limits(**values):
     return TargetLimits.of(
         {
-            name.replace("_", "."): ConfigEntry(value, Origin.OVERRIDE, on_topic=True)
+            name.replace("_", "."): ConfigEntry(value, ConfigOrigin.OVERRIDE, on_topic=True)
             for name, value in values.items()
         }
     )

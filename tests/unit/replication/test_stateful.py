@@ -11,7 +11,7 @@ from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import PartitionLeader, TopicMetadata
 from mmtool.plan.records.identity import JOURNAL_TOPIC, PRODUCERS_TOPIC, FlowIdentity
-from mmtool.plan.topics.configs import ConfigEntry, Origin
+from mmtool.plan.topics.configs import ConfigEntry, ConfigOrigin
 from mmtool.plan.words import counted
 from mmtool.replication.ownership import internal_topics
 from mmtool.translation.types import ClusterId, TopicId
@@ -64,9 +64,9 @@ class Admin:
         return {
             name: {
                 "cleanup.policy": ConfigEntry(
-                    self.policies.get(name, "compact"), Origin.OVERRIDE, True, True
+                    self.policies.get(name, "compact"), ConfigOrigin.OVERRIDE, True, True
                 ),
-                "min.insync.replicas": ConfigEntry("2", Origin.DEFAULT, False, True),
+                "min.insync.replicas": ConfigEntry("2", ConfigOrigin.DEFAULT, False, True),
             }
             for name in topics
         }

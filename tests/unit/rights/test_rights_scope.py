@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mmtool.config import load_settings
 from mmtool.config.names import LITERAL
-from mmtool.rights.needs import Kind
+from mmtool.rights.needs import Resource
 from mmtool.rights.scope import EVERYTHING, Pattern, resources
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
@@ -62,12 +62,12 @@ def prefixed(*names):
     ],
 )
 def test_topics_are_covered_by_name_by_prefix_or_all(flow_with, topics, covered):
-    assert resources(flow_with(topics=topics), "source", Kind.MIRRORED) == covered
+    assert resources(flow_with(topics=topics), "source", Resource.MIRRORED) == covered
 
 
 def test_an_excluded_name_needs_no_right(flow_with):
     flow = flow_with(topics="orders, bills", topics_exclude="bi.*")
-    assert resources(flow, "source", Kind.MIRRORED) == literal("orders")
+    assert resources(flow, "source", Resource.MIRRORED) == literal("orders")
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_an_excluded_name_needs_no_right(flow_with):
     ids=["default", "identity", "before", "after"],
 )
 def test_mirrors_have_the_names_that_the_policy_gives_them(flow_with, keys, mirrors):
-    assert resources(flow_with(topics="orders, bills-.*", **keys), "target", Kind.MIRRORS) == mirrors
+    assert resources(flow_with(topics="orders, bills-.*", **keys), "target", Resource.MIRRORS) == mirrors
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_mirrors_have_the_names_that_the_policy_gives_them(flow_with, keys, mirr
     ids=["default", "after", "identity"],
 )
 def test_mirrors_of_all_topics_have_the_policys_prefix_if_it_gives_one(flow_with, keys, mirrors):
-    found = resources(flow_with(topics=".*", **keys), "target", Kind.MIRRORS)
+    found = resources(flow_with(topics=".*", **keys), "target", Resource.MIRRORS)
     assert found[: len(mirrors)] == mirrors
 
 
@@ -111,12 +111,12 @@ def test_a_flow_mirrors_the_heartbeats_of_every_cluster_of_the_file_but_the_targ
         north_bootstrap_servers="n:9092",
         heartbeats_replication_enabled="true",
     )
-    assert resources(flow, "source", Kind.MIRRORED) == literal("orders", "heartbeats", "north.heartbeats")
+    assert resources(flow, "source", Resource.MIRRORED) == literal("orders", "heartbeats", "north.heartbeats")
 
 
 def test_dead_letters_of_a_named_topic_have_its_mirrors_name(flow_with):
     flow = flow_with(topics="orders, bills-.*")
-    assert resources(flow, "target", Kind.DEAD_LETTERS) == (
+    assert resources(flow, "target", Resource.DEAD_LETTERS) == (
         *literal("west.orders.mmtool-dlq"),
         *prefixed("west.bills-"),
     )
@@ -124,10 +124,10 @@ def test_dead_letters_of_a_named_topic_have_its_mirrors_name(flow_with):
 
 def test_offset_syncs_are_on_one_side_only(flow_with):
     on_target = flow_with(topics="orders", **{"offset-syncs.topic.location": "target"})
-    assert resources(on_target, "source", Kind.OFFSET_SYNCS) == ()
-    assert resources(on_target, "target", Kind.OFFSET_SYNCS) == literal("mm2-offset-syncs.west.internal")
+    assert resources(on_target, "source", Resource.OFFSET_SYNCS) == ()
+    assert resources(on_target, "target", Resource.OFFSET_SYNCS) == literal("mm2-offset-syncs.west.internal")
     off = flow_with(topics="orders", **{"emit.offset-syncs.enabled": "false"})
-    assert resources(off, "source", Kind.OFFSET_SYNCS) == ()
+    assert resources(off, "source", Resource.OFFSET_SYNCS) == ()
 
 
 def covers(patterns, name):
@@ -154,5 +154,5 @@ def test_every_mirrored_name_is_covered(flow_with, patterns, data):
     dotted = [pattern for pattern in flow.topics.include if "." in pattern and LITERAL.fullmatch(pattern)]
     by_dot = any(re.fullmatch(pattern, name) for pattern in dotted)  # a name with a dot matches others too
     if flow.mirrors_topic(name) and not by_dot:
-        assert covers(resources(flow, "source", Kind.MIRRORED), name)
-        assert covers(resources(flow, "target", Kind.MIRRORS), flow.remote_topic(name))
+        assert covers(resources(flow, "source", Resource.MIRRORED), name)
+        assert covers(resources(flow, "target", Resource.MIRRORS), flow.remote_topic(name))

@@ -16,7 +16,7 @@ from kit.batches import (
     marker,
     plain_logs,
 )
-from mmtool.kafka.batches import Difference, coalesce, iter_batches, same_records, view_of
+from mmtool.kafka.batches import RecordDifference, coalesce, iter_batches, same_records, view_of
 from mmtool.translation.runs import Run
 
 
@@ -73,7 +73,7 @@ def test_the_first_difference_is_named(field, changed):
 
     result = same_records(source, 0, target, 3)
 
-    assert result.difference == Difference(1, 1, field)
+    assert result.difference == RecordDifference(1, 1, field)
     assert result.matched == (Run(0, 0, 1),)
     assert not result.is_complete
 

@@ -8,12 +8,12 @@ import pytest
 
 from kit.protocol import raw, read
 from mmtool.kafka.wire.acls import (
+    AclOperation,
     ClusterRights,
     DeleteAclsRequest,
     DescribeAclsRequest,
     DescribeClusterRequest,
     ListedBindings,
-    Operation,
     Rights,
 )
 from mmtool.kafka.wire.fetch import Diverging, FetchAnswer, FetchedPartition, FetchPartition, FetchRequest
@@ -61,7 +61,7 @@ from mmtool.kafka.wire.transactions import (
     claim_trial,
 )
 from mmtool.plan.failover.acl_rules import Binding
-from mmtool.plan.topics.configs import ConfigEntry, Origin
+from mmtool.plan.topics.configs import ConfigEntry, ConfigOrigin
 from mmtool.translation.types import UNKNOWN, TopicPartition
 
 ID = "AAECAwQFBgcICQoLDA0ODw"
@@ -288,7 +288,7 @@ def test_describe_cluster_tells_our_rights():
     answer = "00000000 0000 00 02 69 00000001 02" + broker + "00000180 00"
     seen, left = read(DescribeClusterRequest(), 0, answer)
     assert (seen, left) == (ClusterRights(0, Rights(0x180)), 0)
-    assert (seen.rights.may(Operation.ALTER), seen.rights.may(Operation.WRITE)) == (True, False)
+    assert (seen.rights.may(AclOperation.ALTER), seen.rights.may(AclOperation.WRITE)) == (True, False)
 
 
 def test_describe_configs_leaves_out_what_is_not_set_and_keeps_what_is_hidden():
@@ -336,7 +336,7 @@ def test_replicas_of_a_broker_before_2_8_are_read_without_rights():
 def test_some_properties_of_a_topic_are_read_with_where_they_come_from():
     entry = "0001 61 0001 37 00 01 00 00000001 0001 61 0001 38 05"
     answer = f"00000000 00000001 0000 ffff 02 0001 74 00000001 {entry}"
-    told = {"t": DescribedConfig(0, {"a": ConfigEntry("7", Origin.OVERRIDE, on_topic=True)})}
+    told = {"t": DescribedConfig(0, {"a": ConfigEntry("7", ConfigOrigin.OVERRIDE, on_topic=True)})}
     assert read(DescribeTopicConfigsRequest(["t"], ["a"]), 1, answer) == (told, 0)
     assert DescribeTopicConfigsRequest(["t"], ["a"]).body(1) == raw("00000001 02 0001 74 00000001 0001 61 00")
 
