@@ -22,9 +22,7 @@ pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 
 PATIENCE_SECONDS = 90
 AWAY_SECONDS = 45  # longer than any request, the ownership session and several rounds
-STILL_SECONDS = (
-    20  # how long the others may stand still: an end of a round, and the wait for the last answers
-)
+STILL_SECONDS = 20  # of the other flow, at most: an end of a round, and the wait for the last answers
 TOPIC, PARTITIONS = "apart", 3
 HEALTHY = ("one", "two")
 FLOWS = {"target": [HEALTHY, ("one", "three")], "source": [HEALTHY, ("three", "two")]}

@@ -102,11 +102,8 @@ def test_a_cleaner_may_remove_what_a_later_record_of_the_key_replaces():
 
 def test_a_cleaner_never_removes_the_newest_record_of_a_key():
     source = [line(0, key=1), line(1, key=2), line(2, key=1)]
-    assert first(compared([source[0], source[2]], source=source, compacted=True)) == (
-        Mismatch.MISSING,
-        1,
-        101,
-    )
+    found = first(compared([source[0], source[2]], source=source, compacted=True))
+    assert found == (Mismatch.MISSING, 1, 101)
 
 
 def test_a_record_missing_in_one_range_and_extra_in_another_has_moved():
@@ -133,9 +130,8 @@ def test_every_record_is_matched_or_told_of(source, target):
     findings = compared(target, source=source, leads_to=lambda _: None)
     pairs = align(source, target)
     gone, extra = len(source) - len(pairs), len(target) - len(pairs)
-    both = findings.count(
-        Mismatch.REORDERED, Mismatch.KEY, Mismatch.VALUE, Mismatch.HEADERS, Mismatch.TIMESTAMP
-    )
+    of_both = Mismatch.REORDERED, Mismatch.KEY, Mismatch.VALUE, Mismatch.HEADERS, Mismatch.TIMESTAMP
+    both = findings.count(*of_both)
     assert findings.count(Mismatch.MISSING) + both == gone
     assert findings.count(Mismatch.FOREIGN, Mismatch.DUPLICATED) + both == extra
 

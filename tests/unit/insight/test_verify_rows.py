@@ -78,18 +78,10 @@ FLOW = "-c FILE -s east -t west --topic orders"
 @pytest.mark.parametrize(
     ("kind", "reason", "remedy"),
     [
-        (
-            Mismatch.MISSING,
-            "west does not have the record at offset 12",
-            "replace the mirror: stop `mmtool re",
-        ),
+        (Mismatch.MISSING, "west does not have the record at offset 12", "replace the mirror: stop `mm"),
         (Mismatch.FOREIGN, "west has a record that east does not have", "nothing to do if the producers of"),
         (Mismatch.DUPLICATED, "west has a record twice", "nothing to do if the consumers on west accept a"),
-        (
-            Mismatch.MAPPING,
-            "mmtool's stored offset map leads from offset 12 on",
-            "stop `mmtool replicate`, run",
-        ),
+        (Mismatch.MAPPING, "mmtool's stored offset map leads from offset 12 on", "stop `mmtool replicat"),
     ],
 )
 def test_each_kind_of_difference_says_where_it_is_and_what_to_do(kind, reason, remedy):

@@ -94,9 +94,8 @@ def test_a_steady_group_s_rate_is_its_rate(per_second, seconds):
 
 def test_a_group_that_stops_has_no_rate_once_two_windows_are_over():
     worked = steady(100, 300)
-    idle = steady(
-        0, 2 * WINDOW_MS // 1000 + 10, since=CommitSample(worked[-1].at_ms + 5000, worked[-1].offset)
-    )
+    rested = CommitSample(worked[-1].at_ms + 5000, worked[-1].offset)
+    idle = steady(0, 2 * WINDOW_MS // 1000 + 10, since=rested)
     assert seen(worked).rate == 100
     assert seen([*worked, *idle]).rate == 0
 
