@@ -125,9 +125,8 @@ def began(operation_id, groups=("app",)):
         "step_states": {},
         "reason": "fire, and \u706b",
     }
-    return JournalEntry(
-        operation_id, 1, EntryKind.BEGAN, 1, "ann@host-1", "running", past_return=False, body=body
-    )
+    about = EntryKind.BEGAN, 1, "ann@host-1", "running"
+    return JournalEntry(operation_id, 1, *about, past_return=False, body=body)
 
 
 def steps_after(first, count):

@@ -139,9 +139,8 @@ def test_the_digests_are_those_of_the_records_on_the_journal_topic(scene, tmp_pa
 
 
 def entry(number, kind, body, state="running"):
-    return JournalEntry(
-        "op-1", number, kind, number * 1000, "ann@host-1", state, past_return=False, body=body
-    )
+    by = "ann@host-1"
+    return JournalEntry("op-1", number, kind, number * 1000, by, state, past_return=False, body=body)
 
 
 def test_a_fence_of_groups_without_topics_is_told_without_log_ends():

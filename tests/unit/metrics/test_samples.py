@@ -229,9 +229,8 @@ def test_a_group_is_told_by_what_is_known_of_it():
 def operation(name, state, target="b", at=0):
     began = {"source": "a", "target": target, "source_id": None, "target_id": "id", "mode": "planned"}
     about = {"steps": [], "groups": ["app"], "reason": "", "figures": {}, "sentence": "", "problem": ""}
-    entry = JournalEntry(
-        name, 1, EntryKind.BEGAN, at, "me@host", OperationState.RUNNING, False, began | about
-    )
+    facts = began | about
+    entry = JournalEntry(name, 1, EntryKind.BEGAN, at, "me@host", OperationState.RUNNING, False, facts)
     return [entry, replace(entry, number=2, kind=EntryKind.ENDED, state=state)]
 
 
