@@ -1,7 +1,5 @@
 """Identical names both ways, each way with a process of its own, and either of them killed at any moment."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import ExitStack

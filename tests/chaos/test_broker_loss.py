@@ -1,7 +1,5 @@
 """Brokers that die, hang and come back under a running ``mmtool replicate``; clusters of three."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

@@ -4,8 +4,6 @@ Brokers forget a transactional id after a week without use, and a producer id wh
 timestamp of the last day; these do after seconds.
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from dataclasses import replace

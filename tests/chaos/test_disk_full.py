@@ -1,7 +1,5 @@
 """A target whose disk is full: one of its two, so that some partitions are gone and others are not."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """A Spark cluster of two executors, one of which is killed, and then the other."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

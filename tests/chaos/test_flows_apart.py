@@ -1,7 +1,5 @@
 """Several flows in one process, and a cluster of one of them that is away: the others do not wait for it."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

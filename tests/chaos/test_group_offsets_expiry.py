@@ -1,7 +1,5 @@
 """Kafka forgets the commits of groups without members; those that were synced it does not."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """A broker that hangs or dies under whoever asks about groups all the time, as a running flow does."""
 
-from __future__ import annotations
-
 import threading
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """The disk of mmtool's own host is full: where things stand is on record on the target, so nothing stops."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """SIGKILL to any part of ``mmtool replicate``; seeds of kit.chaos do the same and more at any moment."""
 
-from __future__ import annotations
-
 import os
 import time
 

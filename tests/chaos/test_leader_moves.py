@@ -1,7 +1,5 @@
 """Leaders that move each second, on both clusters at once, under a running flow."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """One broker of three is gone for good, and with it the only replica of some partitions: they cost their own rows."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

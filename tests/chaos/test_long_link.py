@@ -1,7 +1,5 @@
 """A slow, long link to either side: 160 ms there and back, 30 MB/s, batches of 16 KB as plain producers make them."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

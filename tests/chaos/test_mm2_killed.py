@@ -1,7 +1,5 @@
 """A MirrorMaker 2 that dies while it copies, and dies again while it copies once more: what its topics still prove."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Clusters of three brokers that are well, and one broker that the command alone cannot reach, for a minute."""
 
-from __future__ import annotations
-
 import os
 import time
 

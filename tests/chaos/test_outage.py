@@ -1,7 +1,5 @@
 """A cluster that is away for longer than any request waits, under a running ``replicate``."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Filler that was deleted and that a crashed broker shows again: brokers store log starts once a minute."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Brokers that hold mmtool back by a quota: it is slow meanwhile, and nothing else."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import time

@@ -3,8 +3,6 @@
 And a group whose commits Kafka's own tool copied reads on the target what it has not read on the source.
 """
 
-from __future__ import annotations
-
 import time
 
 import pytest

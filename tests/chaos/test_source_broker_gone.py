@@ -1,7 +1,5 @@
 """A broker of the source dies with the owner of the flow, and nobody else has its partitions; clusters of three."""
 
-from __future__ import annotations
-
 import os
 import time
 from contextlib import ExitStack, contextmanager

@@ -1,7 +1,5 @@
 """The source's log is cut by an unclean leader election and grows again past where the mirror stood (KIP-320)."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Rounds as Spark Connect can run them: data frames only. A session of our own stands in: both speak one API."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """A real Spark standalone cluster of two workers of one core: one is killed under load, and another one comes."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -1,7 +1,5 @@
 """A second host stands by: it takes over from an owner that dies or freezes, and one that wakes up changes nothing."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

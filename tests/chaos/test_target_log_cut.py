@@ -3,8 +3,6 @@
 A mirror that keeps the source's offsets mends itself.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections import Counter

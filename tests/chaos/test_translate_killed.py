@@ -1,7 +1,5 @@
 """``translate-offsets --execute`` killed at any moment: no group is moved in part, what was replaced is not lost."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """One Python worker of two stands still, and the command and its other parts know nothing of it."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

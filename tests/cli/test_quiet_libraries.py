@@ -1,7 +1,5 @@
 """What a library logs is not for the screen of somebody on call."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

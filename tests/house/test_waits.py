@@ -1,7 +1,5 @@
 """Nothing that runs in the product waits with what swallows a cancellation."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Identical names both ways: two clusters share topics, both are written to, and each record crosses once."""
 
-from __future__ import annotations
-
 import pytest
 
 from kit.both_ways import SIDES, Pair

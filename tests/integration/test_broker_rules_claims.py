@@ -1,7 +1,5 @@
 """Claims and fences on a real broker: what an older owner can still do, and from when on it cannot."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

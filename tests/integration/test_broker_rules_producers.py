@@ -1,7 +1,5 @@
 """How a broker treats idempotent batches: the rules that make a mirror exact, tried on a real one."""
 
-from __future__ import annotations
-
 import pytest
 
 from kit.lab_admin import alter_topic

@@ -1,7 +1,5 @@
 """Other versions of Kafka than the lab's own, on either side: what is mirrored and translated is the same."""
 
-from __future__ import annotations
-
 import pytest
 
 from kit.bench import Bench

@@ -1,7 +1,5 @@
 """The CI example of ``deploy/ci``: its shell steps, run as they stand."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a newcomer installs, in clean environments: the steps of the Dockerfile, and the files of a release."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

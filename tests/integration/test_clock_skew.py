@@ -1,7 +1,5 @@
 """A host whose clock is a day ahead: nothing is decided by it, and brokers take what it writes."""
 
-from __future__ import annotations
-
 import pytest
 
 from kit.exactness import wrong_translations

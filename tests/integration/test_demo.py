@@ -1,7 +1,5 @@
 """The tour as a user types it: it proves its point, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import re
 import signal
 import time

@@ -1,7 +1,5 @@
 """``mmtool doctor`` on real clusters: each planted problem is found, and a healthy pair gets a clean bill."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """``mmtool doctor`` at listeners that are unreachable, refuse the login, or show the wrong certificate."""
 
-from __future__ import annotations
-
 from contextlib import ExitStack
 
 import pytest

@@ -1,7 +1,5 @@
 """A flow that nothing is wrong with gets a clean bill; each problem that is planted on real clusters is found."""
 
-from __future__ import annotations
-
 import threading
 import time
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """A real MirrorMaker 2 that works well gets a clean bill."""
 
-from __future__ import annotations
-
 import pytest
 
 from kit.consumers import consume

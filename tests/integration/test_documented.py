@@ -3,8 +3,6 @@
 A page that has fallen behind is mended by ``pytest tests/integration/test_documented.py --update-docs``.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Real share and streams groups on the target that have the name of a consumer group of the source."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 

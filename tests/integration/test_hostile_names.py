@@ -1,7 +1,5 @@
 """Groups named with line breaks, escape sequences and shell code go through the whole failover, on real brokers."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import time

@@ -1,7 +1,5 @@
 """Values that only Java's clients take, on real brokers: the flow runs, and what they mean is what happens."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -4,8 +4,6 @@ Replicate and verify start Spark: of their rights a few, chosen by `SEED`, are t
 ``make test-chaos``.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 import re

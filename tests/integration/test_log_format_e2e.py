@@ -1,7 +1,5 @@
 """``--log-format json`` on real clusters: every line on stderr is one JSON object, and says what it concerns."""
 
-from __future__ import annotations
-
 import json
 import time
 from datetime import datetime, timedelta

@@ -1,7 +1,5 @@
 """Parts of real logs: what a log has deleted is in none of them, and nobody stumbles over it."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

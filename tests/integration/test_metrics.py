@@ -1,7 +1,5 @@
 """Prometheus metrics of flows on real brokers: running, at rest, and with a cluster away."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

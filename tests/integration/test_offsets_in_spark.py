@@ -1,7 +1,5 @@
 """The UDF of the public Python API in real Spark jobs: on the tasks' side nothing is known but the broadcast map."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

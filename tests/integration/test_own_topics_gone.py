@@ -3,8 +3,6 @@
 The flow runs from ``target`` to ``source``, so that no other test's state is lost.
 """
 
-from __future__ import annotations
-
 import os
 import time
 

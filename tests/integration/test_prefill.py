@@ -1,7 +1,5 @@
 """Mirrors with ``mmtool.offsets = same`` that begin far above offset 0: their target logs are filled up to there."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

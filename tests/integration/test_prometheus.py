@@ -1,7 +1,5 @@
 """A real Prometheus scrapes a running flow: every expression that is shipped has a value there."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Groups and commits that the source no longer has: the target knows it, and no selection moves them."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 

@@ -1,7 +1,5 @@
 """A transaction that nobody ends on the source keeps what is committed behind it: named, and no lag."""
 
-from __future__ import annotations
-
 import os
 import time
 

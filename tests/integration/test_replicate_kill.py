@@ -1,7 +1,5 @@
 """SIGKILL to each part of a running ``mmtool replicate``, then the same command again."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

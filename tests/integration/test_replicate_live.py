@@ -1,7 +1,5 @@
 """What a running ``mmtool replicate`` takes over from its changed file, and how fast it may be."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """What ``mmtool replicate`` cannot do is said in one line with its remedy and the contract's exit code."""
 
-from __future__ import annotations
-
 import os
 import time
 from itertools import count

@@ -1,7 +1,5 @@
 """A target that denies something: named at start, or the topics concerned are halted and the others mirrored."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import time

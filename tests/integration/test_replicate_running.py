@@ -1,7 +1,5 @@
 """A running ``mmtool replicate``: one owner, clean stops, and what it picks up by itself."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

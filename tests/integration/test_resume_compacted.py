@@ -1,7 +1,5 @@
 """Owners that died on a compacted topic: what cleaners have taken since, from either log, holds nobody up."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """Passwords and certificates that are replaced while ``mmtool replicate`` runs: the flow goes on, without a restart."""
 
-from __future__ import annotations
-
 import shutil
 import time
 

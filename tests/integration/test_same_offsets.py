@@ -1,7 +1,5 @@
 """``mmtool.offsets = same``: every mirrored record has its source's offset, on real brokers, record by record."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """A canary in every secret of the configuration: no command, file, topic or process shows it, on secured brokers."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """The whole story of a failover on secured clusters, by a user who has the listed rights and no others."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """A broker's name with two addresses of which one is silent: every client of mmtool reaches the other one in time."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

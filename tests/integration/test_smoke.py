@@ -1,7 +1,5 @@
 """``mmtool smoke`` on real brokers: flows that mmtool runs, that MirrorMaker 2 runs, and that nobody runs."""
 
-from __future__ import annotations
-
 import time
 from xml.etree import ElementTree as ET
 

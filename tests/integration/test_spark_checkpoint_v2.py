@@ -3,8 +3,6 @@
 Its source is not Spark's connector for Kafka, which pyspark comes without, but tells positions in the same form.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Python workers of a real Spark."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

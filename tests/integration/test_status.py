@@ -1,7 +1,5 @@
 """``mmtool status`` on real brokers: never run, running, ended, killed, and gated."""
 
-from __future__ import annotations
-
 import os
 import time
 

@@ -1,7 +1,5 @@
 """``mmtool status --groups``, rates and MirrorMaker 2's flows on real brokers."""
 
-from __future__ import annotations
-
 import os
 import re
 import time

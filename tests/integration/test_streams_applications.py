@@ -1,7 +1,5 @@
 """A real Kafka Streams application, exactly once and with state, moves away and back with every count right."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """MirrorMaker 2 and mmtool on one flow: never both at once, and mmtool goes on where the real MM2 stopped."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Topics are mirrored between brokers of different versions, whatever configs the target's do not take."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

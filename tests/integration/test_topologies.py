@@ -1,7 +1,5 @@
 """Three clusters and every way between them, in one process: what comes where, by MM2's rules and by origins."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

@@ -1,7 +1,5 @@
 """``translate-offsets`` and ``groups audit`` for flows that the real MirrorMaker 2 runs, and mmtool does not."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

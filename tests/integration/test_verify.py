@@ -1,7 +1,5 @@
 """``mmtool verify`` on real brokers and Spark: each planted defect is found, and nothing where there is none."""
 
-from __future__ import annotations
-
 import threading
 import time
 from contextlib import contextmanager

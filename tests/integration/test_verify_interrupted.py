@@ -1,7 +1,5 @@
 """``mmtool verify`` that does not come to its end: killed, interrupted, its cluster away, or without a right."""
 
-from __future__ import annotations
-
 import os
 import signal
 from contextlib import contextmanager

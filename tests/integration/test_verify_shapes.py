@@ -1,7 +1,5 @@
 """``mmtool verify`` of mirrors that are as they should be, in every shape that logs take: each is identical."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections import defaultdict

@@ -4,8 +4,6 @@
 as many, and `make fuzz` goes on for as long as it is told.
 """
 
-from __future__ import annotations
-
 import gc
 import time
 import tracemalloc

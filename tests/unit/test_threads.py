@@ -1,7 +1,5 @@
 """Blocking work of an event loop that must not hold up its end."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import subprocess

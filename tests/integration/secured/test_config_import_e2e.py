@@ -1,7 +1,5 @@
 """From a Strimzi resource to records on the target of secured clusters."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

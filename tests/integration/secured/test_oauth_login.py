@@ -1,7 +1,5 @@
 """OAUTHBEARER on real brokers: one token for both client libraries, and an endpoint that is away, late or strict."""
 
-from __future__ import annotations
-
 import re
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What an older mmtool stored is read as it was meant: a folder for each version, with what it wrote."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Aliases name topics as the file says, and those that no topic name can hold are refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from mmtool.config import load_settings

@@ -1,7 +1,5 @@
 """A changed file: what a running flow takes over, what waits, and what is never said."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from typing import get_args

@@ -1,7 +1,5 @@
 """How the file calls MirrorMaker 2's workers and the topic of their positions, in the scopes that MM2 itself reads."""
 
-from __future__ import annotations
-
 import pytest
 
 from mmtool.config.load import read_file

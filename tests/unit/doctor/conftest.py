@@ -1,7 +1,5 @@
 """One file for all judgements: two clusters and the flow between them."""
 
-from __future__ import annotations
-
 import pytest
 
 from mmtool.config import load_settings

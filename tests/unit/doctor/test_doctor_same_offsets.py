@@ -1,7 +1,5 @@
 """What a flow with the source's own offsets is told before it starts."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

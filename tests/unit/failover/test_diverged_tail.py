@@ -1,7 +1,5 @@
 """Finding what a source that came back holds behind the frontier, and writing it into a file."""
 
-from __future__ import annotations
-
 import json
 import stat
 from dataclasses import replace

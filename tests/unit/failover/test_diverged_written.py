@@ -1,7 +1,5 @@
 """The diverged tail as new records of one topic: once, however often the writer is killed."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from itertools import chain
 

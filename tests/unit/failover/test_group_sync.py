@@ -1,7 +1,5 @@
 """``groups sync``, turn by turn, on clusters in memory."""
 
-from __future__ import annotations
-
 import json
 import signal
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Commits turn after turn: a group that nobody answers for keeps no other one waiting."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import wait
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Settings become real clients, and private keys are under a path only while OpenSSL reads them."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """Topic configs that a target refuses are adjusted or left out one by one, and every good one beside them is set."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Every code of the installed library is sorted; what a cluster has refused, and refuses now, are told apart."""
 
-from __future__ import annotations
-
 from collections import deque
 
 import pytest

@@ -1,7 +1,5 @@
 """What becomes of a broker's answer about groups."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor

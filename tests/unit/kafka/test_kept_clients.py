@@ -1,7 +1,5 @@
 """Clients are kept for the next caller of the same cluster and login; no two processes have one."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import threading

@@ -1,7 +1,5 @@
 """Who lives keeps its lease, and whoever died is waited for."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

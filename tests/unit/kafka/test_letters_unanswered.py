@@ -1,7 +1,5 @@
 """Dead letters while answers get lost: each is there once, and none is taken for the repetition of another."""
 
-from __future__ import annotations
-
 import inspect
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Of partitions that cannot be asked, or whose source dies: none costs another its answer, and little time."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

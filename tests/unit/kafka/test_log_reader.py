@@ -1,7 +1,5 @@
 """A topic of ours is read to its end, or it is said that it cannot be; so are records that are not to be trusted."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """How far MirrorMaker 2 says it is, and what it has taken back."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

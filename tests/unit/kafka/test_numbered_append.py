@@ -1,7 +1,5 @@
 """How much of what is numbered was appended before, by what a log still holds of it."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 

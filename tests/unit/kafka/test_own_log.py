@@ -1,7 +1,5 @@
 """Records of ours, while the cluster that is to keep them comes and goes."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Topics are described, and rules added, one by one: what is denied of one costs no other."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from types import SimpleNamespace
 

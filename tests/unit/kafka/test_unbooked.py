@@ -1,7 +1,5 @@
 """What a leader remembers of a writer tells how its log differs from what is booked."""
 
-from __future__ import annotations
-
 import pytest
 
 from mmtool.kafka.state.flow_state import unbooked_of

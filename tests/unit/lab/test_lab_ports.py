@@ -1,7 +1,5 @@
 """Ports of the lab stay its own, also while nothing listens on them."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Threads of the lab that are asked to end, and the records that it generates."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

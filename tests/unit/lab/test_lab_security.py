@@ -1,7 +1,5 @@
 """The lab's certificates, stores and properties, without a broker."""
 
-from __future__ import annotations
-
 import json
 import ssl
 

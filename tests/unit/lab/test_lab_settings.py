@@ -1,7 +1,5 @@
 """What brokers and MirrorMaker 2 are told fits the number of brokers."""
 
-from __future__ import annotations
-
 import socket
 from dataclasses import replace
 from pathlib import Path

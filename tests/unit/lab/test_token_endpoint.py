@@ -1,7 +1,5 @@
 """The lab's token endpoint: it grants what RFC 6749 says, and fails as tests ask it to."""
 
-from __future__ import annotations
-
 import base64
 import json
 from http import HTTPStatus

@@ -1,7 +1,5 @@
 """Settings of an exporter that runs for long: their credentials follow the files, their flows stay."""
 
-from __future__ import annotations
-
 import pytest
 
 from mmtool.config import load_settings

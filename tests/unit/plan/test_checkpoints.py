@@ -1,7 +1,5 @@
 """Checkpoints, and what of them is committed: MM2's rules, as tables of facts and as laws."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

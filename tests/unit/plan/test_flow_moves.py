@@ -1,7 +1,5 @@
 """The letters A to D of moving what a flow has stored."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """A topic may be paused, may have failed over, or both; each ends by its own word alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

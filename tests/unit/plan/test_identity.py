@@ -1,7 +1,5 @@
 """What a flow is called on the clusters does not change: other processes, and later versions, must agree."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The row that ``replicate`` and ``status`` share."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

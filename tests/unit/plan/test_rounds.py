@@ -1,7 +1,5 @@
 """Whole shards are spread over tasks, evenly and always the same way."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """How many tasks a round may have follows from the slots that Spark has."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Where a mirror goes on that MirrorMaker 2 began."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

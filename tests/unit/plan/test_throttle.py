@@ -1,7 +1,5 @@
 """A throttled flow moves at its rate, however its work is spread over the tasks."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

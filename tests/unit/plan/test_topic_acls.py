@@ -1,7 +1,5 @@
 """Rules about mirrored topics: MM2's."""
 
-from __future__ import annotations
-
 import pytest
 
 from mmtool.plan.failover.acl_rules import ANY_HOST, LITERAL, Binding

@@ -1,7 +1,5 @@
 """What a mirrored topic is set to: MM2's rules, sent only where something differs."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A mirrored topic gets its partitions on the target: made or grown, never shrunk, never touched otherwise."""
 
-from __future__ import annotations
-
 import pytest
 
 from mmtool.kafka.wire.metadata import TopicMetadata

@@ -1,7 +1,5 @@
 """Flows with identical names: which sets of them bring a record to a cluster once, and which repeat it."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

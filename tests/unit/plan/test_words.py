@@ -1,7 +1,5 @@
 """Parts of sentences."""
 
-from __future__ import annotations
-
 import pytest
 
 from mmtool.plan.words import counted, few, then

@@ -1,7 +1,5 @@
 """Offset runs reach the target whole and in order, or the pump stops; MirrorMaker 2's offset syncs never stop it."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A fence leaves no partition out in which the last owner could write on."""
 
-from __future__ import annotations
-
 import asyncio
 
 from kit.mirror import TARGET_ID

@@ -1,7 +1,5 @@
 """The owner of a flow hears what is written into the control topic, whatever became of one question."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace

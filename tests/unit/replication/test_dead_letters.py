@@ -1,7 +1,5 @@
 """What the pump does with a record that the target takes in no batch."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A drain that cannot come to its end says so."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the driver does from its first look at the clusters to its first rounds, and how it ends; clusters are fakes."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import asynccontextmanager
 from types import SimpleNamespace

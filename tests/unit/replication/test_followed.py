@@ -1,7 +1,5 @@
 """Which of a pump's mirrors are read over one connection."""
 
-from __future__ import annotations
-
 from kit.batches import PlainRecord, batch_of, data
 from kit.mirror import assigned, fetched, mirror_of
 from mmtool.plan.records.documents import State

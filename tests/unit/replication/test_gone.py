@@ -1,7 +1,5 @@
 """Mirrors whose topic, or target topic, is gone: what is told, what begins again, how long it is looked for."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Group offsets, turn by turn: a group that cannot be committed for keeps no other one from it."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from concurrent.futures import wait

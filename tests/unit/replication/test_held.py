@@ -1,7 +1,5 @@
 """What a partition is held by, and what replicate, and a drain, make of topics that have failed over."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Flows that would repeat records, or write into one topic, are refused."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """What a look finds is planned, whenever it finds it, and a look that was cut off is made again."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace

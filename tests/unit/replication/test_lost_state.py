@@ -1,7 +1,5 @@
 """mmtool's own topics are there, lost, or only not heard of: who has mirrored does not begin again without them."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import nullcontext
 from types import SimpleNamespace

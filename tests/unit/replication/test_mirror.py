@@ -1,7 +1,5 @@
 """What a partition's mirror makes of each kind of fetch answer and each kind of produce answer."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

@@ -1,7 +1,5 @@
 """A partition to which nothing comes for long, and what its mirror holds of the next batch that does."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """A partition's mirror against a broker that fails in every way it can: nothing lost, doubled or reordered."""
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from dataclasses import replace

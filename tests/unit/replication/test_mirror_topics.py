@@ -1,7 +1,5 @@
 """What may be mirrored into which topics: hidden ones, the limits of target topics, and what is refused."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

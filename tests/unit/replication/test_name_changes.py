@@ -1,7 +1,5 @@
 """A flow whose mirrored topics would get other names is refused before anything is copied."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

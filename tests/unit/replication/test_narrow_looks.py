@@ -1,7 +1,5 @@
 """What commands that move a flow do beside its owner: what they ask about, let go, and say in the end."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

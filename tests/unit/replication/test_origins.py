@@ -1,7 +1,5 @@
 """A register of producers that may not be looked at: of a source that has shown it, nothing is taken for its own."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

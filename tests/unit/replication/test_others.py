@@ -1,7 +1,5 @@
 """What somebody else wrote into a mirror is counted once, with an owner or without, and told of."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The lease of a flow's owner, whatever was the matter with it before."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from itertools import repeat

@@ -1,7 +1,5 @@
 """A throttled reader fetches what it may and no more, so that nothing waits in memory for its turn."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Numbers that an operator decides on: lag in records and seconds, rates, time to go."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

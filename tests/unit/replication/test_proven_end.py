@@ -1,7 +1,5 @@
 """Where MirrorMaker 2 stopped is told by both logs: one that cannot be read now tells nothing yet."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A broker that does not answer tells nothing of its partitions' ends, and the reader knows since when."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What `flow rebuild` stores, and where."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A changed file is taken over once, refused once, and never ends what runs."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 from pathlib import Path

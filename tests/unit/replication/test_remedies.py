@@ -1,7 +1,5 @@
 """What an operator reads to do about halted and refused partitions, and how often halted ones are tried again."""
 
-from __future__ import annotations
-
 import asyncio
 from itertools import pairwise
 from types import SimpleNamespace

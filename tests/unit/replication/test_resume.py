@@ -1,7 +1,5 @@
 """Who follows an owner that died finds out where the mirror stands, on logs in memory."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from dataclasses import replace

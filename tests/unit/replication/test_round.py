@@ -1,7 +1,5 @@
 """A round ends when its job does; one whose pumps never come back is given up, and says so."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from types import SimpleNamespace

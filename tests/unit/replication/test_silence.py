@@ -1,7 +1,5 @@
 """Who owes an answer, and for how long; and the longer the way to a broker, the larger the batches."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

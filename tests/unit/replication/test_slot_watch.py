@@ -1,7 +1,5 @@
 """The driver plans by the slots that Spark has, and by silent tasks where Spark tells nothing of slots."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """What Spark may be told, what it says, and the processes that Python workers are forked from."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """A standby that had to wait for its turn, and MirrorMaker 2, which may run the flow by then."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """mmtool's own topics are as mmtool makes them, or nothing is begun on them."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

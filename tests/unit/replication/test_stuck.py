@@ -1,7 +1,5 @@
 """Partitions that the target takes nothing of leave room for those that it does."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import Counter
 from types import SimpleNamespace

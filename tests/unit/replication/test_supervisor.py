@@ -1,7 +1,5 @@
 """Flows that start late, or are taken again, beside the rounds of the others."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """A task that takes its shards again in the middle of a round goes on with what was counted before."""
 
-from __future__ import annotations
-
 import asyncio
 from dataclasses import replace
 from types import SimpleNamespace

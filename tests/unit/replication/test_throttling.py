@@ -1,7 +1,5 @@
 """What a pump may hold, read and write: its bytes, its share of a throttle, and brokers that hold it back."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Batches go to leaders one per partition and request, and every byte that was held is given back once."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

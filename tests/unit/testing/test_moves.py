@@ -1,7 +1,5 @@
 """When a seed of the chaos suite has proved something, and what is typed next when an operation under faults ended."""
 
-from __future__ import annotations
-
 from collections import Counter
 from types import SimpleNamespace
 

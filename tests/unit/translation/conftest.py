@@ -1,7 +1,5 @@
 """Property tests share the machine with brokers: a slow moment is no failure."""
 
-from __future__ import annotations
-
 from hypothesis import settings
 
 settings.register_profile("shared-machine", deadline=None)

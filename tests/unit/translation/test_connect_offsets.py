@@ -1,7 +1,5 @@
 """What Kafka Connect stores of MirrorMaker 2's progress, read as Connect writes it."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The letters N, R, T and P of going home, against a model that knows each record on both sides."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

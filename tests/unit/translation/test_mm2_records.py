@@ -1,7 +1,5 @@
 """MirrorMaker 2's records, byte for byte."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The letters N and R of translate_in_pair, against a model that knows each record on both sides."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Mirrors with the source's own offsets are translated by the identity, whatever their offset runs still hold."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

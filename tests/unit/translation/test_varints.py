@@ -1,7 +1,5 @@
 """Varints: one at a time and by the column they are the same bytes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Property tests share the machine with brokers: a slow moment is no failure."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import settings
 

@@ -1,7 +1,5 @@
 """A batch that is small and claims to be large, or is: it is refused before it fills the memory."""
 
-from __future__ import annotations
-
 import gzip
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Is what the target holds what the source holds?"""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

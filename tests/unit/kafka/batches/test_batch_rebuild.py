@@ -1,7 +1,5 @@
 """Batches written anew: what goes in comes out, densely, whatever the records look like."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

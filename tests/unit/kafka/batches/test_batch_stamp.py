@@ -1,7 +1,5 @@
 """Batches moved as they are, and batches of empty records."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Walking over a fetch answer, and read_committed over hand-made logs."""
 
-from __future__ import annotations
-
 import struct
 from dataclasses import replace
 

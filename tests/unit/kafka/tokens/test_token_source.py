@@ -1,7 +1,5 @@
 """One token serves all threads and is renewed in time, a file's too; what goes wrong is told in words."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

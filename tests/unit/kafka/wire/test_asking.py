@@ -1,7 +1,5 @@
 """Whoever answers first is heard; a failure asks the next at once, silence soon."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

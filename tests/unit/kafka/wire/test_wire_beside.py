@@ -1,7 +1,5 @@
 """Questions of callers without an event loop, and what one leaves behind that is not answered."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import signal

@@ -1,7 +1,5 @@
 """The batch wire's view of a cluster, where it is an odd one."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

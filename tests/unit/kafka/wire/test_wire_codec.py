@@ -1,7 +1,5 @@
 """Primitive types, as Kafka's protocol guide writes them."""
 
-from __future__ import annotations
-
 import uuid
 from base64 import urlsafe_b64encode
 

@@ -1,7 +1,5 @@
 """Requests and answers byte by byte, written by hand from Kafka's protocol guide."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

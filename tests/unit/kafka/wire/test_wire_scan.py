@@ -1,7 +1,5 @@
 """Looking at logs: what is only late is waited for, and never taken for gone or for the end."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 
