@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -49,6 +50,15 @@ MetricsPort = Annotated[
     ),
 ]
 
+Timings = Annotated[
+    bool,
+    typer.Option(
+        "--timings",
+        help="Print on stderr how long each step of the start took, when the first Spark job that mirrored a record"
+        " has ended. JSON has the steps as `timings`.",
+    ),
+]
+
 _COLUMNS = (
     Column("source"),
     Column("target"),
@@ -64,6 +74,12 @@ _COLUMNS = (
     Column("state", verdict=True),
     Column("reason", note=True, verdict=True),
 )
+_STEPS = (
+    Column("step"),
+    Column("at_seconds", title="AT", human=human.age),
+    Column("seconds", title="TOOK", human=human.age),
+    Column("meaning", note=True),
+)
 
 
 def replicate(
@@ -74,6 +90,7 @@ def replicate(
     standby: Standby = False,
     take_over: TakeOver = False,
     every: Every = 10,
+    timings: Timings = False,
     metrics_port: MetricsPort = None,
     metrics_address: MetricsAddress = LOOPBACK,
     metrics_level: MetricsLevel = Level.GROUP,
@@ -83,12 +100,19 @@ def replicate(
     On the source, mmtool writes only what MirrorMaker 2 writes: heartbeats and offset syncs.
     """
     from mmtool.commands._connections import live_file, served_beside
-    from mmtool.output import Result, finish, talk, warn
+    from mmtool.output import Result, beside, finish, talk, warn
     from mmtool.output.console import stderr_is_tty, switches
     from mmtool.output.progress import Progress
     from mmtool.replication.driver.engine import replicate as run
     from mmtool.replication.driver.supervisor import RunOptions
+    from mmtool.replication.driver.timeline import StartStep, TimedStep, Timeline
 
+    def tell(steps: Sequence[TimedStep]) -> None:
+        if timings:
+            beside(Result("replicate", steps, _STEPS))
+
+    timeline = Timeline(tell)
+    timeline.note(StartStep.PROCESS)
     switches.timed = not stderr_is_tty()
     file = live_file(where, mirrors=True)
     options = RunOptions(until_caught_up=until_caught_up, standby=standby, take_over=take_over)
@@ -96,5 +120,9 @@ def replicate(
         served_beside(metrics_address, metrics_port, metrics_level) as observe,
         Progress(every=float(every)) as progress,
     ):
-        outcome = run(file, options, show=progress.show, say=talk, warn=warn, observe=observe)
-    finish(Result("replicate", outcome.rows, _COLUMNS, applied=True), output, outcome.error)
+        outcome = run(
+            file, options, show=progress.show, say=talk, warn=warn, timeline=timeline, observe=observe
+        )
+    timeline.end()
+    steps = timeline.rows() if timings else None
+    finish(Result("replicate", outcome.rows, _COLUMNS, applied=True, timings=steps), output, outcome.error)

@@ -10,7 +10,7 @@ from mmtool.output import human
 from mmtool.output.console import bind, detail, fail, hide, stdout_is_gone, stdout_is_tty, talk, warn
 from mmtool.output.failures import handle_failures
 from mmtool.output.progress import Progress, ProgressSnapshot
-from mmtool.output.render import emit, finish, preview, rows_that_fit, watch, write
+from mmtool.output.render import beside, emit, finish, preview, rows_that_fit, watch, write
 from mmtool.output.result import Column, LogFormat, OutputFormat, ReportedError, Result
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "ProgressSnapshot",
     "ReportedError",
     "Result",
+    "beside",
     "bind",
     "detail",
     "emit",

@@ -10,7 +10,7 @@ import io
 import json
 from datetime import datetime
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from mmtool.errors import CheckFailedError
 from mmtool.output.redaction import NOTHING, shown
@@ -39,6 +39,7 @@ class ResultDocument(TypedDict):
         data: The rows.
         warnings: Sentences; also printed on stderr.
         errors: What went wrong; the last one ended the command.
+        timings: With `replicate --timings`: the steps of the start.
     """
 
     command: str
@@ -47,6 +48,7 @@ class ResultDocument(TypedDict):
     data: list[dict[str, object]]
     warnings: list[str]
     errors: list[ReportedError]
+    timings: NotRequired[list[dict[str, object]]]
 
 
 def json_document(
@@ -69,6 +71,8 @@ def json_document(
         "warnings": [shown(sentence, replaced) for sentence in result.warnings],
         "errors": [_problem(ReportedError.of(error), replaced) for error in result.errors],
     }
+    if result.timings is not None:
+        document["timings"] = [plain_row(row) for row in result.timings]
     if one_line:
         return _dumps(document)
     text = _dumps({**document, "data": []}, indent=2)

@@ -129,6 +129,11 @@ def finish(result: Result, output: OutputFormat, error: MmtoolError | None) -> N
 def preview(result: Result) -> None:
     """Print the result's table on stderr, before a confirmation; stdout is kept for the command's result."""
     console.switches.previewed = _settled(result)
+    beside(result)
+
+
+def beside(result: Result) -> None:
+    """Print the result's table on stderr, while stdout is kept for the command's result."""
     console.write_err(_table_text(result, is_tty=console.stderr_is_tty()))
 
 

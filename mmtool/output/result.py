@@ -95,6 +95,7 @@ class Result:
         errors: Also printed on stderr; an error that ends the command is raised instead.
         applied: The command has changed what it was asked to change; reported when the result cannot be written.
         data: The JSON document's ``data`` where it is nested and the rows are its flat form.
+        timings: The steps of a start, with how long each took; only in the JSON document. None: not asked for.
         per_group: The table has a row for each group; JSON and CSV have one for each partition.
     """
 
@@ -107,6 +108,7 @@ class Result:
     applied: bool = False
     summary: str = ""
     headlines: Sequence[str] = ()
+    timings: Sequence[Mapping[str, object]] | None = None
     per_group: bool = False
 
     def keys(self) -> list[str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 
 from mmtool.errors import StoppedError
+from mmtool.translation.types import UNKNOWN, Unknown
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -94,10 +95,21 @@ def operator() -> str:
 
 # --- the clock --------------------------------------------------------------------------------------------
 
+_STAT = Path("/proc/self/stat")
+
 
 def now_ms() -> int:
     """The time in ms since 1970."""
     return int(time.time() * 1000)
+
+
+def started_ms() -> int | Unknown:
+    """When this process was started, in ms since 1970; UNKNOWN where the system does not tell (only Linux does)."""
+    with suppress(OSError, AttributeError):
+        fields = _STAT.read_text(encoding="utf-8").rpartition(")")[2].split()
+        ago = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return now_ms() - int(ago * 1000)
+    return UNKNOWN
 
 
 # --- the processor cores that this process may use, which in a container are fewer than its host has -----

@@ -28,6 +28,7 @@ from mmtool.replication.driver.reload import Reloader
 from mmtool.replication.driver.round import HaltRetry, Round, plan_round, round_ended, round_started
 from mmtool.replication.driver.slot_watch import SlotWatch
 from mmtool.replication.driver.supervisor import FlowSupervisor, RunOptions
+from mmtool.replication.driver.timeline import StartStep, Timeline
 from mmtool.replication.same_offsets.refusals import refuse_take_over
 from mmtool.replication.spark.assignment import AWAY, FENCED, ReportRow
 from mmtool.replication.spark.log import ended_by, reason_of, spark_is_gone, spark_log
@@ -77,6 +78,7 @@ class Engine:
         clean, options = False, self.flows.options
         try:
             await self.flows.meet()
+            self.flows.timeline.note(StartStep.CLUSTERS)
             starting = left_behind(self._open_spark, "spark")
             await self.flows.take()
             for run in self.flows.runs:
@@ -113,6 +115,7 @@ class Engine:
         rounds = open_rounds(master, first.spark_conf)
         self._slots = SlotWatch(rounds, place, limit, self.say)
         rounds.probe()
+        self.flows.timeline.note(StartStep.JVM)
         return rounds
 
     async def _wait_for_spark(self, starting: asyncio.Future[Rounds]) -> None:
@@ -194,6 +197,7 @@ class Engine:
         rows, seconds = await this.run(tasks), time.monotonic() - started
         for notice in round_ended(self._round, rows, seconds):
             self.say(notice)
+        self.flows.timeline.worked(rows)
         self._fold(runs, rows, seconds)
 
     def _must_stop(self) -> bool:
@@ -310,6 +314,7 @@ def replicate(
     show: Callable[[Sequence[ProgressSnapshot]], None],
     say: Callable[[str], None],
     warn: Callable[[str], None],
+    timeline: Timeline | None = None,
     observe: Observe = nullcontext,
 ) -> Outcome:
     """Run the flows of a file in this process until the goal of ``options`` is reached or a signal arrives.
@@ -320,16 +325,20 @@ def replicate(
         show: Called about twice a second with the flows' progress.
         say: Called with sentences for the operator.
         warn: Called with warnings for the operator.
+        timeline: Gets the steps of the start.
         observe: A context manager that is entered with the flows while they run, for instance to serve its metrics.
 
     Raises:
         MmtoolError: as `Engine.run`, each with the contract's exit code; UsageError: the file cannot be used.
     """
-    chosen = file.load()
+    chosen, timeline = file.load(), timeline or Timeline()
+    timeline.note(StartStep.CONFIGURATION)
     if options.take_over:
         refuse_take_over(chosen.flows)
     java_binary()  # missing or too old is said before anything is touched
-    flows = FlowSupervisor(chosen.flows, options, asyncio.Event(), say, chosen.heartbeats_only)
+    flows = FlowSupervisor(
+        chosen.flows, options, asyncio.Event(), say, chosen.heartbeats_only, timeline=timeline
+    )
     engine, reloader = Engine(flows, FlowsShown(show).runs), Reloader(file, flows, say, warn)
     with observe(flows):
         return run_loop(_run(flows, engine, reloader))

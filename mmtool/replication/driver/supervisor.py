@@ -27,6 +27,7 @@ from mmtool.plan.words import counted, retried
 from mmtool.replication.background import Duty, Scheduler, duties_of
 from mmtool.replication.driver.context import Place, connect
 from mmtool.replication.driver.flow_run import FlowRun
+from mmtool.replication.driver.timeline import StartStep, Timeline
 from mmtool.replication.driver.topic_refresh import TopicRefresher, refuse_idle
 from mmtool.replication.ownership.checks import check_led
 from mmtool.replication.ownership.limits import refuse_met_topics
@@ -83,6 +84,7 @@ class FlowSupervisor:
         replan: Set when the next round differs: a flow was claimed, has to be recovered, or has other settings.
         topics: Refreshes the topics of the flows.
         failed_over: The flows that do not start because all of their topics have failed over, with the refusal.
+        timeline: Of the start.
     """
 
     settings: Sequence[FlowSettings]
@@ -95,6 +97,7 @@ class FlowSupervisor:
     replan: asyncio.Event = field(default_factory=asyncio.Event)
     topics: TopicRefresher = field(init=False)
     failed_over: dict[str, tuple[FlowSettings, MmtoolError]] = field(default_factory=dict)
+    timeline: Timeline = field(default_factory=Timeline)
     _deferred: dict[str, FlowSettings] = field(default_factory=dict)
     _starting: set[asyncio.Task[None]] = field(default_factory=set)
     _claiming: set[asyncio.Task[None]] = field(default_factory=set)
@@ -183,10 +186,12 @@ class FlowSupervisor:
         """
         runs = list(self.runs)  # deferred flows become owned by themselves, perhaps meanwhile
         await unless_stopped(self._join(runs), self.stop)
+        self.timeline.note(StartStep.LEASE)
         ours = [run for run in runs if run in self.runs]
         await asyncio.gather(*map(self._open_duties, ours))
         for run in ours:
             await unless_stopped(self._claim_first(run), self.stop)
+        self.timeline.note(StartStep.RECOVERY)
         self.topics.warn()
         self.ready.set()
 

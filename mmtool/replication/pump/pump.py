@@ -25,9 +25,10 @@ from mmtool.replication.pump.state_writer import OffsetRunWriter, PositionWriter
 from mmtool.replication.pump.writer import TargetWriter
 from mmtool.replication.same_offsets.fills import Fills
 from mmtool.replication.same_offsets.mirror import SameOffsetsMirror
-from mmtool.replication.spark.assignment import FlowAssignment, ReportRow
+from mmtool.replication.spark.assignment import FlowAssignment, ReportRow, WorkerTimes
 from mmtool.replication.spark.log import executor_name
 from mmtool.replication.topics.origins import Origins
+from mmtool.runtime.process import now_ms
 from mmtool.runtime.threads import came_within, in_thread, to_its_end
 from mmtool.translation.block_codec import encode_block
 
@@ -161,6 +162,7 @@ class FlowPump:
         committed = settings.reads_committed
         shards = {shard.shard: shard for shard in flow.shards}
         self.flow = flow
+        self._began_ms = now_ms()
         self.source = wire_cluster(settings.source, "pump", role="consumer")
         self.round_trips = RoundTrips()
         origins = Origins.of(settings, flow.identity, self.source, was_seen=flow.shows_register)
@@ -277,6 +279,7 @@ class FlowPump:
             told=told,
             executor=executor_name(),
             syncs_failure=self.syncs.failure,
+            times=WorkerTimes(self._began_ms, self.reader.fetched_ms, self.writer.answered_ms),
         )
 
     async def _open(self) -> None:

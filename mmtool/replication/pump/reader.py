@@ -25,7 +25,7 @@ from mmtool.replication.pump.log_changes import log_ended
 from mmtool.replication.pump.log_watch import OpenTransactionWatch
 from mmtool.replication.topics.presence import Presence, TopicWatch, source_gone
 from mmtool.runtime.threads import came_within
-from mmtool.translation.types import TopicId, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, TopicId, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -177,6 +177,7 @@ class SourceReader:
         continue_on_loss: bool,
         origins: Origins | None = None,
     ) -> None:
+        self.fetched_ms: int | Unknown = UNKNOWN  # the first batches came
         self._cluster = cluster
         self._mirrors = list(mirrors)
         self._budget = budget
@@ -375,6 +376,8 @@ class SourceReader:
                 held = mirror.offer(part, now_ms)
                 self._budget.add(held)
                 self._pace.took(held)
+                if held and self.fetched_ms is UNKNOWN:
+                    self.fetched_ms = now_ms
                 self._fetched(mirror)
             elif part.error_code == Code.OFFSET_OUT_OF_RANGE:
                 outside.append(mirror)

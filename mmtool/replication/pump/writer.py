@@ -13,7 +13,7 @@ from mmtool.kafka.wire.produce import ProducedPartition, ProducePartition, Produ
 from mmtool.plan.topics.facts import BEGIN_AGAIN
 from mmtool.replication.pump.budget import PendingReplies, Quotas, RoundTrips
 from mmtool.replication.topics.presence import TopicWatch
-from mmtool.translation.types import UNKNOWN
+from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -50,6 +50,7 @@ class TargetWriter:
         quotas: Quotas,
         fill: Callable[[PartitionMirror], None],
     ) -> None:
+        self.answered_ms: int | Unknown = UNKNOWN  # the first batch was acknowledged
         self._cluster = cluster
         self._fill = fill
         self._mirrors = list(mirrors)
@@ -199,6 +200,7 @@ class TargetWriter:
             mirror.answered(sent, answer)
             if answer.error_code == Code.NONE:
                 self._appended += 1
+                self.answered_ms = now_ms if self.answered_ms is UNKNOWN else self.answered_ms
                 if (newest_ms := sent.batch.max_timestamp_ms) is not UNKNOWN:
                     since_ms = newest_ms if newest_ms <= now_ms else mirror.at_end_ms
                     mirror.latencies.note(sent.batch.record_count, since_ms, now_ms)

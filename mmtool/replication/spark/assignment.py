@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.replication.spark.log import executor_name
-from mmtool.translation.types import TopicId, TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition, Unknown
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
@@ -150,12 +150,20 @@ class TaskAssignment:
     flows: tuple[FlowAssignment, ...]
 
 
+class WorkerTimes(NamedTuple):
+    """When a flow's part of a task began, got its first records and its first acknowledgement, in ms since 1970."""
+
+    began_ms: int | Unknown = UNKNOWN
+    fetched_ms: int | Unknown = UNKNOWN
+    answered_ms: int | Unknown = UNKNOWN
+
+
 class ReportRow(NamedTuple):
     """One partition at the end of a round.
 
     ``block`` is its open block, encoded; ``tally`` its counters, kept from round to round; ``told`` the command that
     ended the round, empty when time did; ``executor`` the worker; ``syncs_failure`` why the flow's offset syncs are not
-    written, empty when they are.
+    written, empty when they are; ``times`` those of the flow in this round.
     """
 
     flow: str
@@ -175,6 +183,7 @@ class ReportRow(NamedTuple):
     told: str
     executor: str = ""
     syncs_failure: str = ""
+    times: WorkerTimes = WorkerTimes()
 
 
 FENCED = "fenced"
