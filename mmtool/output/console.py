@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -177,8 +177,10 @@ def name_file(path: str) -> None:
     switches.replaced[FILE_OPTION] = "" if is_known else " " + shell_line(["-c", path])
 
 
-def write_out(text: str) -> None:
-    """Write data to stdout; a closed pipe (``| head``) is no error, and the command's exit code still counts.
+def write_out(text: str | Iterable[str]) -> None:
+    """Write data to stdout, perhaps in pieces.
+
+    A closed pipe (``| head``) is no error, and the command's exit code still counts.
 
     Raises:
         StdoutError: stdout was closed from the start, or the write fails, as on a full disk.
@@ -189,7 +191,7 @@ def write_out(text: str) -> None:
     if stream is None:
         raise StdoutError("it is closed")
     try:
-        stream.write(text)
+        stream.writelines([text] if isinstance(text, str) else text)
         stream.flush()
     except BrokenPipeError:
         lose_stdout()

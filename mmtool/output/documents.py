@@ -10,6 +10,7 @@ import io
 import json
 from datetime import datetime
 from functools import cache
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from mmtool.errors import CheckFailedError
@@ -19,7 +20,7 @@ from mmtool.output.values import field, plain, plain_row
 from mmtool.plain_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from jinja2 import Template
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 _FLAT = json.JSONEncoder(separators=(",\n      ", ": "), allow_nan=False)
 _NESTED = frozenset({dict, list})
+_ROWS_AT_ONCE = 1000
+"""A result of 90,000 rows is written as it is encoded, and never held as one text."""
 
 
 class ResultDocument(TypedDict):
@@ -53,8 +56,8 @@ class ResultDocument(TypedDict):
 
 def json_document(
     result: Result, *, now: datetime, one_line: bool = False, replaced: Mapping[str, str] = NOTHING
-) -> str:
-    """The result as a JSON document of the contract; ASCII, which every terminal can show.
+) -> Iterator[str]:
+    """The result as a JSON document of the contract, in pieces; ASCII, which every terminal can show.
 
     Args:
         result: What to write.
@@ -62,25 +65,28 @@ def json_document(
         one_line: Write the document in one line, for a stream of documents.
         replaced: What warnings and errors show in place of a word.
     """
-    rows = [plain_row(row) for row in (result.rows if result.data is None else result.data)]
+    rows = result.rows if result.data is None else result.data
     document: ResultDocument = {
         "command": result.command,
         "schema_version": SCHEMA_VERSION,
         "generated_at": now,
-        "data": rows,
+        "data": [plain_row(row) for row in rows] if one_line else [],
         "warnings": [shown(sentence, replaced) for sentence in result.warnings],
         "errors": [_problem(ReportedError.of(error), replaced) for error in result.errors],
     }
     if result.timings is not None:
         document["timings"] = [plain_row(row) for row in result.timings]
-    if one_line:
-        return _dumps(document)
-    text = _dumps({**document, "data": []}, indent=2)
-    return text.replace('\n  "data": []', '\n  "data": ' + _indented(rows), 1)
-
-
-def _dumps(document: ResultDocument, indent: int | None = None) -> str:
-    return json.dumps(document, indent=indent, allow_nan=False, default=plain) + "\n"
+    text = json.dumps(document, indent=None if one_line else 2, allow_nan=False, default=plain) + "\n"
+    if not rows or one_line:
+        yield text
+        return
+    head, _, tail = text.partition('\n  "data": []')
+    yield head + '\n  "data": ['
+    for start in range(0, len(rows), _ROWS_AT_ONCE):
+        yield (",\n" if start else "\n") + _indented(
+            [plain_row(row) for row in rows[start : start + _ROWS_AT_ONCE]]
+        )
+    yield "\n  ]" + tail
 
 
 def _indented(rows: Sequence[dict[str, object]]) -> str:
@@ -90,25 +96,27 @@ def _indented(rows: Sequence[dict[str, object]]) -> str:
     a line break.
     """
     if not all(row and _NESTED.isdisjoint(map(type, row.values())) for row in rows):
-        return json.dumps(rows, indent=2, allow_nan=False).replace("\n", "\n  ")
+        return json.dumps(rows, indent=2, allow_nan=False)[1:-2].replace("\n", "\n  ")[1:]
     flat = _FLAT.encode(rows)[2:-2].replace("},\n      {", "\n    },\n    {\n      ")
-    return "[\n    {\n      " + flat + "\n    }\n  ]" if rows else "[]"
+    return "    {\n      " + flat + "\n    }"
 
 
 def _problem(problem: ReportedError, replaced: Mapping[str, str]) -> ReportedError:
     return ReportedError(*(shown(text, replaced) for text in (problem.code, problem.message, problem.remedy)))
 
 
-def csv_text(result: Result, *, header: bool = True) -> str:
-    """The result as CSV: every key of the rows, a header line, RFC 4180 quoting and one line for each row.
+def csv_text(result: Result, *, header: bool = True) -> Iterator[str]:
+    """The result as CSV, in pieces: every key of the rows, a header line, RFC 4180 quoting and one line for each row.
 
     Names are printable, as in a table; JSON has them unchanged.
     """
     keys = result.keys()
-    rows = [[printable(field(row.get(key))) for key in keys] for row in result.rows]
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([keys, *rows] if header else rows)
-    return text.getvalue()
+    rows = ([printable(field(row.get(key))) for key in keys] for row in result.rows)
+    lines = chain([keys], rows) if header else rows
+    while some := list(islice(lines, _ROWS_AT_ONCE)):
+        text = io.StringIO()
+        csv.writer(text, lineterminator="\n").writerows(some)
+        yield text.getvalue()
 
 
 def write_claimed(path: Path, content: bytes, what: str, *, over: str, remedy: str) -> None:

@@ -37,6 +37,7 @@ def emit(
     Raises:
         StdoutError: stdout cannot be written; what there is to say has been said on stderr.
     """
+    text: str | Iterable[str]
     data = None if result.data is None else with_file(result.data)
     result = replace(result, rows=with_file(result.rows), data=data)
     match output:
@@ -85,11 +86,11 @@ def with_file(rows: Sequence[Mapping[str, object]]) -> Sequence[Mapping[str, obj
     ]
 
 
-def write(text: str, *, applied: bool) -> None:
+def write(text: str | Iterable[str], *, applied: bool) -> None:
     """Write data to stdout.
 
     Args:
-        text: What to write.
+        text: What to write, perhaps in pieces.
         applied: The command has changed something by now.
 
     Raises:

@@ -113,7 +113,7 @@ def test_a_log_keeps_the_name_in_its_fields_and_shows_it_in_its_sentence(capsys,
 def test_a_document_keeps_the_name_in_its_rows_and_shows_it_in_its_sentences(name):
     error = RefusedError(f"no {name}", remedy=f"ask {name}")
     result = Result("x", [{"group": name}], warnings=[f"{name} stays"], errors=[error])
-    text = json_document(result, now=NOW)
+    text = "".join(json_document(result, now=NOW))
     told = json.loads(text)
     assert told["data"] == [{"group": name}]
     assert told["warnings"] == [f"{printable(name)} stays"]

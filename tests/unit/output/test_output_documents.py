@@ -3,20 +3,28 @@ import io
 import json
 from datetime import UTC, datetime
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mmtool.errors import RefusedError
-from mmtool.output import Column, Result
-from mmtool.output.documents import csv_text, json_document
+from mmtool.output import Column, Result, documents
 from mmtool.output.redaction import HIDDEN
 from mmtool.plain_text import printable
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
+def json_document(result, **options):
+    return "".join(documents.json_document(result, now=NOON, **options))
+
+
+def csv_text(result, **options):
+    return "".join(documents.csv_text(result, **options))
+
+
 def document(result, **options):
-    return json.loads(json_document(result, now=NOON, **options))
+    return json.loads(json_document(result, **options))
 
 
 def test_the_envelope_is_the_contracts():
@@ -44,7 +52,7 @@ def test_nested_data_takes_the_place_of_the_flat_rows():
 
 
 def test_one_line_documents_make_a_stream():
-    text = json_document(Result("status", [{"topic": "a"}]), now=NOON, one_line=True)
+    text = json_document(Result("status", [{"topic": "a"}]), one_line=True)
     assert text.count("\n") == 1
 
 
@@ -55,9 +63,11 @@ _VALUES = st.recursive(
 )
 
 
-@given(st.lists(st.dictionaries(st.text(), _VALUES, max_size=4), max_size=4))
-def test_rows_are_indented_as_the_standard_library_would(rows):
-    text = json_document(Result("x", rows, warnings=['"data": []']), now=NOON)
+@given(st.lists(st.dictionaries(st.text(), _VALUES, max_size=4), max_size=4), st.integers(1, 5))
+def test_rows_are_indented_as_the_standard_library_would_in_whatever_pieces(rows, at_once):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents, "_ROWS_AT_ONCE", at_once)
+        text = json_document(Result("x", rows, warnings=['"data": []']))
     assert text == json.dumps(json.loads(text), indent=2) + "\n"
     assert json.loads(text)["data"] == [
         row | {"reason": row["reason"] or ""} if "reason" in row else row for row in rows
@@ -65,14 +75,14 @@ def test_rows_are_indented_as_the_standard_library_would(rows):
 
 
 def test_documents_are_ascii_whatever_the_names():
-    assert json_document(Result("x", [{"group": "\u00e9\ud800"}]), now=NOON).isascii()
+    assert json_document(Result("x", [{"group": "\u00e9\ud800"}])).isascii()
 
 
 def test_a_known_secret_is_hidden_in_warnings_and_errors():
     result = Result(
         "x", [], warnings=["key hunter2"], errors=[RefusedError("no hunter2", remedy="not hunter2")]
     )
-    assert "hunter2" not in json_document(result, now=NOON, replaced={"hunter2": HIDDEN})
+    assert "hunter2" not in json_document(result, replaced={"hunter2": HIDDEN})
 
 
 def test_csv_has_a_header_and_every_key():
