@@ -10,7 +10,7 @@
 #   make chaos-seeds       of it the seeds alone, of a flow and of operations, that have not passed yet (SEEDS=50),
 #                          some on clusters of three brokers (THREES=12), and some of mirrors that keep offsets (SAMES=30)
 #   make fuzz              decoders with atheris, which follows their branches (SECONDS=600, NAMES='"saved plan"')
-#   make bench             against MirrorMaker 2 on this machine, verify, TLS, equal offsets, and translation at scale (BENCH=--quick: 5 minutes)
+#   make bench             against MirrorMaker 2 and a bare relay on this machine, verify, TLS, equal offsets, and translation at scale (BENCH=--quick: 5 minutes)
 #   make bench-rereads     records re-read after a failover, by MirrorMaker 2's answers and by mmtool's
 #   make completions docs  write the generated files again
 #   make release           wheel, source distribution, SBOM, licences and checksums of this commit, in dist/
@@ -82,6 +82,7 @@ fuzz: .venv/.stamp
 
 bench: .venv/.stamp
 	$(BIN)/python benchmarks/side_by_side.py $(BENCH)
+	$(BIN)/python benchmarks/limit.py $(BENCH)
 	$(BIN)/python benchmarks/verify_beside_replicate.py $(BENCH)
 	$(BIN)/python benchmarks/tls_beside_plain.py $(BENCH)
 	$(BIN)/python benchmarks/same_offsets.py $(BENCH)

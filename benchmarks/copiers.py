@@ -1,4 +1,4 @@
-"""The two copiers, each as its users start it, from the same properties file."""
+"""The copiers, each as its users start it, from the same properties file; and the bare relay."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from gauges import Copied, Target, watch
@@ -16,12 +17,12 @@ from mmtool.lab.process import LeashedProcess
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from mmtool.lab.fleet import Fleet
 
 MM2 = "MirrorMaker 2"
 MMTOOL = "mmtool"
+RELAY = "bare relay"
 
 _HEAP = ("-Xms256m", "-Xmx2g")  # what Kafka's own connect-mirror-maker.sh gives it
 
@@ -72,6 +73,7 @@ class Turn:
     Attributes:
         target: Of the cluster that it writes to.
         topic: The mirror.
+        partitions: Of the topic.
         brokers: The pids of all brokers, whose CPU is measured as well.
         beside: Entered with the copier's pid while it copies.
     """
@@ -79,17 +81,18 @@ class Turn:
     target: Target
     topic: str
     brokers: Sequence[int]
+    partitions: int = PARTITIONS
     beside: Callable[[int], AbstractContextManager[None]] = nullcontext  # type: ignore[assignment]  # takes any value
 
     def run(self, name: str, properties: str, directory: Path, records: int) -> Copied:
         """Start the copier of that name, wait for so many records, and stop it; raises as `watch`."""
-        copier = start(name, properties, directory)
+        copier = start(name, properties, directory, self.partitions)
         try:
             with self.beside(copier.pid):
                 return watch(
                     self.target,
                     self.topic,
-                    PARTITIONS,
+                    self.partitions,
                     records,
                     pid=copier.pid,
                     started=copier.started,
@@ -105,9 +108,11 @@ def pids_of(fleet: Fleet) -> list[int]:
     return [broker.pid for cluster in fleet for broker in cluster.running()]
 
 
-def start(name: str, properties: str, directory: Path) -> Copier:
+def start(name: str, properties: str, directory: Path, partitions: int = PARTITIONS) -> Copier:
     """The copier of that name, on its way."""
-    return _Mm2(properties, directory) if name == MM2 else _Mmtool(properties, directory)
+    if name == RELAY:
+        return _relay(properties, directory, partitions)
+    return _Mm2(properties, directory) if name == MM2 else _mmtool(properties, directory)
 
 
 class _Mm2:
@@ -124,14 +129,10 @@ class _Mm2:
         self._mirror.stop()
 
 
-class _Mmtool:
-    def __init__(self, properties: str, directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        file = directory / "connect-mirror-maker.properties"
-        file.write_text(properties)
+class _Command:
+    def __init__(self, command: Sequence[str], log: Path) -> None:
         self.started = time.monotonic()
-        command = [sys.executable, "-m", "mmtool", "replicate", "-c", str(file)]
-        self._process = LeashedProcess(command, directory / "mmtool.log")
+        self._process = LeashedProcess([sys.executable, *command], log)
 
     @property
     def pid(self) -> int:
@@ -139,3 +140,20 @@ class _Mmtool:
 
     def stop(self) -> None:
         self._process.terminate(30)
+
+
+def _mmtool(properties: str, directory: Path) -> Copier:
+    directory.mkdir(parents=True, exist_ok=True)
+    file = directory / "connect-mirror-maker.properties"
+    file.write_text(properties)
+    return _Command(["-m", "mmtool", "replicate", "-c", str(file)], directory / "mmtool.log")
+
+
+def _relay(properties: str, directory: Path, partitions: int) -> Copier:
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = dict(line.split("=", 1) for line in properties.splitlines() if "=" in line)
+    found = {key.strip(): value.strip() for key, value in settings.items()}
+    topic = found["a->b.topics"]
+    clusters = [found[f"{name}.bootstrap.servers"] for name in "ab"]
+    command = [str(Path(__file__).parent / "relay.py"), *clusters, topic, f"a.{topic}", str(partitions)]
+    return _Command(command, directory / "relay.log")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kit.load import Load, produce
 from mmtool.lab.topics import create_topic
@@ -12,20 +12,21 @@ PARTITIONS = 8
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """``records`` of ``record_bytes`` each; ``wanted`` is how many times MirrorMaker 2's rate is promised."""
+    """``records`` of ``record_bytes`` each; ``wanted`` is how many times MirrorMaker 2's rate is promised, or 0."""
 
     name: str
     records: int
     record_bytes: int
     codec: str
-    wanted: float
+    wanted: float = 0
+    partitions: int = PARTITIONS
 
     @property
     def topic(self) -> str:
-        return f"bench-{self.record_bytes}-{self.codec}"
+        return f"bench-{self.record_bytes}-{self.codec}-{self.partitions}"
 
     def scaled(self, share: float) -> Workload:
-        return Workload(self.name, int(self.records * share), self.record_bytes, self.codec, self.wanted)
+        return replace(self, records=int(self.records * share))
 
 
 WORKLOADS = (
@@ -36,14 +37,14 @@ WORKLOADS = (
 
 def fill(bootstrap: str, workload: Workload) -> float:
     """Create the topic and write it; seconds."""
-    create_topic(bootstrap, workload.topic, PARTITIONS)
+    create_topic(bootstrap, workload.topic, workload.partitions)
     return produce(bootstrap, _load(workload, workload.records)).seconds
 
 
 def warm_up(bootstrap: str) -> None:
     """Let a broker's JVM compile what producing needs, so that the first copier does not pay for the rest."""
     for workload in WORKLOADS:
-        create_topic(bootstrap, workload.topic, PARTITIONS)
+        create_topic(bootstrap, workload.topic, workload.partitions)
         produce(bootstrap, _load(workload, 200_000))
 
 
@@ -51,7 +52,7 @@ def _load(workload: Workload, records: int) -> Load:
     return Load(
         workload.topic,
         records,
-        PARTITIONS,
+        workload.partitions,
         record_bytes=workload.record_bytes,
         codec=workload.codec,
         linger_ms=50.0,
