@@ -29,14 +29,16 @@ def zips_last(path: Sequence[str]) -> list[str]:
 
 
 def load() -> None:
-    """Import the modules that a worker needs before its first record.
+    """Import the modules that a worker needs before its first record, which its garbage collector then passes over.
 
     The linear algebra of numpy, which is not used, is kept from starting threads.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     import pyspark.worker  # noqa: F401  what a forked worker runs
 
-    import mmtool.replication.spark.task  # noqa: F401  likewise
+    from mmtool.replication.spark.task import spare_the_loaded
+
+    spare_the_loaded()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ clusters does not answer, the flow is retried, while the others continue.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from dataclasses import replace
 from typing import Any
@@ -61,7 +62,18 @@ def run_attempt(task: TaskAssignment) -> list[ReportRow]:
 
     Spark gets it in the closure of a job, secrets included: they are never in Spark's conf, and never in rows.
     """
+    spare_the_loaded()
     return run_task(task, attempt_number())
+
+
+def spare_the_loaded() -> None:
+    """Keep the garbage collector from what is loaded by now, once in a process: its modules, mostly.
+
+    A whole collection walks 75,000 of their objects, and copies no record for 50 ms meanwhile.
+    """
+    if not gc.get_freeze_count():
+        gc.collect()
+        gc.freeze()
 
 
 class Flows:
