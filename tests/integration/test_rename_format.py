@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from mmtool.config import load_settings
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.replication.driver.timeline import StartStep
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -71,7 +73,7 @@ def renamed(tmp_path_factory):
         properties = folder / "mm2.properties"
         properties.write_text(fleet.properties(WAYS, **settings, **every_second))
         fill(fleet["east"].bootstrap, 100)
-        line = ("replicate", "-c", str(properties), "--until-caught-up", "-o", "json")
+        line = ("replicate", "-c", str(properties), "--until-caught-up", "--timings", "-o", "json")
         first = run_mmtool(folder / "first", *line)
         fill(fleet["west"].bootstrap, 130)
         with MmtoolProcess(folder / "run", "replicate", "-c", str(properties)) as process:
@@ -85,6 +87,14 @@ def test_a_way_back_that_has_only_heartbeats_yet_holds_nothing_up(renamed):
     assert renamed.first.code == 0, renamed.first.stderr
     assert re.search("west->east: owner of the flow; 1 partition to mirror", renamed.first.stderr)
     assert {row["state"] for row in renamed.first.rows if row["topic"] == TOPIC} == {"caught_up"}
+
+
+def test_each_step_of_its_start_is_told_with_its_time(renamed):
+    steps = json.loads(renamed.first.stdout)["timings"]
+    assert [step["step"] for step in steps] == list(StartStep)
+    job, fetched, answered = (step["at_seconds"] for step in steps[-3:])
+    assert 0 < job <= fetched <= answered
+    assert "first_answer" in renamed.first.stderr
 
 
 def test_each_topic_comes_once_under_its_new_name_and_goes_no_further(renamed):
