@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -117,12 +118,12 @@ def replicate(
     file = live_file(where, mirrors=True)
     options = RunOptions(until_caught_up=until_caught_up, standby=standby, take_over=take_over)
     with (
+        closing(timeline),  # a start that fails is told as far as it came
         served_beside(metrics_address, metrics_port, metrics_level) as observe,
         Progress(every=float(every)) as progress,
     ):
         outcome = run(
             file, options, show=progress.show, say=talk, warn=warn, timeline=timeline, observe=observe
         )
-    timeline.end()
     steps = timeline.rows() if timings else None
     finish(Result("replicate", outcome.rows, _COLUMNS, applied=True, timings=steps), output, outcome.error)

@@ -60,7 +60,7 @@ class Timeline:
     """When each step of the start ended, in ms since 1970; safe to call from several threads.
 
     A. Only the first time that a step is noted counts.
-    B. ``tell`` is called once: when the last step has ended, or by `end`.
+    B. ``tell`` is called once: when the last step has ended, or by `close`.
 
     Workers on other hosts note by their own clocks.
 
@@ -97,9 +97,9 @@ class Timeline:
             if known:
                 self.note(step, min(known))
         if StartStep.FIRST_ANSWER in self._ended:
-            self.end()
+            self.close()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Tell the rows, unless they were told."""
         if not self._is_told:
             self._is_told = True

@@ -41,14 +41,14 @@ def test_the_first_acknowledged_record_of_any_worker_ends_the_start_once():
     assert told == []  # a round without a record
     for later in (900, 1900):
         timeline.worked([row(began_ms=later), row(began_ms=later, fetched_ms=later, answered_ms=later + 50)])
-    timeline.end()
+    timeline.close()
     ((*_, job, fetched, answered),) = told
     assert [job["at_seconds"], fetched["at_seconds"], answered["seconds"]] == [0.6, 0.8, 0.15]
 
 
 def test_a_start_that_ends_early_is_told_as_far_as_it_came():
     told = []
-    noted(told.append, {StartStep.PROCESS: 300, StartStep.CONFIGURATION: 350}).end()
+    noted(told.append, {StartStep.PROCESS: 300, StartStep.CONFIGURATION: 350}).close()
     assert [(row["step"], row["seconds"]) for row in told[0]] == [("process", 0.3), ("configuration", 0.05)]
 
 
