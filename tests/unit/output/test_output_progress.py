@@ -1,13 +1,11 @@
 import errno
-import os
-import pty
 import signal
-import subprocess
 import sys
 from dataclasses import replace
 
 import pytest
 
+from kit.terminal import on_a_terminal
 from mmtool.errors import StoppedError
 from mmtool.output import OutputFormat, Progress, ProgressSnapshot, Result, console, watch
 
@@ -146,9 +144,5 @@ with Progress() as progress:
 
 
 def test_who_asks_twice_to_stop_gets_the_cursor_back():
-    ours, theirs = pty.openpty()
-    ran = subprocess.run([sys.executable, "-c", _IMPATIENT], stderr=theirs, timeout=30, check=False)
-    os.close(theirs)
-    shown = os.read(ours, 1 << 16)
-    os.close(ours)
-    assert (ran.returncode, shown.rfind(b"\033[?25h") > shown.rfind(b"\033[?25l") > -1) == (130, True)
+    code, shown = on_a_terminal([sys.executable, "-c", _IMPATIENT])
+    assert (code, shown.rfind(b"\033[?25h") > shown.rfind(b"\033[?25l") > -1) == (130, True)
