@@ -61,6 +61,13 @@ class Copied:
         """The copier's CPU microseconds per record, in the same stretch."""
         return self.copier_cores / self.rate * 1e6
 
+    def row(self, name: str) -> str:
+        """The figures of a turn in one line, behind its name."""
+        return (
+            f"  {name:<12}{self.rate:>11,.0f} records/s{self.cpu_per_record:>8.3f} us/record"
+            f"{self.brokers_cores:>6.2f} cores of the brokers{self.other_cores:>6.2f} of others"
+        )
+
 
 class Target:
     """The end offsets of the target's topics, over one connection."""
@@ -113,10 +120,16 @@ def peak_mib(pids: Iterable[int]) -> list[float]:
     return sorted((peak / 2**20 for peak in _of_alive(pids, _peak_bytes)), reverse=True)
 
 
+def python_workers_of(pids: Iterable[int]) -> list[int]:
+    """Spark's Python workers among the processes, with the daemon that forks them."""
+    named = _of_alive(pids, lambda process: (process.pid, " ".join(process.cmdline())))
+    return [pid for pid, words in named if "pyspark.daemon" in words]
+
+
 def pumps_of(pids: Iterable[int]) -> list[int]:
     """Of a copier's processes, those that move records: Spark's Python workers, or else the JVM."""
-    alive = _of_alive(pids, lambda process: (process.pid, "pyspark.daemon" in " ".join(process.cmdline())))
-    return [pid for pid, is_python in alive if is_python] or [pid for pid, _ in alive]
+    known = list(pids)
+    return python_workers_of(known) or _of_alive(known, lambda process: process.pid)
 
 
 def watch(

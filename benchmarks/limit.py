@@ -51,7 +51,7 @@ def main() -> None:
             found[workload.name] = _turns(fleet, target, workload, directory, repeat)
     fleet.remove_data()
     if file is not None:
-        file.write_text(json.dumps(_plain(found), indent=1))
+        file.write_text(json.dumps(found, indent=1, default=asdict))
 
 
 def _turns(
@@ -65,24 +65,13 @@ def _turns(
             folder = directory / f"{workload.topic}-{number}-{name.split()[0]}"
             one = turn.run(name, properties, folder, workload.records)
             rows[name].append(one)
-            print(
-                f"  {name:<12}{one.rate:>11,.0f} records/s{one.cpu_per_record:>8.3f} us/record"
-                f"{one.brokers_cores:>6.2f} cores of the brokers{one.other_cores:>6.2f} of others",
-                flush=True,
-            )
+            print(one.row(name), flush=True)
     shares = [ours.rate / limit.rate for ours, limit in zip(rows[MMTOOL], rows[RELAY], strict=True)]
     of_it = f"{min(shares):.2f} to {max(shares):.2f}, median {median(shares):.2f} (wanted: {_WANTED})"
     print(f"  of the relay's rate: {of_it}")
     if any(one.other_cores > BUSY_CORES for copied in rows.values() for one in copied):
         print("  other processes took part of the machine: compare turns of one pair only")
     return rows
-
-
-def _plain(found: dict[str, dict[str, list[Copied]]]) -> dict[str, dict[str, list[dict[str, float]]]]:
-    return {
-        workload: {name: [asdict(one) for one in copied] for name, copied in rows.items()}
-        for workload, rows in found.items()
-    }
 
 
 if __name__ == "__main__":

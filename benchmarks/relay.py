@@ -1,9 +1,9 @@
-"""A bare relay: it fetches a topic's batches from one broker and produces the same bytes to another; nothing else.
+"""A bare relay: it fetches a topic's batches from one broker and produces them to another; nothing else.
 
     python benchmarks/relay.py SOURCE TARGET TOPIC MIRROR PARTITIONS
 
-It has no producer id, no offset runs and no recovery, does not look into a batch, and talks over raw sockets: what the
-brokers let through to a copier in Python. Each cluster has one broker. Runs until it is killed.
+It has no producer id, no offset runs and no recovery, changes nothing in a batch but its base offset, and talks over
+raw sockets: what the brokers let through to a copier in Python. Each cluster has one broker. Runs until it is killed.
 """
 
 from __future__ import annotations
@@ -29,9 +29,8 @@ _PRODUCE, _PRODUCE_VERSION = 0, 8
 _FETCH_BYTES = 8 << 20
 _IN_FLIGHT = 5
 _WAITING = 64  # batches: enough for full requests
-_BATCH_HEAD = struct.Struct(
-    ">qiiBIhi"
-)  # base offset, length, leader epoch, magic, CRC, attributes, last offset delta
+_BATCH_HEAD = struct.Struct(">qiiBIhi")
+"""Base offset, length, leader epoch, magic, CRC, attributes and last offset delta."""
 
 Batches = dict[int, list[memoryview]]
 """By partition, in order."""

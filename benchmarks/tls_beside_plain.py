@@ -15,17 +15,16 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-import psutil
 from busy import BUSY_CORES
 from copiers import MMTOOL, Turn, pids_of
-from gauges import Copied, Target, pumps_of, tree_of
+from gauges import Copied, Target, python_workers_of, tree_of
 from options import in_turns
 from workloads import PARTITIONS, WORKLOADS, Workload, fill, warm_up
 
@@ -113,14 +112,8 @@ def _sampled(pid: int, file: Path | None) -> Iterator[None]:
 def _daemon_of(pid: int) -> int:
     """Spark's Python daemon, which forks the workers; the first of them need not be the one that copies."""
     while True:
-        with suppress(psutil.NoSuchProcess):
-            daemons = [
-                pid
-                for pid in pumps_of(tree_of(pid))
-                if "pyspark.daemon" in " ".join(psutil.Process(pid).cmdline())
-            ]
-            if daemons:
-                return min(daemons)
+        if found := python_workers_of(tree_of(pid)):
+            return min(found)
         time.sleep(0.02)
 
 
@@ -155,7 +148,7 @@ def main() -> None:
             found[workload.name] = _turns(bench, workload, repeat)
         _show_profile(bench, workloads[0], directory / "worker.raw")
     if file is not None:
-        file.write_text(json.dumps({name: _plain(rows) for name, rows in found.items()}, indent=1))
+        file.write_text(json.dumps(found, indent=1, default=asdict))
 
 
 def _turns(bench: Bench, workload: Workload, repeat: int) -> dict[str, list[Copied]]:
@@ -164,11 +157,7 @@ def _turns(bench: Bench, workload: Workload, repeat: int) -> dict[str, list[Copi
         for listener in (PLAIN, TLS)[:: -1 if turn % 2 else 1]:
             one = bench.copy(listener, workload)
             rows[listener].append(one)
-            print(
-                f"  {listener:<10}{one.rate:>11,.0f} records/s{one.cpu_per_record:>8.2f} us/record"
-                f"{one.brokers_cores:>6.2f} cores of the brokers{one.other_cores:>6.2f} of others",
-                flush=True,
-            )
+            print(one.row(listener), flush=True)
     pairs = list(zip(rows[PLAIN], rows[TLS], strict=True))
     print(
         f"  rate over {TLS}: {median(tls.rate / plain.rate for plain, tls in pairs):.2f} times that over {PLAIN}"
@@ -187,10 +176,6 @@ def _show_profile(bench: Bench, workload: Workload, file: Path) -> None:
     print(f"\nthe worker's time over {TLS}, {workload.name} ({parts.total():,} samples):")
     for part, samples in parts.most_common():
         print(f"  {part:<28}{samples / parts.total():>6.0%}")
-
-
-def _plain(rows: dict[str, list[Copied]]) -> dict[str, list[dict[str, float]]]:
-    return {listener: [asdict(one) for one in copied] for listener, copied in rows.items()}
 
 
 if __name__ == "__main__":

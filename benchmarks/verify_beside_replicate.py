@@ -105,7 +105,7 @@ def main() -> None:
             _summary(workload, found[workload.name])
     fleet.remove_data()
     if file is not None:
-        file.write_text(json.dumps({name: _plain(rows) for name, rows in found.items()}, indent=1))
+        file.write_text(json.dumps(found, indent=1, default=asdict))
 
 
 def _summary(workload: Workload, rows: dict[str, list[Turn]]) -> None:
@@ -125,10 +125,6 @@ def _summary(workload: Workload, rows: dict[str, list[Turn]]) -> None:
 
 def _three(figures: Sequence[float]) -> str:
     return f"min {min(figures):,.0f}, median {median(figures):,.0f}, max {max(figures):,.0f}"
-
-
-def _plain(rows: dict[str, list[Turn]]) -> dict[str, list[dict[str, float]]]:
-    return {command: [asdict(turn) for turn in turns] for command, turns in rows.items()}
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def _indented(rows: Sequence[dict[str, object]]) -> str:
     a line break.
     """
     if not all(row and _NESTED.isdisjoint(map(type, row.values())) for row in rows):
-        return json.dumps(rows, indent=2, allow_nan=False)[1:-2].replace("\n", "\n  ")[1:]
+        return "  " + json.dumps(rows, indent=2, allow_nan=False)[2:-2].replace("\n", "\n  ")
     flat = _FLAT.encode(rows)[2:-2].replace("},\n      {", "\n    },\n    {\n      ")
     return "    {\n      " + flat + "\n    }"
 

@@ -86,7 +86,9 @@ class Timeline:
             self._ended.setdefault(step, now_ms() if at_ms is UNKNOWN else at_ms)
 
     def worked(self, rows: Iterable[ReportRow]) -> None:
-        """Note what the workers of a round reported."""
+        """Note what the workers of a round reported; nothing once the first record is acknowledged."""
+        if self._is_told:
+            return
         times = [row.times for row in rows]
         for step, name in (
             (StartStep.JOB, "began_ms"),
