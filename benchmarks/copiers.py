@@ -73,16 +73,16 @@ class Turn:
     Attributes:
         target: Of the cluster that it writes to.
         topic: The mirror.
-        partitions: Of the topic.
         brokers: The pids of all brokers, whose CPU is measured as well.
         beside: Entered with the copier's pid while it copies.
+        partitions: Of the topic.
     """
 
     target: Target
     topic: str
     brokers: Sequence[int]
-    partitions: int = PARTITIONS
     beside: Callable[[int], AbstractContextManager[None]] = nullcontext  # type: ignore[assignment]  # takes any value
+    partitions: int = PARTITIONS
 
     def run(self, name: str, properties: str, directory: Path, records: int) -> Copied:
         """Start the copier of that name, wait for so many records, and stop it; raises as `watch`."""

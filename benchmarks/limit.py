@@ -58,7 +58,7 @@ def _turns(
     fleet: Fleet, target: Target, workload: Workload, directory: Path, repeat: int
 ) -> dict[str, list[Copied]]:
     properties = properties_for(fleet, workload.topic, workload.codec, linger_ms=20)
-    turn = Turn(target, f"a.{workload.topic}", pids_of(fleet), workload.partitions)
+    turn = Turn(target, f"a.{workload.topic}", pids_of(fleet), partitions=workload.partitions)
     rows: dict[str, list[Copied]] = {RELAY: [], MMTOOL: []}
     for number in range(repeat):
         for name in (RELAY, MMTOOL)[:: -1 if number % 2 else 1]:
