@@ -145,9 +145,7 @@ def _leads_there(part: Range, matched: Run) -> bool:
     if part.runs is None:
         mine = (joint for joint in part.joints if start <= joint.upstream < stop)
         return all(joint.downstream - joint.upstream == shift for joint in mine)
-    from mmtool.insight.verify.ranges import runs_between
-
-    runs = runs_between(part.runs, start, stop)
+    runs = part.runs.between(start, stop)
     return bool(((runs.downstream - runs.upstream) == shift).all())
 
 

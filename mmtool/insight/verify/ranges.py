@@ -210,7 +210,7 @@ def _range(
     )
     if known is not None:
         gaps = [(g.start, g.end) for g in known.gaps if g.start < stop.upstream and g.end > start.upstream]
-        runs = runs_between(known.runs, start.upstream, stop.upstream)
+        runs = known.runs.between(start.upstream, stop.upstream)
         return replace(found, runs=runs, gaps=tuple(gaps))
     assert facts.synced is not None
     return replace(found, joints=tuple(joint for joint in _syncs(facts.synced) if start <= joint < stop))
@@ -248,15 +248,6 @@ def _by_runs(partition: ComparedPartition, known: PartitionMap, size: int) -> li
     if partition.is_stopped and end > joints[-1].upstream:
         joints += [stop._replace(upstream=at) for at in (*range(joints[-1].upstream + size, end, size), end)]
     return joints if len(joints) > 1 else []
-
-
-def runs_between(runs: RunMap, start: int, stop: int) -> RunMap:
-    """The runs that hold a source offset of a range, whole."""
-    import numpy as np
-
-    first = int(np.searchsorted(runs.upstream + runs.counts, start, side="right"))
-    last = int(np.searchsorted(runs.upstream, stop, side="left"))
-    return type(runs)(runs.upstream[first:last], runs.downstream[first:last], runs.counts[first:last])
 
 
 def _by_syncs(facts: PartitionFacts, stop: Joint, size: int, since: int | Joint | None) -> list[Joint]:

@@ -28,6 +28,7 @@ from mmtool.plan.flow.positions import PositionTrails
 from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.plan.topics.retention import Retention
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
+from mmtool.translation.stored_runs import stored_block
 from mmtool.translation.types import UNKNOWN, Unknown
 
 if TYPE_CHECKING:
@@ -114,8 +115,8 @@ class FollowedFlowState(KafkaFlowState):
 
     def maps(self, identity: FlowIdentity) -> dict[Place, PartitionMap]:
         records = self._runs.follow(identity.runs_topic, self._forget)
-        for key in [take_block(self._blocks, record, identity) for record in records]:
-            if key is not None:
+        while records:  # a record is let go once its block is taken
+            if (key := take_block(self._blocks, records.pop(), identity, stored_block)) is not None:
                 place = (key.topic_id, key.partition)
                 self._keys.setdefault(place, set()).add(key)
                 self._stale.add(place)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import RefusedError
 from mmtool.kafka.state.control_view import ControlView
@@ -13,18 +12,19 @@ from mmtool.plan.flow.positions import PositionTrails
 from mmtool.plan.records.documents import ProducerRecord, UnreadableDocumentError
 from mmtool.plan.records.identity import PRODUCERS_TOPIC
 from mmtool.translation.answers import Reason
-from mmtool.translation.block_codec import decode_block, decode_blocks, decode_key
+from mmtool.translation.block_codec import decode_block, decode_key
 from mmtool.translation.errors import UnreadableStateError
 from mmtool.translation.partition_map import PartitionMap, join_blocks
+from mmtool.translation.stored_runs import stored_block
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from mmtool.config import ClusterSettings
     from mmtool.kafka.state.log_reader import LogRecord
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.blocks import Block, BlockKey
-    from mmtool.translation.types import TopicId
+    from mmtool.translation.types import DownstreamOffset, TopicId, UpstreamOffset
 
     Place = tuple[TopicId, int]
 
@@ -84,26 +84,24 @@ def read_control_of_run(cluster: ClusterSettings, identity: FlowIdentity, nothin
     return control
 
 
-def read_blocks(
-    cluster: ClusterSettings, identity: FlowIdentity, partitions: list[int] | None = None
-) -> dict[BlockKey, Block]:
-    """Read every stored block of offset runs, by key; of each key the last record counts.
+def read_block_keys(cluster: ClusterSettings, identity: FlowIdentity) -> set[BlockKey]:
+    """Read the keys of all stored blocks of offset runs.
 
     Raises:
-        RefusedError: a block cannot be read, or belongs to another flow.
+        RefusedError: a key cannot be read.
         UnreachableError, NotAuthorisedError: as ``read_log``.
     """
-    blocks: dict[BlockKey, Block] = {}
-    for record in newest_records(read_log(cluster, identity.runs_topic, partitions)):
-        take_block(blocks, record, identity)
-    return blocks
+    keys: set[BlockKey] = set()
+    for key, record in _with_keys(read_log(cluster, identity.runs_topic), identity):
+        (keys.discard if record.value is None else keys.add)(key)
+    return keys
 
 
 def read_maps(cluster: ClusterSettings, identity: FlowIdentity) -> dict[Place, PartitionMap]:
     """Read every mirrored partition's map, by source topic id and partition.
 
     Raises:
-        RefusedError: as `read_blocks`, or blocks contradict each other.
+        RefusedError: a block cannot be read, belongs to another flow, or contradicts another one.
         UnreachableError, NotAuthorisedError: as ``read_log``.
     """
     return maps_of(read_log(cluster, identity.runs_topic), identity)
@@ -112,58 +110,117 @@ def read_maps(cluster: ClusterSettings, identity: FlowIdentity) -> dict[Place, P
 def maps_of(records: Iterable[LogRecord], identity: FlowIdentity) -> dict[Place, PartitionMap]:
     """Decode the offset-runs topic's records into every partition's map.
 
-    Partitions are decoded and joined one after the other, so that months of runs are in memory once, and not as blocks
-    as well.
+    Runs stay encoded: they are decoded where an offset is looked up.
 
     Raises:
         RefusedError: as `read_maps`.
     """
-    stored: dict[Place, dict[BlockKey, LogRecord]] = {}
-    for record in newest_records(records):
-        if record.value is not None:
-            key = _key_of(record, identity)
-            stored.setdefault((key.topic_id, key.partition), {})[key] = record
-    return {place: _map_of(stored.pop(place), identity) for place in list(stored)}
+    blocks: dict[BlockKey, Block] = {}
+    left = newest_records(records)
+    while left:  # a record is let go once its block is taken
+        take_block(blocks, left.pop(), identity, stored_block)
+    return partition_maps(blocks.values(), identity)
 
 
-def _map_of(records: Mapping[BlockKey, LogRecord], identity: FlowIdentity) -> PartitionMap:
-    """Decode a partition's records together; on an error one by one, so that the error names the record."""
-    with suppress(UnreadableStateError):
-        blocks = decode_blocks([record.value for record in records.values() if record.value is not None])
-        ids = identity.source_id, identity.target_id
-        if all(b.key == key and b.belongs_to(*ids) for b, key in zip(blocks, records, strict=True)):
-            return join_blocks(blocks)
-    found: dict[BlockKey, Block] = {}
-    for record in records.values():
-        take_block(found, record, identity)
-    (whole,) = partition_maps(found.values(), identity).values()
-    return whole
+def read_newest_blocks(
+    cluster: ClusterSettings, identity: FlowIdentity, partitions: list[int] | None = None
+) -> dict[Place, Block]:
+    """Read the last block of each partition, which has its frontier; of other blocks nothing but the key is kept.
 
-
-def read_newest_blocks(cluster: ClusterSettings, identity: FlowIdentity) -> dict[Place, Block]:
-    """Read the last block of each partition, which has its frontier; other blocks are not decoded.
+    Args:
+        cluster: The flow's target.
+        identity: The flow.
+        partitions: Those of the offset-runs topic that are read; None for all.
 
     Raises:
-        RefusedError: as `read_blocks`, of these blocks.
+        RefusedError: one of these blocks, or a key, cannot be read, or belongs to another flow.
         UnreachableError, NotAuthorisedError: as ``read_log``.
     """
-    newest: dict[Place, tuple[int, LogRecord]] = {}
-    for record in newest_records(read_log(cluster, identity.runs_topic)):
-        if record.value is not None:
-            key = _key_of(record, identity)
-            place = (key.topic_id, key.partition)
-            if place not in newest or newest[place][0] < key.block_start:
-                newest[place] = (key.block_start, record)
+    newest, is_cut = _newest_of(read_log(cluster, identity.runs_topic, partitions), identity)
+    if is_cut:  # which block is the last now, only all of them tell
+        newest, _ = _newest_of(newest_records(read_log(cluster, identity.runs_topic, partitions)), identity)
     blocks: dict[BlockKey, Block] = {}
-    for _, record in newest.values():
+    for record in newest.values():
         take_block(blocks, record, identity)
-    return newest_blocks(blocks.values())
+    return {(key.topic_id, key.partition): block for key, block in blocks.items()}
 
 
-def _key_of(record: LogRecord, identity: FlowIdentity) -> BlockKey:
+def _newest_of(
+    records: Iterable[LogRecord], identity: FlowIdentity
+) -> tuple[dict[BlockKey, LogRecord], bool]:
+    """The last block of each partition so far, and whether one was struck out that was the last."""
+    last: dict[Place, BlockKey] = {}
+    newest: dict[BlockKey, LogRecord] = {}
+    is_cut = False
+    for key, record in _with_keys(records, identity):
+        place = (key.topic_id, key.partition)
+        if record.value is None:
+            is_cut |= newest.pop(key, None) is not None
+        elif place not in last or key >= last[place]:
+            newest.pop(last.get(place, key), None)
+            last[place], newest[key] = key, record
+    return newest, is_cut
+
+
+class SealedBlock(NamedTuple):
+    """A block that stays as it is, without its runs: no record of it is at or after these offsets."""
+
+    key: BlockKey
+    upstream_end: UpstreamOffset
+    downstream_end: DownstreamOffset
+
+
+def read_sealed_blocks(cluster: ClusterSettings, identity: FlowIdentity) -> dict[Place, list[SealedBlock]]:
+    """Read all blocks that are sealed, of each partition in the order of its chain.
+
+    Raises:
+        RefusedError: a block or key cannot be read.
+        UnreachableError, NotAuthorisedError: as ``read_log``.
+    """
+    sealed: dict[BlockKey, SealedBlock] = {}
+    damaged: dict[BlockKey, LogRecord] = {}
+    for key, record in _with_keys(read_log(cluster, identity.runs_topic), identity):
+        sealed.pop(key, None)
+        damaged.pop(key, None)
+        if record.value is None:
+            continue
+        try:
+            block = stored_block(record.value)
+        except UnreadableStateError:
+            damaged[key] = record  # refused unless another record of its key follows
+            continue
+        if block.sealed:
+            end = block.tail.downstream_end.position
+            sealed[key] = SealedBlock(key, block.tail.upstream_frontier, end)
+    for record in damaged.values():
+        take_block({}, record, identity)
+    chains: dict[Place, list[SealedBlock]] = {}
+    for key in sorted(sealed):
+        chains.setdefault((key.topic_id, key.partition), []).append(sealed[key])
+    return chains
+
+
+def _with_keys(records: Iterable[LogRecord], identity: FlowIdentity) -> Iterator[tuple[BlockKey, LogRecord]]:
+    """Records with their decoded keys; at the end a stray record is refused, unless a tombstone followed it."""
+    strays: dict[bytes, LogRecord] = {}
+    for record in records:
+        try:
+            key = decode_key(record.key)
+        except UnreadableStateError:
+            strays[record.key] = record
+        else:
+            yield key, record
+    for record in strays.values():
+        _key_of(record, identity)
+
+
+def _key_of(record: LogRecord, identity: FlowIdentity) -> BlockKey | None:
+    """The key of a record of the offset-runs topic; None for a tombstone of a stray record, which was removed."""
     try:
         return decode_key(record.key)
     except UnreadableStateError as error:
+        if record.value is None:
+            return None
         raise _unreadable_run(identity, record, error.why) from error
 
 
@@ -183,20 +240,24 @@ def _rebuild_runs(identity: FlowIdentity) -> str:
     )
 
 
-def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowIdentity) -> BlockKey | None:
+def take_block(
+    blocks: dict[BlockKey, Block],
+    record: LogRecord,
+    identity: FlowIdentity,
+    decode: Callable[[bytes], Block] = decode_block,
+) -> BlockKey | None:
     """Apply a record of the offset-runs topic to ``blocks``: add a block, or remove one; return its key.
 
     None for a tombstone under a key that is no block's: a stray record was removed.
 
     Raises:
-        RefusedError: as `read_blocks`.
+        RefusedError: the block cannot be read, or belongs to another flow.
     """
+    if (key := _key_of(record, identity)) is None:
+        return None
     try:
-        key = decode_key(record.key)
-        block = None if record.value is None else decode_block(record.value)
+        block = None if record.value is None else decode(record.value)
     except UnreadableStateError as error:
-        if record.value is None:
-            return None
         raise _unreadable_run(identity, record, error.why) from error
     if block is None:
         blocks.pop(key, None)
@@ -213,16 +274,6 @@ def take_block(blocks: dict[BlockKey, Block], record: LogRecord, identity: FlowI
     else:
         blocks[key] = block
     return key
-
-
-def newest_blocks(blocks: Iterable[Block]) -> dict[Place, Block]:
-    """The last of each partition's blocks, as `read_newest_blocks` returns, from blocks in memory."""
-    newest: dict[Place, Block] = {}
-    for block in blocks:
-        place = (block.about.topic_id, block.about.partition)
-        if place not in newest or newest[place].block_start < block.block_start:
-            newest[place] = block
-    return newest
 
 
 def partition_maps(blocks: Iterable[Block], identity: FlowIdentity) -> dict[Place, PartitionMap]:

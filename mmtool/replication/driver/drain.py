@@ -15,7 +15,7 @@ from mmtool.events import Event, NoticeDeduplicator, flow_notice
 from mmtool.java import java_binary
 from mmtool.kafka.groups.lease import holder_now
 from mmtool.kafka.state.control_view import ControlView
-from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_control
+from mmtool.kafka.state.state_log import read_control, read_newest_blocks
 from mmtool.output.progress import ProgressSnapshot
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import FlowIdentity
@@ -178,7 +178,7 @@ class Drain:
                 )
 
     async def _is_reached(self) -> bool:
-        blocks = newest_blocks((await in_thread(read_blocks, self.flow.target, self.identity)).values())
+        blocks = await in_thread(read_newest_blocks, self.flow.target, self.identity)
         return all(at in blocks and blocks[at].tail.upstream_frontier >= end for at, end in self.goal.items())
 
     async def _control(self) -> ControlView:

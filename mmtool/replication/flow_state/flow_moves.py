@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, OwnedElsewhereError, RefusedError, UnreachableError, UsageError
 from mmtool.insight.partitions import partition_facts
 from mmtool.kafka.groups.lease import holder_now
-from mmtool.kafka.state.state_log import read_blocks, read_control
+from mmtool.kafka.state.state_log import read_block_keys, read_control
 from mmtool.kafka.wire.cluster import ConnectionLostError, remedy_after
 from mmtool.kafka.wire.metadata import LATEST
 from mmtool.kafka.wire.scan import list_offsets
@@ -329,7 +329,7 @@ class _Mover:
 
     async def move(self, moves: Moves) -> None:
         flow = self._run.flow
-        for key in sorted(await in_thread(read_blocks, flow.settings.target, flow.identity)):
+        for key in sorted(await in_thread(read_block_keys, flow.settings.target, flow.identity)):
             self._keys[key.topic_id, key.partition].append(key)
         todo = {place: move for place, move in moves.items() if move.action is not Action.KEEP}
         for place, move in todo.items():

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.errors import DOCTOR_PRINTS, NO_LEADER
 from mmtool.kafka.state.flow_state import KafkaFlowState
-from mmtool.kafka.state.state_log import read_blocks
+from mmtool.kafka.state.state_log import read_block_keys
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.scan import without_leader
@@ -235,7 +235,7 @@ class OwnTopics:
         identity = flow.identity
         lost = await _lost_of(flow.target, self._ids)
         if not lost and control.flow is None:
-            there = await in_thread(read_blocks, flow.settings.target, flow.identity)
+            there = await in_thread(read_block_keys, flow.settings.target, flow.identity)
             lost = identity.control_topic if there else ""
         if lost:
             raise _refusal(identity, lost, flow.target.alias)

@@ -19,7 +19,7 @@ from mmtool.kafka.errors import NO_LEADER
 from mmtool.kafka.state.claims import Claim, all_or_none, take_shards
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.flow_state import count_unbooked, unbooked_of
-from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_control, read_producers
+from mmtool.kafka.state.state_log import read_control, read_newest_blocks, read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError, retrying
 from mmtool.kafka.wire.codes import Code, name_of
 from mmtool.kafka.wire.metadata import EARLIEST, LATEST
@@ -174,12 +174,8 @@ def doubtful(control: ControlView) -> set[int]:
 
 async def _blocks(flow: FlowContext, shards: Collection[int], count: int) -> dict[Place, Block]:
     partitions = sorted({runs_partition_of(shard) for shard in shards})
-    stored = await in_thread(read_blocks, flow.settings.target, flow.identity, partitions)
-    return {
-        place: block
-        for place, block in newest_blocks(stored.values()).items()
-        if shard_of(*place, count) in shards
-    }
+    stored = await in_thread(read_newest_blocks, flow.settings.target, flow.identity, partitions)
+    return {place: block for place, block in stored.items() if shard_of(*place, count) in shards}
 
 
 def _writable(

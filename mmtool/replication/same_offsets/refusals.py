@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
 from mmtool.kafka.mirror_maker import read_positions, read_syncs
-from mmtool.kafka.state.state_log import newest_blocks, read_blocks, read_control
+from mmtool.kafka.state.state_log import read_control, read_newest_blocks
 from mmtool.kafka.wire.cluster import retrying
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import LATEST
@@ -102,8 +102,7 @@ async def check_prefill(flow: FlowContext, topics: Collection[str]) -> None:
     left = {tp: at - ends.get(downs[tp], 0) for tp, at in starts.items()}
     if sum(n for n in left.values() if n > FEW) <= settings.prefill_max_offsets:
         return
-    stored = await in_thread(read_blocks, settings.target, flow.identity, None)
-    known = newest_blocks(stored.values())
+    known = await in_thread(read_newest_blocks, settings.target, flow.identity)
     new = [n for tp, n in left.items() if n > FEW and (found[tp.topic].topic_id, tp.partition) not in known]
     if why := Cost.of(new, settings.replication_factor, settings).why_refused(settings):
         raise RefusedError(f"{settings.name}: {why.cause}", remedy=why.cure, code="prefill_too_long")

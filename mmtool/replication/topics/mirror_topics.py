@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import UnreachableError
 from mmtool.events import Event, Notice
 from mmtool.kafka.admin.topics import TopicAdmin, TrialResult
-from mmtool.kafka.state.state_log import read_blocks
+from mmtool.kafka.state.state_log import read_block_keys
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.metadata import LATEST, TopicMetadata
 from mmtool.kafka.wire.scan import list_offsets
@@ -535,7 +535,7 @@ async def forget_deleted(
 
 async def _strike_out(flow: FlowContext, standing: OwnedState, places: Collection[Place], count: int) -> None:
     keys: dict[int, list[BlockKey]] = defaultdict(list)
-    for key in await in_thread(read_blocks, flow.settings.target, flow.identity):
+    for key in await in_thread(read_block_keys, flow.settings.target, flow.identity):
         if (key.topic_id, key.partition) in places:
             keys[shard_of(key.topic_id, key.partition, count)].append(key)
     # without their positions first: those without books would look as if the books had been lost

@@ -27,12 +27,14 @@ from mmtool.translation.blocks import BlockKey, MirrorStart, SeenOffset, WriterS
 from mmtool.translation.errors import UnreadableStateError
 from mmtool.translation.partition_map import join_blocks
 from mmtool.translation.recorder import MapRecorder
+from mmtool.translation.stored_runs import stored_block
 from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mmtool.translation.blocks import Block
+    from mmtool.translation.partition_map import PartitionMap
 
 PLACE = TopicPartition("orders", 3)
 _CODEC = ("mmtool.translation.block_codec",)
@@ -48,6 +50,14 @@ def rows() -> Iterator[Decoder]:
         (*_CODEC, "mmtool.translation.partition_map"),
         lambda: [packed(*_chain())],
         lambda data: join_blocks(decode_blocks(parts(data, 3))),
+        unreadable,
+        _sealed_frames,
+    )
+    yield Decoder(
+        "stored blocks of offset runs",
+        (*_CODEC, "mmtool.translation.partition_map", "mmtool.translation.stored_runs"),
+        lambda: [packed(*_chain())],
+        lambda data: _looked_up(join_blocks(map(stored_block, parts(data, 3)))),
         unreadable,
         _sealed_frames,
     )
@@ -168,6 +178,15 @@ def _chain() -> list[bytes]:
 def _read_block(data: bytes) -> None:
     found = decode_block(data)
     encode_block(found)
+
+
+def _looked_up(known: PartitionMap) -> None:
+    """Stored runs are decoded where an offset is looked up."""
+    for offset in range(3, 70, 7):
+        known.runs.find_forward(UpstreamOffset(offset))
+        known.runs.find_reverse(DownstreamOffset(offset))
+        known.runs.around(UpstreamOffset(offset))
+    _ = known.runs.records, known.runs.columns
 
 
 def sealed_frame(damaged: bytes) -> bytes:

@@ -16,7 +16,7 @@ from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.flow_state import FollowedFlowState
 from mmtool.kafka.state.journal import KafkaJournal
 from mmtool.kafka.state.log_reader import LogRecord, StoredTopic
-from mmtool.kafka.state.state_log import maps_of, read_control
+from mmtool.kafka.state.state_log import maps_of, read_block_keys, read_control, read_newest_blocks
 from mmtool.kafka.wire.blocking_client import BlockingWireClient
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.flow.positions import PositionTrails
@@ -171,6 +171,43 @@ def test_of_blocks_that_are_no_map_the_one_that_cannot_be_read_is_named(stored, 
     with pytest.raises(RefusedError) as refused:
         maps_of(stored, FLOW)
     assert (refused.value.code, why in refused.value.message) == ("unreadable_state", True)
+
+
+STRAY = LogRecord(0, 0, b"whose is this", b"not mmtool's", 0)
+
+
+def struck_out(block):
+    return LogRecord(0, 9, encode_key(block.key), None, 0)
+
+
+@pytest.mark.parametrize(
+    ("stored", "newest"),
+    [
+        (records(FIRST, SECOND), [SECOND]),
+        (records(SECOND, FIRST), [SECOND]),
+        ([*records(FIRST, SECOND), struck_out(FIRST)], [SECOND]),
+        ([*records(FIRST, SECOND), struck_out(SECOND)], [FIRST]),
+        ([*records(FIRST, SECOND), struck_out(FIRST), struck_out(SECOND)], []),
+        ([*records(FIRST, SECOND), struck_out(SECOND), record(4, SECOND)], [SECOND]),
+        ([STRAY, *records(FIRST), STRAY._replace(value=None)], [FIRST]),
+    ],
+    ids=["two", "turned", "old", "newest", "all", "anew", "stray"],
+)
+def test_the_newest_block_is_the_last_one_that_was_not_struck_out(monkeypatch, stored, newest):
+    monkeypatch.setattr(state_log, "read_log", lambda *_: stored)
+    assert [*read_newest_blocks(WEST, FLOW).values()] == newest
+    live = {block.key for block in (FIRST, SECOND) if encode_key(block.key) in alive(stored)}
+    assert read_block_keys(WEST, FLOW) == live
+
+
+def alive(stored):
+    return {key for key, one in {one.key: one for one in stored}.items() if one.value is not None}
+
+
+def test_a_stray_record_is_refused_by_who_reads_only_keys(monkeypatch):
+    monkeypatch.setattr(state_log, "read_log", lambda *_: [STRAY, *records(FIRST)])
+    with pytest.raises(RefusedError, match=at(0)):
+        read_block_keys(WEST, FLOW)
 
 
 def test_who_reads_on_is_refused_again_and_again_by_what_cannot_be_read(monkeypatch):

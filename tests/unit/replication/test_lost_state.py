@@ -52,7 +52,7 @@ BOTH = {CONTROL: "c1", RUNS: "r1"}
 @pytest.fixture
 def flow(monkeypatch):
     """One whose runs topic holds nothing."""
-    monkeypatch.setattr(lost_state, "read_blocks", lambda *_: {})
+    monkeypatch.setattr(lost_state, "read_block_keys", lambda *_: set())
     monkeypatch.setattr(presence, "_LOOK_AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(lost_state, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(presence, "_GONE_AFTER_SECONDS", 0.1)
@@ -73,7 +73,7 @@ def test_a_flow_that_begins_and_one_that_goes_on_are_taken(flow):
 
 
 def test_offset_runs_without_a_flow_on_record_are_no_first_start(flow, monkeypatch):
-    monkeypatch.setattr(lost_state, "read_blocks", lambda *_: {"a key": "a block"})
+    monkeypatch.setattr(lost_state, "read_block_keys", lambda *_: {"a key"})
     check(flow, STARTED)
     with pytest.raises(RefusedError, match=rf"topic {CONTROL} on west was deleted or emptied") as refused:
         check(flow, NEVER)
