@@ -14,14 +14,15 @@ import pytest
 from confluent_kafka import Producer
 
 from kit.exactness import stored_maps, wrong_translations
-from kit.lab_admin import delete_topic
+from kit.lab_admin import delete_records, delete_topic
 from kit.load import Load, Transactions, produce
 from kit.lookups import commit
-from kit.mirror_flow import flow_of, mirror
+from kit.mirror_flow import Owner, flow_of, mirror
 from mmtool.errors import RefusedError
 from mmtool.kafka.state import own_log
 from mmtool.kafka.state.state_log import read_control, read_runs_log
 from mmtool.lab.topics import create_topic, read_topic
+from mmtool.replication.driver import flow_run
 from mmtool.replication.driver.context import connect
 from mmtool.replication.flow_state import flow_moves, rebuild
 from mmtool.replication.ownership.checks import refuse_lost_runs
@@ -418,3 +419,48 @@ def _after(patched, appended):
         return await append(cluster, entry, *more)
 
     patched.setattr(state_writer, "append", counted)
+
+
+def test_offset_runs_go_once_both_clusters_have_deleted_their_records(made, settings, monkeypatch):
+    """Retention bounds the stored state; later commits are translated as before, by readers and by the next owner."""
+    monkeypatch.setattr(pump_mirror, "OPEN_RUNS", 4)
+    monkeypatch.setattr(flow_run, "_SECOND_ROUND_SECONDS", 0.0)
+    topic = f"{settings[2]}-old"
+    remote = made.settings.remote_topic(topic)
+    create_topic(made.up, topic)
+    produce(made.up, Load(topic, 40, 1, 100, transactions=Transactions(f"{topic}-writer", 1)))
+    mirror(made.settings)
+    first = made.places(topic)[0]
+    answers = [made.translated(topic, offset) for offset in (42, 60)]
+    blocks = block_keys(made, topic)
+    assert len(blocks) == 10
+
+    delete_records(made.down, remote, first + 30)
+    tidied(made)
+    assert block_keys(made, topic) == blocks  # the source still has their records
+    delete_records(made.up, topic, 42)
+    tidied(made)
+    assert block_keys(made, topic) == blocks[5:]
+
+    assert [made.translated(topic, offset) for offset in (20, 60)] == ["target_log_start_passed", answers[1]]
+    assert answers[0] == first + 21
+    made.produce(topic)
+    mirror(made.settings)
+    assert made.target(topic) == made.source(topic)[9:]
+
+
+def block_keys(made, topic):
+    """Where the stored blocks of a topic's only partition begin."""
+    blocks = [decode_block(record.value) for record in runs_records(made)[1].values()]
+    return sorted(block.block_start for block in blocks if block.about.source_topic == topic)
+
+
+def tidied(made):
+    """An owner takes the flow, and comes to its second round."""
+
+    async def second_round():
+        owner = await Owner.take(made.settings)
+        await owner.run.tidy()
+        await owner.close()
+
+    asyncio.run(second_round())

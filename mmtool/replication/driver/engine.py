@@ -182,7 +182,7 @@ class Engine:
         for run in runs:
             run.retry_halted()
             try:
-                await unless_stopped(run.renew_claims(), self.stop)
+                await unless_stopped(run.tidy(), self.stop)
             except StopAskedError:
                 # some claims are newer than we know of: its shards stay open on record
                 run.life.happen(FlowEvent.DOUBT)

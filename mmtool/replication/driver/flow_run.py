@@ -6,10 +6,12 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from mmtool.config import FlowSettings
 from mmtool.config.aliases import may_meet
+from mmtool.errors import RefusedError, UnreachableError
 from mmtool.events import Event, flow_notice
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.state.state_log import read_control
@@ -46,6 +48,7 @@ from mmtool.replication.ownership.internal_topics import (
     owner_record,
     write_documents,
 )
+from mmtool.replication.ownership.old_runs import remove_old_runs
 from mmtool.replication.ownership.ownership import FlowLife, Ownership
 from mmtool.replication.same_offsets.prefill import Prefills
 from mmtool.replication.same_offsets.refusals import check_prefill, check_right, refuse_topics_of_mm2
@@ -72,7 +75,8 @@ from mmtool.translation.block_codec import decode_block
 from mmtool.translation.blocks import Block
 from mmtool.translation.types import TopicId
 
-_RENEW_SECONDS = 86_400.0
+_DAY_SECONDS = 86_400.0
+_SECOND_ROUND_SECONDS = 10.0
 
 
 class FlowRun:
@@ -120,7 +124,7 @@ class FlowRun:
         self._weights: dict[int, float] = {}
         self._planned = Holds()
         self._spared: Mapping[str, FailedOverRecord] = {}
-        self._claimed_at = 0.0
+        self._claims_again_at = self._removes_runs_at = 0.0
         self.goal: dict[Place, int] = {}
 
     @property
@@ -221,7 +225,8 @@ class FlowRun:
                 self.warnings.append(flow_notice(self.name, said, Event.TOPIC_DELETED, topic=topic))
         self.halted.clear()
         self.halted.update(self.standing.halted)
-        self._claimed_at = time.monotonic()
+        self._claims_again_at = time.monotonic() + _DAY_SECONDS
+        self._removes_runs_at = time.monotonic() + _SECOND_ROUND_SECONDS
         await self.watch.start(control)
 
     async def take_to_mirror(self) -> FlowTransition:
@@ -236,13 +241,22 @@ class FlowRun:
         await self.refresh()
         return self.ownership.claimed()
 
-    async def renew_claims(self) -> None:
-        """Claim every shard again, once a day and between rounds, while this process holds the lease."""
-        if not self.life.is_leased or time.monotonic() - self._claimed_at < _RENEW_SECONDS:
+    async def tidy(self) -> None:
+        """Between rounds, while this process holds the lease: once a day remove old offset runs and claim again.
+
+        A new owner removes them before its second round: one that is started again each day would never come to it.
+        """
+        if not self.life.is_leased:
+            return
+        if time.monotonic() >= self._removes_runs_at:
+            self._removes_runs_at = time.monotonic() + _DAY_SECONDS
+            with suppress(UnreachableError, RefusedError):  # tomorrow is early enough
+                await remove_old_runs(self.flow, self.standing, self.shard_count)
+        if time.monotonic() < self._claims_again_at:
             return
         self.standing.shards = await claim_blindly(self.flow, {}, self.shard_count, self.owner)
         self._sequences.clear()
-        self._claimed_at = time.monotonic()
+        self._claims_again_at = time.monotonic() + _DAY_SECONDS
 
     async def close(self, *, clean: bool) -> None:
         """Record the shards as closed if nothing is in flight, leave the ownership group and disconnect."""

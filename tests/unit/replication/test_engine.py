@@ -118,7 +118,7 @@ class Run:
     def retry_halted(self):
         pass
 
-    async def renew_claims(self):
+    async def tidy(self):
         await self._done("renew")()
 
     has_reached_goal = False
