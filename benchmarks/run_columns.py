@@ -51,6 +51,7 @@ _FLOW = FlowIdentity(ORDERS.source_cluster_id, ORDERS.target_cluster_id, "east",
 _START = MirrorStart(UpstreamOffset(0), DownstreamOffset(0))
 _NOW_MS = 1_780_000_000_000
 _RECORDS = 3_000  # of a transaction, on average: 50 a second for a minute
+_FEW_RECORDS = 10
 _ABORTED = 0.02  # of the transactions
 _COMMITS = 1_000_000
 _ONE_BY_ONE = 100_000
@@ -80,7 +81,7 @@ def _encode(file: Path, partitions: int, runs: int, size: int) -> dict[str, floa
     with file.open("wb") as out:
         for number in range(partitions):
             about = replace(ORDERS, partition=number)
-            chain = list(_chain(about, _runs(runs, seed=number), size))
+            chain = list(chain_of(about, _runs(runs, seed=number), size))
             began = time.perf_counter()
             records = [(encode_key(block.key), encode_block(block)) for block in chain]
             seconds += time.perf_counter() - began
@@ -97,7 +98,13 @@ def _runs(number: int, seed: int) -> RunMap:
     return RunMap(np.cumsum(holes + counts) - counts, np.cumsum(counts) - counts, counts)
 
 
-def _chain(about: MirroredPartition, runs: RunMap, size: int) -> Iterator[Block]:
+def marked_runs(number: int, seed: int) -> RunMap:
+    """Transactions of a few records, as Kafka Streams makes them; the marker of each is a hole."""
+    counts = np.random.default_rng(seed).integers(1, 2 * _FEW_RECORDS, number)
+    return RunMap(np.cumsum(1 + counts) - counts, np.cumsum(counts) - counts, counts)
+
+
+def chain_of(about: MirroredPartition, runs: RunMap, size: int) -> Iterator[Block]:
     """The blocks that a pump would have stored, all but the last one sealed."""
     previous: Follows | None = None
     for first in range(0, len(runs), size):
@@ -146,7 +153,7 @@ def _peak_mib() -> float:
 
 def _translate(runs: int) -> dict[str, float]:
     """Offsets per second: a column of commits anywhere in one partition, and the same one after the other."""
-    known = join_blocks(_chain(ORDERS, _runs(runs, seed=0), _BLOCK))
+    known = join_blocks(chain_of(ORDERS, _runs(runs, seed=0), _BLOCK))
     target = TargetLog(DownstreamOffset(0), known.runs.downstream_end)
     commits = np.random.default_rng(1).integers(0, known.upstream_frontier, _COMMITS)
     began = time.perf_counter()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 from zlib import crc32
 
@@ -134,9 +135,9 @@ def _handfuls(values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
 
 
 def _decoded_together(values: Sequence[bytes]) -> list[Block]:
-    heads = [_head(value) for value in values]
+    heads = [read_head(value) for value in values]
     try:
-        maps = _decode_runs([head.octets for head in heads], [head.runs for head in heads])
+        maps = decode_runs([head.octets for head in heads], [head.runs for head in heads])
     except InvariantError as broken:
         raise UnreadableStateError(_VALUE, str(broken)) from broken
     blocks = [head.block(runs) for head, runs in zip(heads, maps, strict=True)]
@@ -199,7 +200,7 @@ def _gaps(starts: Offsets, counts: Offsets) -> Offsets:
     return gaps
 
 
-def _decode_runs(parts: Sequence[bytes], counts: Sequence[int]) -> list[RunMap]:
+def decode_runs(parts: Sequence[bytes], counts: Sequence[int]) -> list[RunMap]:
     """The runs of several blocks; the gaps of each block count from offset 0, not from the block before."""
     gaps = decode_columns(parts, [3 * count for count in counts]).reshape(-1, 3)
     number = np.ascontiguousarray(gaps[:, 2])
@@ -279,24 +280,34 @@ class _Reader:
         return SeenOffset(self.upstream(), self.number())
 
 
-class _Head(NamedTuple):
+_mirrored_partition = lru_cache(maxsize=8192)(MirroredPartition)
+"""The same object for all blocks of a partition: months of them are kept, and each names it."""
+
+
+class Head(NamedTuple):
     """A block whose ``runs`` (so many) are still ``octets``."""
 
     block: Callable[[RunMap], Block]
+    tail: Tail
     runs: int
     octets: bytes
 
 
-def _head(data: bytes) -> _Head:
+def read_head(data: bytes) -> Head:
+    """All of a record value but its runs.
+
+    Raises:
+        UnreadableStateError: Unknown version, wrong checksum, or cut off.
+    """
     reader = _Reader(_VALUE, _unframed(_VALUE, BLOCK_VERSION, data))
     return reader.whole(lambda: _take_head(reader))
 
 
-def _take_head(reader: _Reader) -> _Head:
+def _take_head(reader: _Reader) -> Head:
     source_id, target_id = ClusterId(reader.text()), ClusterId(reader.text())
     source_topic, target_topic = reader.text(), reader.text()
     topic_id, partition, target_topic_id = TopicId(reader.text()), reader.number(), TopicId(reader.text())
-    about = MirroredPartition(
+    about = _mirrored_partition(
         source_id, target_id, topic_id, partition, source_topic, target_topic, target_topic_id
     )
     flags = reader.number()
@@ -316,7 +327,7 @@ def _take_head(reader: _Reader) -> _Head:
     def block(runs: RunMap) -> Block:
         return Block(about, block_start, start, previous, runs, tail, sealed, gaps)
 
-    return _Head(block, count, reader.rest())
+    return Head(block, tail, count, reader.rest())
 
 
 def _take_tail(reader: _Reader, flags: int) -> Tail:

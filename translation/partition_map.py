@@ -18,6 +18,7 @@ from mmtool.translation.blocks import (
 )
 from mmtool.translation.errors import InvariantError, UnreadableStateError
 from mmtool.translation.runs import RunMap
+from mmtool.translation.stored_runs import StoredRuns
 from mmtool.translation.types import DownstreamOffset, UpstreamOffset
 
 
@@ -95,7 +96,7 @@ def join_blocks(blocks: Iterable[Block]) -> PartitionMap:
     first, last = chain[0], chain[-1]
     known_from = first.block_start if first.previous is None else first.previous.upstream_end
     try:
-        runs = RunMap.joined(block.runs for block in chain)
+        runs = StoredRuns.chain(block.runs for block in chain)
     except InvariantError as broken:
         raise UnreadableStateError(describe(last.key), f"blocks overlap: {broken}") from broken
     gaps = tuple(gap for block in chain for gap in block.gaps)
@@ -110,5 +111,8 @@ def _check_link(before: Block, after: Block) -> None:
         raise UnreadableStateError(what, "it names another start of the mirror than the block before it")
     if after.previous is None or isinstance(before.tail.downstream_end, NothingMirrored):
         raise UnreadableStateError(what, "it claims to be the first block, but follows another one")
-    if after.previous != Follows(before.block_start, before.runs.upstream_end):
+    # stored runs are not decoded for this: their end is taken as the next block names it
+    is_stored = isinstance(before.runs, StoredRuns) and after.previous.upstream_end <= after.block_start
+    end = after.previous.upstream_end if is_stored else before.runs.upstream_end
+    if after.previous != Follows(before.block_start, end):
         raise UnreadableStateError(what, f"it does not follow {describe(before.key)}: a block is missing")

@@ -216,6 +216,12 @@ class RunMap:
         _refuse_any("C", "target offsets go backwards", down_gap < 0)
         _refuse_any("D", "two adjacent runs could be one", (up_gap == 0) & (down_gap == 0))
 
+    def between(self, start: int, stop: int) -> RunMap:
+        """The runs that hold a source offset of a range, whole."""
+        first = int(np.searchsorted(self.upstream + self.counts, start, side="right"))
+        last = int(np.searchsorted(self.upstream, stop, side="left"))
+        return RunMap(*(column[first:last] for column in self.columns))
+
     def find_forward(self, offset: UpstreamOffset) -> DownstreamOffset | None:
         """The target offset of the first mapped record at or after ``offset``; None when there is none."""
         found = _find(self.upstream, self.counts, self.downstream, offset)
