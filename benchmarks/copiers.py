@@ -155,5 +155,5 @@ def _relay(properties: str, directory: Path, partitions: int) -> Copier:
     found = {key.strip(): value.strip() for key, value in settings.items()}
     topic = found["a->b.topics"]
     clusters = [found[f"{name}.bootstrap.servers"] for name in "ab"]
-    command = [str(Path(__file__).parent / "relay.py"), *clusters, topic, f"a.{topic}", str(partitions)]
+    command = ["-m", "kit.relay", *clusters, topic, f"a.{topic}", str(partitions)]
     return _Command(command, directory / "relay.log")

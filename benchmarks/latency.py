@@ -1,21 +1,28 @@
-"""From producing on the source to consuming on the target, record by record, at a rate that strains nobody."""
+"""From producing on the source to consuming on the target, record by record, at a steady rate."""
 
 from __future__ import annotations
 
+import multiprocessing
 import struct
-import threading
 import time
 from dataclasses import dataclass
-from statistics import quantiles
+from typing import TYPE_CHECKING
 
+import numpy as np
 from confluent_kafka import Consumer, Producer, TopicPartition
 from workloads import PARTITIONS
 
 from mmtool.lab.topics import end_offsets
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from multiprocessing.connection import Connection
+
 RECORDS_PER_SECOND = 500
 _RECORD_BYTES = 200
-_SENT_AT = struct.Struct(">q")  # nanoseconds of this process's monotonic clock
+_SENT_AT = struct.Struct(">q")  # nanoseconds of the machine's monotonic clock
+_READY_SECONDS = 60.0
+_LAST_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,57 +31,84 @@ class Latency:
 
     p50: float
     p99: float
+    p999: float
     records: int
+
+    @classmethod
+    def of(cls, took_ms: np.ndarray) -> Latency:
+        return cls(*np.percentile(took_ms, (50, 99, 99.9)).tolist(), len(took_ms))
 
 
 def measure(source: str, topic: str, target: str, target_topic: str, seconds: float) -> Latency:
-    """Produce at a steady rate into the source while consuming the target; the first second does not count."""
-    found: list[tuple[int, int]] = []
-    ready, done = threading.Event(), threading.Event()
-    reader = threading.Thread(target=_consume, args=(target, target_topic, found, ready, done))
-    reader.start()
-    ready.wait(30)
-    begin = time.monotonic_ns()
+    """Produce 500 records a second into the source while consuming the target; the first second does not count."""
+    (seen,) = observe(source, topic, [(target, target_topic)], RECORDS_PER_SECOND, seconds + 1)
+    sent, took = seen
+    return Latency.of(took[sent > sent[0] + 1])
+
+
+def observe(
+    source: str, topic: str, places: Sequence[tuple[str, str]], rate: int, seconds: float
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Produce ``rate`` records a second while a process consumes each of ``places``, which are (address, topic).
+
+    Returns when each record was sent, in seconds of the machine's monotonic clock, and after how many ms it was
+    consumed, by place and in the order of consuming.
+    """
+    spawn = multiprocessing.get_context("spawn")
+    readers = []
+    for place in places:
+        ours, theirs = spawn.Pipe()
+        process = spawn.Process(target=_consume, args=(*place, int(rate * seconds), theirs))
+        process.start()
+        readers.append((process, ours))
     try:
-        sent = _produce(source, topic, seconds + 1)
-        deadline = time.monotonic() + 10
-        while len(found) < sent and time.monotonic() < deadline:
-            time.sleep(0.01)
+        for _, answer in readers:
+            assert answer.poll(_READY_SECONDS), "the consumer is not ready"
+            answer.recv()
+        _produce(source, topic, rate, seconds)
+        return [_times(answer) for _, answer in readers]
     finally:
-        done.set()
-        reader.join()
-    took = [(seen - at) / 1e6 for at, seen in found if at > begin + 1_000_000_000]
-    percentiles = quantiles(took, n=100)
-    return Latency(percentiles[49], percentiles[98], len(took))
+        for process, _ in readers:
+            process.terminate()
+            process.join()
 
 
-def _produce(bootstrap: str, topic: str, seconds: float) -> int:
+def _times(answer: Connection) -> tuple[np.ndarray, np.ndarray]:
+    assert answer.poll(_LAST_SECONDS + 60), "the consumer has not ended"
+    sent, seen = answer.recv()
+    return sent / 1e9, (seen - sent) / 1e6
+
+
+def _produce(bootstrap: str, topic: str, rate: int, seconds: float) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "acks": "all", "log_level": 2})
     filler = b"x" * (_RECORD_BYTES - _SENT_AT.size)
     began = time.monotonic()
-    count = int(seconds * RECORDS_PER_SECOND)
-    for number in range(count):
-        while (ahead := began + number / RECORDS_PER_SECOND - time.monotonic()) > 0:
+    for number in range(int(seconds * rate)):
+        while (ahead := began + number / rate - time.monotonic()) > 0:
             time.sleep(ahead)
         producer.produce(topic, _SENT_AT.pack(time.monotonic_ns()) + filler, partition=number % PARTITIONS)
         producer.poll(0)
     producer.flush(10)
-    return count
 
 
-def _consume(
-    bootstrap: str, topic: str, found: list[tuple[int, int]], ready: threading.Event, done: threading.Event
-) -> None:
+def _consume(bootstrap: str, topic: str, count: int, answer: Connection) -> None:
+    """Consume ``count`` records, or until none comes for ten seconds."""
+    sent, seen = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    at = 0
     consumer = _consumer_at_end(bootstrap, topic)
     try:
         consumer.poll(0.5)  # the first fetch is on its way
-        ready.set()
-        while not done.is_set():
+        answer.send("ready")
+        last = time.monotonic()
+        while at < count and time.monotonic() < last + _LAST_SECONDS:
             message = consumer.poll(0.1)
             if message is not None and message.error() is None:
-                found.append((_SENT_AT.unpack_from(message.value())[0], time.monotonic_ns()))
+                last = time.monotonic()
+                sent[at], seen[at] = _SENT_AT.unpack_from(message.value())[0], time.monotonic_ns()
+                at += 1
     finally:
         consumer.close()
+    answer.send((sent[:at], seen[:at]))
 
 
 def _consumer_at_end(bootstrap: str, topic: str) -> Consumer:

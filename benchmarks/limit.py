@@ -2,7 +2,7 @@
 
     python benchmarks/limit.py [--quick] [--repeat 3] [--json FILE]
 
-Both copy the same topic between the same brokers, in turns (`relay.py`). docs/benchmarks.md tells more.
+Both copy the same topic between the same brokers, in turns (`kit.relay`). docs/benchmarks.md tells more.
 """
 
 from __future__ import annotations

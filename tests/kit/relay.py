@@ -1,13 +1,15 @@
 """A bare relay: it fetches a topic's batches from one broker and produces them to another; nothing else.
 
-    python benchmarks/relay.py SOURCE TARGET TOPIC MIRROR PARTITIONS
+    python -m kit.relay SOURCE TARGET TOPIC MIRROR PARTITIONS [RECORDS]
 
 It has no producer id, no offset runs and no recovery, changes nothing in a batch but its base offset, and talks over
-raw sockets: what the brokers let through to a copier in Python. Each cluster has one broker. Runs until it is killed.
+raw sockets: what the brokers let through to a copier in Python. Each cluster has one broker. Runs until it is killed;
+after RECORDS, it prints how many CPU seconds they took, and ends.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import struct
@@ -129,13 +131,13 @@ def _batches(records: memoryview) -> Iterator[memoryview]:
         at += size
 
 
-def write(target: str, mirror: str, fetched: Queue[Batches]) -> None:
+def write(target: str, mirror: str, fetched: Queue[Batches], records: float) -> None:
     """Produce one batch of each partition in a request, as Kafka asks for; up to five requests are unanswered."""
     broker, waiting, unanswered = Connection(target), dict[int, deque[memoryview]](), 0
-    while True:
+    while records > 0 or unanswered:
         while sum(map(len, waiting.values())) < _WAITING:
             try:
-                answer = fetched.get(block=not (unanswered or waiting))
+                answer = fetched.get(block=not (unanswered or waiting) and records > 0)
             except Empty:
                 break
             for partition, batches in answer.items():
@@ -145,6 +147,7 @@ def write(target: str, mirror: str, fetched: Queue[Batches]) -> None:
             waiting = {partition: batches for partition, batches in waiting.items() if batches}
             broker.send(_PRODUCE, _PRODUCE_VERSION, list(_produce(mirror, load)))
             unanswered += 1
+            records -= sum(_BATCH_HEAD.unpack_from(batch)[-1] + 1 for batch in load.values())
         if unanswered:
             _check_produced(broker.receive(), len(mirror.encode()))
             unanswered -= 1
@@ -168,14 +171,16 @@ def _check_produced(answer: memoryview, name_bytes: int) -> None:
 
 
 def main() -> None:
-    source, target, topic, mirror, partitions = sys.argv[1:]
+    source, target, topic, mirror, partitions, *rest = sys.argv[1:]
     create_topic(target, mirror, int(partitions))
     while len(end_offsets(target, mirror)) < int(partitions):  # a new topic elects its leaders
         time.sleep(0.1)
     fetched: Queue[Batches] = Queue(maxsize=4)
     threading.excepthook = lambda broken: (sys.excepthook(*broken[:3]), os._exit(1))  # type: ignore[assignment]
-    threading.Thread(target=write, args=(target, mirror, fetched), daemon=True).start()
-    read(source, topic, int(partitions), fetched)
+    threading.Thread(target=read, args=(source, topic, int(partitions), fetched), daemon=True).start()
+    began = time.process_time()
+    write(target, mirror, fetched, int(rest[0]) if rest else math.inf)
+    sys.stdout.write(f"{time.process_time() - began}\n")
 
 
 if __name__ == "__main__":
