@@ -170,13 +170,19 @@ def _check_produced(answer: memoryview, name_bytes: int) -> None:
         at += 30 + 4 + 2
 
 
+def _end(broken: threading.ExceptHookArgs) -> None:
+    """A relay whose thread has failed ends, as one without threads would."""
+    threading.__excepthook__(broken)
+    os._exit(1)
+
+
 def main() -> None:
     source, target, topic, mirror, partitions, *rest = sys.argv[1:]
     create_topic(target, mirror, int(partitions))
     while len(end_offsets(target, mirror)) < int(partitions):  # a new topic elects its leaders
         time.sleep(0.1)
     fetched: Queue[Batches] = Queue(maxsize=4)
-    threading.excepthook = lambda broken: (sys.excepthook(*broken[:3]), os._exit(1))  # type: ignore[assignment]
+    threading.excepthook = _end
     threading.Thread(target=read, args=(source, topic, int(partitions), fetched), daemon=True).start()
     began = time.process_time()
     write(target, mirror, fetched, int(rest[0]) if rest else math.inf)
