@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from busy import Others
+from gauges import peak_mib, tree_of
 
 from kit.load import Load, Transactions, produce
 from kit.lookups import flow_facts, groups_of
-from kit.processes import Answer, run_mmtool
+from kit.processes import Answer, MmtoolProcess
 from mmtool.config import load_settings
 from mmtool.insight.flow_now import connect
 from mmtool.insight.translation import look, translate_groups
@@ -35,6 +37,7 @@ _RECORDS_PER_TRANSACTION = 500
 _ABORT_EVERY = 10
 _WRITERS = 8
 _PROCESS_SECONDS = 300.0
+_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +78,8 @@ class ManyGroups:
         self._properties = directory / "scale.properties"
         extra = {"a->b.topics": "scale-.*", "a->b.groups": "scale-.*"}
         self._properties.write_text(fleet.properties([("a", "b")], **extra))
+        self.peak_mib = self.emergency_mib = 0.0
+        """Of the last command, and of the last emergency, with all their processes."""
         self.brokers = [broker.pid for cluster in fleet for broker in cluster.running()]
 
     def prepare(self) -> int:
@@ -167,6 +172,7 @@ class ManyGroups:
             a.pause_broker(broker.broker)
         words = ("emergency", "--all-groups", "--accept-data-loss", "--execute", "--yes", "-o", "json")
         took, answer = self._timed("failover", *words)
+        self.emergency_mib = self.peak_mib
         for broker in a.running():
             a.resume_broker(broker.broker)
         (row,) = answer.rows
@@ -189,9 +195,20 @@ class ManyGroups:
         took.seconds = answer.seconds  # without the check of its document, which takes seconds
         return took, answer
 
-    def _mmtool(self, *command: str) -> Answer:
-        answer = run_mmtool(
-            self._directory / "mmtool", *command, "-c", str(self._properties), timeout=_PROCESS_SECONDS
+    def shown(self) -> tuple[Others, float]:
+        """``status --groups`` of all groups as JSON, and the peak memory of the command in MiB."""
+        took, answer = self._timed("status", "--groups", "-o", "json")
+        assert len({row["group"] for row in answer.rows if row.get("group")}) >= self._size.groups, (
+            answer.rows[:3]
         )
+        return took, self.peak_mib
+
+    def _mmtool(self, *command: str) -> Answer:
+        self.peak_mib = 0.0
+        with MmtoolProcess(self._directory / "mmtool", *command, "-c", str(self._properties)) as process:
+            while process.alive:
+                self.peak_mib = max(self.peak_mib, sum(peak_mib(tree_of(process.pid))))
+                time.sleep(_POLL_SECONDS)
+            answer = process.wait(_PROCESS_SECONDS)
         assert answer.code == 0, answer.stderr
         return answer
