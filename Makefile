@@ -22,7 +22,7 @@
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo unit test test-all test-ci lint test-chaos chaos-seeds fuzz bench bench-rereads completions docs site session-svg release clean
+.PHONY: help demo unit test test-all test-ci lint test-chaos chaos-seeds fuzz bench bench-plots bench-rereads completions docs site session-svg release clean
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
@@ -87,6 +87,14 @@ bench: .venv/.stamp
 	$(BIN)/python benchmarks/tls_beside_plain.py $(BENCH)
 	$(BIN)/python benchmarks/same_offsets.py $(BENCH)
 	$(BIN)/python benchmarks/translation_scale.py $(BENCH)
+	$(BIN)/python benchmarks/steady_latency.py $(BENCH)
+	$(BIN)/python benchmarks/sizes.py $(BENCH)
+	$(BIN)/python benchmarks/growth.py $(BENCH)
+
+# The plots of docs/benchmarks.md, from the figures that stand beside them.
+bench-plots: .venv/.stamp
+	$(PIP) install -c constraints.txt matplotlib
+	$(BIN)/python benchmarks/plots.py benchmarks/sizes.json docs/images
 
 bench-rereads: .venv/.stamp
 	$(BIN)/python benchmarks/rereads.py
