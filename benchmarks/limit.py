@@ -60,6 +60,10 @@ def _turns(
     properties = properties_for(fleet, workload.topic, workload.codec, linger_ms=20)
     turn = Turn(target, f"a.{workload.topic}", pids_of(fleet), partitions=workload.partitions)
     rows: dict[str, list[Copied]] = {RELAY: [], MMTOOL: []}
+    for name in rows:  # brokers' JVMs compile what a new workload needs: these turns do not count
+        turn.run(
+            name, properties, directory / f"{workload.topic}-warm-up-{name.split()[0]}", workload.records
+        )
     for number in range(repeat):
         for name in (RELAY, MMTOOL)[:: -1 if number % 2 else 1]:
             folder = directory / f"{workload.topic}-{number}-{name.split()[0]}"

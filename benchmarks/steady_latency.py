@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from copiers import MM2, MMTOOL, pids_of, properties_for, start
-from gauges import Target, cpu_seconds, machine_cpu, tree_of
+from gauges import Target, cpu_seconds, tree_of
 from latency import Latency, observe
 from workloads import PARTITIONS
 
+from kit.load import Load, produce
 from mmtool.lab.cluster import JVM_FOR_SPEED, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic
@@ -47,7 +48,8 @@ class Steady:
     Attributes:
         source: Until the record was consumed on the source itself.
         target: Until it was consumed on the target.
-        cores: CPU seconds per second: of the copier, of the brokers, of all else (the benchmark among it).
+        first_record: Seconds from the start of the process to the first record on the target.
+        cores: CPU seconds per second, of the copier and of the brokers.
         causes: Of records above 1 ms, how many, by bucket (ms, its lower edge) and cause.
     """
 
@@ -55,16 +57,17 @@ class Steady:
     rate: int
     source: Latency
     target: Latency
-    cores: tuple[float, float, float]
+    first_record: float
+    cores: tuple[float, float]
     causes: dict[str, dict[str, int]]
 
     def show(self) -> None:
         ours, there = self.target, self.source
-        copier, brokers, others = self.cores
+        copier, brokers = self.cores
         print(
             f"  {self.name:<15}p50 {ours.p50:6.2f}  p99 {ours.p99:6.2f}  p99.9 {ours.p999:7.2f} ms"
             f"   on the source p50 {there.p50:5.2f}  p99 {there.p99:6.2f} ms"
-            f"   cores {copier:.2f}, brokers {brokers:.2f}, others {others:.2f}"
+            f"   cores {copier:.2f}, brokers {brokers:.2f}   first record after {self.first_record:.1f} s"
         )
         for bucket, by_cause in self.causes.items():
             print(f"      {bucket:<12}" + "".join(f"{cause}: {n:,}   " for cause, n in by_cause.items()))
@@ -103,16 +106,17 @@ def _all(fleet: Fleet, directory: Path, rates: Sequence[int], seconds: float) ->
 
 def _one(fleet: Fleet, directory: Path, name: str, rate: int, seconds: float) -> Steady:
     a, b = fleet["a"].bootstrap, fleet["b"].bootstrap
-    topic = f"bench-{rate}-{name.split(maxsplit=1)[0].lower()}"
+    topic = f"bench-{directory.name.lower()}"
     create_topic(a, topic, PARTITIONS)
     properties = properties_for(fleet, topic, "none", linger_ms=0)
     properties += f"\nmmtool.round.seconds = {_ROUND_SECONDS}\n"
+    produce(a, Load(topic, 10, PARTITIONS, record_bytes=100))
     copier = start(name, properties, directory)
     target, places = Target(b), [(a, topic), (b, f"a.{topic}")]
     try:
-        observe(a, topic, places[:1], 10, 1.0)
-        while target.records(places[1][1], PARTITIONS) < 10:
-            time.sleep(0.1)
+        while not target.records(places[1][1], PARTITIONS):
+            time.sleep(0.05)
+        first_record = time.monotonic() - copier.started
         before, began = _cpu(copier.pid, pids_of(fleet)), time.monotonic()
         source, mirrored = observe(a, topic, places, rate, _WARM_UP_SECONDS + seconds)
         spent = np.subtract(_cpu(copier.pid, pids_of(fleet)), before) / (time.monotonic() - began)
@@ -123,12 +127,12 @@ def _one(fleet: Fleet, directory: Path, name: str, rate: int, seconds: float) ->
     (sent, took), (_, there) = (_after(begin, *one) for one in (source, mirrored))
     turns = _turns(directory / "mmtool.log") if name == MMTOOL else np.zeros((0, 2))
     causes = _causes(_after(begin, *mirrored), (sent, took), turns)
-    cores = float(spent[0]), float(spent[1]), float(spent[2] - spent[0] - spent[1])
-    return Steady(name, rate, Latency.of(took), Latency.of(there), cores, causes)
+    cores = float(spent[0]), float(spent[1])
+    return Steady(name, rate, Latency.of(took), Latency.of(there), first_record, cores, causes)
 
 
-def _cpu(copier: int, brokers: Sequence[int]) -> tuple[float, float, float]:
-    return cpu_seconds(tree_of(copier)), cpu_seconds(brokers), machine_cpu()
+def _cpu(copier: int, brokers: Sequence[int]) -> tuple[float, float]:
+    return cpu_seconds(tree_of(copier)), cpu_seconds(brokers)
 
 
 def _after(begin: float, sent: np.ndarray, took: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
