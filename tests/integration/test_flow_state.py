@@ -448,6 +448,14 @@ def test_offset_runs_go_once_both_clusters_have_deleted_their_records(made, sett
     mirror(made.settings)
     assert made.target(topic) == made.source(topic)[9:]
 
+    delete_records(made.down, remote, made.places(topic)[-1] + 1)
+    delete_records(made.up, topic, 180)
+    tidied(made)
+    assert block_keys(made, topic) == [80]  # the newest one, from which the next owner goes on
+    made.produce(topic, 3)
+    mirror(made.settings)
+    assert made.target(topic) == made.source(topic)
+
 
 def block_keys(made, topic):
     """Where the stored blocks of a topic's only partition begin."""

@@ -15,6 +15,7 @@ from mmtool.errors import RefusedError, UnreachableError
 from mmtool.events import Event, flow_notice
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.state.state_log import read_control
+from mmtool.kafka.wire.cluster import ConnectionLostError
 from mmtool.plan.flow.phases import FlowPhase, FlowTransition
 from mmtool.plan.flow.slots import ShardLoad, SlotsRecord
 from mmtool.plan.records.documents import Command, ControlRecord, PositionRecord, State
@@ -48,8 +49,9 @@ from mmtool.replication.ownership.internal_topics import (
     owner_record,
     write_documents,
 )
-from mmtool.replication.ownership.old_runs import remove_old_runs
+from mmtool.replication.ownership.old_runs import old_runs
 from mmtool.replication.ownership.ownership import FlowLife, Ownership
+from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.same_offsets.prefill import Prefills
 from mmtool.replication.same_offsets.refusals import check_prefill, check_right, refuse_topics_of_mm2
 from mmtool.replication.spark.assignment import (
@@ -72,7 +74,7 @@ from mmtool.replication.topics.mirror_topics import (
 from mmtool.replication.topics.start_offsets import FirstSizes, LeaderCheck, first_blocks, refused_times
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.block_codec import decode_block
-from mmtool.translation.blocks import Block
+from mmtool.translation.blocks import Block, BlockKey
 from mmtool.translation.types import TopicId
 
 _DAY_SECONDS = 86_400.0
@@ -242,16 +244,19 @@ class FlowRun:
         return self.ownership.claimed()
 
     async def tidy(self) -> None:
-        """Between rounds, while this process holds the lease: once a day remove old offset runs and claim again.
+        """Between rounds, while this process holds the lease: once a day strike out old offset runs and claim again.
 
-        A new owner removes them before its second round: one that is started again each day would never come to it.
+        A new owner strikes them out before its second round: one that starts again each day would never come to it.
         """
         if not self.life.is_leased:
             return
         if time.monotonic() >= self._removes_runs_at:
             self._removes_runs_at = time.monotonic() + _DAY_SECONDS
-            with suppress(UnreachableError, RefusedError):  # tomorrow is early enough
-                await remove_old_runs(self.flow, self.standing, self.shard_count)
+            old: Mapping[int, Iterable[BlockKey]] = {}
+            with suppress(UnreachableError, RefusedError, ConnectionLostError, TimeoutError):  # or tomorrow
+                old = await old_runs(self.flow, self.standing, self.shard_count)
+            for shard, keys in old.items():
+                await store_owned(self.flow, self.standing, shard, struck_out=keys)
         if time.monotonic() < self._claims_again_at:
             return
         self.standing.shards = await claim_blindly(self.flow, {}, self.shard_count, self.owner)

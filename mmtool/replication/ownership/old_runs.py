@@ -1,4 +1,4 @@
-"""Remove offset runs that no commit can need any more: so retention bounds the stored state of a flow.
+"""Find offset runs that no commit can need any more; the owner strikes them out, so retention bounds what is stored.
 
 A block goes once both clusters have deleted all of its records. A commit that lies so far back is refused with or
 without it, as ``target_log_start_passed`` (`mmtool.translation.translate`). The newest block of a partition stays.
@@ -6,6 +6,7 @@ without it, as ``target_log_start_passed`` (`mmtool.translation.translate`). The
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
 from functools import partial
 from itertools import takewhile
@@ -15,7 +16,6 @@ from mmtool.kafka.state.state_log import SealedBlock, read_sealed_blocks
 from mmtool.kafka.wire.metadata import EARLIEST
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.records.identity import shard_of
-from mmtool.replication.pump.state_writer import store_owned
 from mmtool.runtime.threads import in_thread
 
 if TYPE_CHECKING:
@@ -24,36 +24,40 @@ if TYPE_CHECKING:
     from mmtool.translation.blocks import BlockKey
     from mmtool.translation.types import TopicId, TopicPartition
 
+_PATIENCE_SECONDS = 10.0
+"""For the log starts. Rounds wait meanwhile."""
 
-async def remove_old_runs(flow: FlowContext, standing: OwnedState, count: int) -> int:
-    """Write tombstones for blocks whose records both logs have deleted, oldest first; returns how many.
 
-    To be called between rounds: no worker writes offset runs then. What a crash leaves of a chain is its end.
+async def old_runs(flow: FlowContext, standing: OwnedState, count: int) -> dict[int, list[BlockKey]]:
+    """The blocks whose records both logs have deleted, by shard, oldest first.
+
+    They can be struck out in this order: what a crash leaves of a chain is its end.
 
     Args:
         flow: The flow of the partitions.
-        standing: The owner's state, whose claims fence the tombstones.
+        standing: The owner's state.
         count: How many shards the flow has.
 
     Raises:
-        FencedError: another owner claimed a shard.
-        UnreachableError, NotAuthorisedError: a cluster does not answer, or denies a request.
+        RefusedError: stored offset runs cannot be read.
+        UnreachableError, NotAuthorisedError, ConnectionLostError, TimeoutError: a cluster does not answer, or denies a
+            request.
     """
     sealed = await in_thread(read_sealed_blocks, flow.settings.target, flow.identity)
     abouts = {place: standing.blocks[place].about for place in sealed if place in standing.blocks}
-    source = await _starts(flow.source, {about.upstream: about.topic_id for about in abouts.values()})
-    target = await _starts(
-        flow.target, {about.downstream: about.target_topic_id for about in abouts.values()}
-    )
+    async with asyncio.timeout(_PATIENCE_SECONDS):
+        source, target = await asyncio.gather(
+            _starts(flow.source, {about.upstream: about.topic_id for about in abouts.values()}),
+            _starts(flow.target, {about.downstream: about.target_topic_id for about in abouts.values()}),
+        )
     old: dict[int, list[BlockKey]] = defaultdict(list)
     for place, about in abouts.items():
         ends = source.get(about.upstream, 0), target.get(about.downstream, 0)
-        old[shard_of(*place, count)] += [
-            one.key for one in takewhile(partial(_is_below, *ends), sealed[place])
-        ]
-    for shard, keys in old.items():
-        await store_owned(flow, standing, shard, struck_out=keys)
-    return sum(map(len, old.values()))
+        newest = standing.blocks[place].key
+        for one in takewhile(partial(_is_below, *ends), sealed[place]):
+            if one.key < newest:  # after a crash the newest one may be sealed
+                old[shard_of(*place, count)].append(one.key)
+    return old
 
 
 def _is_below(source_start: int, target_start: int, block: SealedBlock) -> bool:
