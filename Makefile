@@ -10,7 +10,8 @@
 #   make chaos-seeds       of it the seeds alone, of a flow and of operations, that have not passed yet (SEEDS=50),
 #                          some on clusters of three brokers (THREES=12), and some of mirrors that keep offsets (SAMES=30)
 #   make fuzz              decoders with atheris, which follows their branches (SECONDS=600, NAMES='"saved plan"')
-#   make bench             against MirrorMaker 2 and a bare relay on this machine, verify, TLS, equal offsets, and translation at scale (BENCH=--quick: 5 minutes)
+#   make bench             against MirrorMaker 2 and a bare relay on this machine, latency, growth and more: two and a half hours (BENCH=--quick: minutes)
+#   make bench-plots       the plots of docs/benchmarks.md, from benchmarks/sizes.json
 #   make bench-rereads     records re-read after a failover, by MirrorMaker 2's answers and by mmtool's
 #   make completions docs  write the generated files again
 #   make release           wheel, source distribution, SBOM, licences and checksums of this commit, in dist/

@@ -28,7 +28,9 @@ def main() -> None:
         axes.set(xscale="log", yscale="log", xlabel=name, ylabel="seconds")
         axes.grid(visible=True, alpha=0.3)
         axes.legend(fontsize="small")
-        figure.savefig(directory / f"growth-{name}.svg", bbox_inches="tight", metadata={"Date": None})
+        figure.savefig(
+            directory / f"growth-{name}.svg", bbox_inches="tight", metadata={"Date": None, "Creator": None}
+        )
 
 
 if __name__ == "__main__":

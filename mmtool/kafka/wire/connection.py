@@ -11,6 +11,7 @@ import asyncio
 import socket
 import struct
 import time
+from asyncio import sslproto
 from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -30,6 +31,8 @@ _WRITE_BYTES = 512 << 10
 _WORTH_A_VIEW = 32 << 10
 _LARGEST_ANSWER = 1 << 30
 _LARGE_ANSWER = 32 << 20
+sslproto.SSLProtocol.max_size = 1 << 20
+"""Bytes taken from a TLS connection's socket at once: with asyncio's 256 KiB a worker needs 15 % more CPU."""
 _tried_at: dict[tuple[str, int], float] = {}
 """Addresses and ports that did not answer, and when they were tried last; all clients of the process share this."""
 
