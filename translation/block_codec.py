@@ -9,7 +9,7 @@ source, the same on the target, and the count; they are read and written by the 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 from zlib import crc32
@@ -36,8 +36,6 @@ from mmtool.translation.types import UNKNOWN, ClusterId, DownstreamOffset, Topic
 
 KEY_VERSION: Final = 1
 BLOCK_VERSION: Final = 2  # 1, of before the first release, did not know the target topic's id
-_TOGETHER_BYTES: Final = 40_000
-"""Bytes of values that are decoded together: few enough to stay in the processor's cache [measured]."""
 _HEADER = struct.Struct(">BI")
 _KEY, _VALUE = "offset-runs key", "offset-runs block"
 
@@ -110,40 +108,10 @@ def decode_block(data: bytes) -> Block:
     Raises:
         UnreadableStateError: Unknown version, wrong checksum, cut off, or parts that contradict each other.
     """
-    (block,) = decode_blocks([data])
+    head = read_head(data)
+    block = head.block(decode_runs(head.octets, head.runs))
+    block.check()
     return block
-
-
-def decode_blocks(values: Sequence[bytes]) -> list[Block]:
-    """The blocks in several record values, in their order, at half the cost of decoding each alone.
-
-    Raises:
-        UnreadableStateError: As `decode_block`, for any of them.
-    """
-    return [block for few in _handfuls(values) for block in _decoded_together(few)]
-
-
-def _handfuls(values: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
-    first = size = 0
-    for at, value in enumerate(values):
-        if at > first and size + len(value) > _TOGETHER_BYTES:
-            yield values[first:at]
-            first, size = at, 0
-        size += len(value)
-    if values:
-        yield values[first:]
-
-
-def _decoded_together(values: Sequence[bytes]) -> list[Block]:
-    heads = [read_head(value) for value in values]
-    try:
-        maps = decode_runs([head.octets for head in heads], [head.runs for head in heads])
-    except InvariantError as broken:
-        raise UnreadableStateError(_VALUE, str(broken)) from broken
-    blocks = [head.block(runs) for head, runs in zip(heads, maps, strict=True)]
-    for block in blocks:
-        block.check()
-    return blocks
 
 
 def _framed(version: int, body: bytes) -> bytes:
@@ -200,34 +168,21 @@ def _gaps(starts: Offsets, counts: Offsets) -> Offsets:
     return gaps
 
 
-def decode_runs(parts: Sequence[bytes], counts: Sequence[int]) -> list[RunMap]:
-    """The runs of several blocks; the gaps of each block count from offset 0, not from the block before."""
-    gaps = decode_columns(parts, [3 * count for count in counts]).reshape(-1, 3)
+def decode_runs(octets: bytes, count: int) -> RunMap:
+    """The runs of one block.
+
+    Raises:
+        UnreadableStateError: ``octets`` do not hold exactly ``count`` runs, or the runs break an invariant.
+    """
+    gaps = decode_column(octets, 3 * count).reshape(-1, 3)
     number = np.ascontiguousarray(gaps[:, 2])
-    firsts = np.cumsum([0, *counts])[:-1]
-    upstream, downstream = (_starts(gaps[:, side], number, firsts, counts) for side in (0, 1))
-    rows = [slice(first, first + count) for first, count in zip(firsts.tolist(), counts, strict=True)]
-    maps = [RunMap(upstream[of], downstream[of], number[of]) for of in rows]
-    if not _obey(gaps, firsts[np.array(counts, dtype=np.int64) > 0]):
-        for runs in maps:
-            runs.check_invariants()
-    return maps
-
-
-def _obey(gaps: Offsets, firsts: Offsets) -> bool:
-    """Whether invariants A and D hold in every block; B and C hold for any gaps, which are unsigned."""
-    moves = (gaps[:, 0] | gaps[:, 1]) > 0
-    moves[firsts] = True
-    return bool(moves.all() and (gaps[:, 2] > 0).all())
-
-
-def _starts(gaps: Offsets, counts: Offsets, firsts: Offsets, lengths: Sequence[int]) -> Offsets:
-    """The start of each run: after the gaps up to it and the runs before it, within its own block."""
-    starts: Offsets = np.cumsum(gaps + counts) - counts
-    if len(lengths) > 1:
-        before = np.concatenate([[0], starts + counts])[firsts]
-        starts -= np.repeat(before, lengths)
-    return starts
+    upstream, downstream = (np.cumsum(gaps[:, side] + number) - number for side in (0, 1))
+    runs = RunMap(upstream, downstream, number)
+    try:
+        runs.check_invariants()
+    except InvariantError as broken:
+        raise UnreadableStateError(_VALUE, str(broken)) from broken
+    return runs
 
 
 class _Reader:
@@ -409,22 +364,19 @@ def _octets(values: Offsets) -> Offsets:
     return (values & 0x7F) | ((values > 0x7F) << 7)
 
 
-def decode_columns(parts: Sequence[bytes], counts: Sequence[int]) -> Offsets:
-    """The values of several columns of varints, one after the other; each part holds exactly its own count.
+def decode_column(data: bytes, count: int) -> Offsets:
+    """The values of a column of varints, which has exactly ``count`` of them.
 
     Raises:
-        UnreadableStateError: A part does not; the error does not name it.
+        UnreadableStateError: It has not.
     """
-    octets = np.frombuffer(b"".join(parts), dtype=np.uint8)
+    octets = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(octets < 0x80)
-    last = np.cumsum(np.array(counts, dtype=np.int64))  # values up to and with each part
-    total = int(last[-1]) if len(last) else 0
-    bounds = np.cumsum(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)))
-    if len(ends) != total or not np.array_equal(np.concatenate([[-1], ends])[last] + 1, bounds):
+    if len(ends) != count or (ends[-1] + 1 if count else 0) != len(octets):
         raise UnreadableStateError(
-            "varint column", f"its parts should hold {total} numbers as its header says, and do not"
+            "varint column", f"it should hold {count} numbers as its header says, and does not"
         )
-    return _gathered(octets, ends) if total else np.zeros(0, dtype=np.int64)
+    return _gathered(octets, ends) if count else np.zeros(0, dtype=np.int64)
 
 
 def _gathered(octets: np.typing.NDArray[np.uint8], ends: Offsets) -> Offsets:

@@ -205,10 +205,7 @@ def _by_part(starts: Offsets, offsets: Offsets) -> Iterator[tuple[int, Offsets]]
 
 @lru_cache(_DECODED_BLOCKS)
 def _decoded_part(part: StoredPart) -> RunMap:
-    try:
-        (runs,) = decode_runs([part.octets], [part.runs])
-    except InvariantError as broken:
-        raise UnreadableStateError("offset-runs block", str(broken)) from broken
+    runs = decode_runs(part.octets, part.runs)
     if runs.downstream_end != part.downstream_end:
         why = f"its target end is {part.downstream_end}, but its last run ends at {runs.downstream_end}"
         raise UnreadableStateError("offset-runs block", why)

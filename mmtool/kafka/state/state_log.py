@@ -193,7 +193,7 @@ def read_sealed_blocks(cluster: ClusterSettings, identity: FlowIdentity) -> dict
             end = block.tail.downstream_end.position
             sealed[key] = SealedBlock(key, block.tail.upstream_frontier, end)
     for record in damaged.values():
-        take_block({}, record, identity)
+        take_block({}, record, identity, stored_block)
     chains: dict[Place, list[SealedBlock]] = {}
     for key in sorted(sealed):
         chains.setdefault((key.topic_id, key.partition), []).append(sealed[key])

@@ -22,7 +22,7 @@ from mmtool.plan.records.documents import Document, UnreadableDocumentError
 from mmtool.plan.records.identity import CONTROL_DOCUMENTS
 from mmtool.plan.records.journal import EntryKind, JournalEntry, group_body
 from mmtool.translation.answers import Bounded, Exact, Knowledge
-from mmtool.translation.block_codec import decode_block, decode_blocks, decode_key, encode_block, encode_key
+from mmtool.translation.block_codec import decode_block, decode_key, encode_block, encode_key
 from mmtool.translation.blocks import BlockKey, MirrorStart, SeenOffset, WriterState
 from mmtool.translation.errors import UnreadableStateError
 from mmtool.translation.partition_map import join_blocks
@@ -49,7 +49,7 @@ def rows() -> Iterator[Decoder]:
         "several blocks of offset runs",
         (*_CODEC, "mmtool.translation.partition_map"),
         lambda: [packed(*_chain())],
-        lambda data: join_blocks(decode_blocks(parts(data, 3))),
+        lambda data: join_blocks(map(decode_block, parts(data, 3))),
         unreadable,
         _sealed_frames,
     )

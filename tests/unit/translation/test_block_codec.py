@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from kit.runs import ORDERS, ModelMirror, mirrors
 from mmtool.translation.block_codec import (
     decode_block,
-    decode_blocks,
     decode_key,
     encode_block,
     encode_key,
@@ -53,19 +52,20 @@ def framed(version: int, body: bytes) -> bytes:
 
 
 @given(st.lists(mirrors(), max_size=3))
-def test_blocks_of_any_chains_come_back_together_as_one_by_one(several: list[ModelMirror]):
+def test_blocks_of_any_chains_come_back_from_their_bytes(several: list[ModelMirror]):
     for mirror in several:
         mirror.flush()
     blocks = [block for mirror in several for block in mirror.stored.values()]
-    assert decode_blocks([encode_block(one) for one in blocks]) == blocks
+    assert [decode_block(encode_block(one)) for one in blocks] == blocks
 
 
-def test_no_block_takes_a_run_from_the_next_one():
+def test_a_block_with_a_run_too_few_or_too_many_is_refused():
     short, long = bytearray(encode_block(block(2))[5:]), bytearray(encode_block(block(2))[5:])
     long += short[-3:]
     del short[-3:]
-    with pytest.raises(UnreadableStateError):
-        decode_blocks([framed(2, bytes(short)), framed(2, bytes(long))])
+    for octets in (short, long):
+        with pytest.raises(UnreadableStateError):
+            decode_block(framed(2, bytes(octets)))
 
 
 @given(mirrors())

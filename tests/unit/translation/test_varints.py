@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mmtool.translation.block_codec import decode_columns, encode_column, put_varint, take_varint
+from mmtool.translation.block_codec import decode_column, encode_column, put_varint, take_varint
 from mmtool.translation.errors import UnreadableStateError
 
 numbers = st.one_of(st.integers(0, 300), st.integers(0, 2**63 - 1))
@@ -19,21 +19,9 @@ def test_a_column_is_the_varints_of_its_values_one_after_the_other(values):
     assert encode_column(np.array(values, dtype=np.int64)) == expected
 
 
-@given(st.lists(st.lists(numbers, max_size=150), max_size=6))
-def test_several_columns_come_back_one_behind_the_other(columns):
-    parts = [encode_column(np.array(values, dtype=np.int64)) for values in columns]
-    expected = [value for values in columns for value in values]
-    assert decode_columns(parts, [len(values) for values in columns]).tolist() == expected
-
-
-@pytest.mark.parametrize(
-    ("parts", "counts"),
-    [([b"\x01", b"\x02\x03"], [2, 1]), ([b"\x01\x02", b""], [1, 1]), ([b"\x80", b"\x01\x02"], [1, 1])],
-    ids=["a value of the next", "a value of the one before", "half a value"],
-)
-def test_no_column_is_filled_up_from_its_neighbour(parts, counts):
-    with pytest.raises(UnreadableStateError):
-        decode_columns(parts, counts)
+@given(st.lists(numbers, max_size=150))
+def test_a_column_comes_back_from_its_bytes(values):
+    assert decode_column(encode_column(np.array(values, dtype=np.int64)), len(values)).tolist() == values
 
 
 @given(numbers)
@@ -61,7 +49,7 @@ def test_a_negative_number_has_no_varint():
 )
 def test_a_column_that_does_not_fit_is_refused(data, count):
     with pytest.raises(UnreadableStateError):
-        decode_columns([data], [count])
+        decode_column(data, count)
 
 
 @pytest.mark.parametrize(("data", "error"), [(b"\x80", IndexError), (b"\x80" * 9 + b"\x01", ValueError)])
