@@ -29,6 +29,8 @@ _HEAP = ("-Xms256m", "-Xmx2g")  # what Kafka's own connect-mirror-maker.sh gives
 # What tuning guides ask for: large batches, several requests in flight, large fetches.
 _TUNING = {
     "tasks.max": "4",
+    # emptied with the target: of offset syncs on the source, mmtool would conclude that MirrorMaker 2 may still run
+    "a->b.offset-syncs.topic.location": "target",
     "a.consumer.max.poll.records": "5000",
     "a.consumer.max.partition.fetch.bytes": str(4 << 20),
     "a.consumer.fetch.max.bytes": str(64 << 20),

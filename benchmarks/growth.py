@@ -9,7 +9,6 @@ of 24 hours of the same, made by simulation and stored in a real topic. Each rea
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -22,11 +21,13 @@ from typing import TYPE_CHECKING
 
 from confluent_kafka import Producer
 from gauges import cpu_seconds, peak_mib, python_workers_of, tree_of
+from options import parser_of
 from run_columns import chain_of, marked_runs
+from watched import MIRROR_ONCE, first_record, ran
 
 from kit.load import Load, Transactions, produce
 from kit.lookups import commit
-from kit.processes import MmtoolProcess, run_mmtool
+from kit.processes import MmtoolProcess
 from kit.runs import ORDERS
 from mmtool.config import ClusterSettings
 from mmtool.kafka.admin.topics import TopicAdmin
@@ -45,11 +46,9 @@ if TYPE_CHECKING:
 
 _PARTITIONS = 50
 _MARKERS_PER_SECOND = 10
-_DAY_SECONDS = 86_400
 _TOPIC = "growth"
 _READERS = ("start", "maps", "watch")
 _SAMPLES = 6
-_PROCESS_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,13 +99,9 @@ class State:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="two minutes, and two simulated hours")
+    parser = parser_of(__doc__, "two minutes, and two simulated hours")
     parser.add_argument("--only", choices=("hour", "day"), help="one part alone")
     parser.add_argument("--minutes", type=float, help="of the real part (60)")
-    parser.add_argument("--json", type=Path, help="write every figure there")
     given = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="mmtool-growth-"))
     print(f"logs: {directory}")
@@ -154,7 +149,7 @@ def _hour(directory: Path, seconds: float) -> dict[str, object]:
         properties.write_text(fleet.properties([("a", "b")], **{"a->b.topics": _TOPIC}))
         identity = FlowIdentity(a.cluster_id, b.cluster_id, "a", "b")
         create_topic(a.bootstrap, _TOPIC, _PARTITIONS)
-        writer = threading.Thread(target=produce, args=(a.bootstrap, _load(seconds)))
+        writer = threading.Thread(target=produce, args=(a.bootstrap, _load(seconds)), daemon=True)
         started = time.monotonic()
         writer.start()
         samples: list[dict[str, float]] = []
@@ -188,7 +183,7 @@ def _sample(process: MmtoolProcess, target: Cluster, identity: FlowIdentity, at:
     found = {
         "at_seconds": at,
         "disk_mb": _on_disk(target, identity) / 1e6,
-        "worker_mib": peak_mib(worker)[0],
+        "worker_mib": max(peak_mib(worker), default=0.0),  # none has started yet
         "all_mib": sum(peak_mib(tree)),
         "cpu_seconds": cpu_seconds(tree),
     }
@@ -201,13 +196,9 @@ def _commands(directory: Path, properties: Path, source: Cluster) -> tuple[float
     ends = end_offsets(source.bootstrap, _TOPIC)
     commit(source.bootstrap, "growth", _TOPIC, *(ends[number] // 2 for number in sorted(ends)))
     produce(source.bootstrap, Load(_TOPIC, 500, _PARTITIONS, record_bytes=100))
-    words = ("--until-caught-up", "--timings", "-o", "json", "-c", str(properties))
-    answer = run_mmtool(directory / "start", "replicate", *words, timeout=_PROCESS_SECONDS)
-    assert answer.code == 0, answer.stderr
-    timings = json.loads(answer.stdout)["timings"]
-    told = run_mmtool(directory / "group", "translate-offsets", "--group", "growth", "-c", str(properties))
-    assert told.code == 0, told.stderr
-    return timings[-1]["at_seconds"], told.seconds
+    again, _ = ran(directory, properties, *MIRROR_ONCE)
+    group, _ = ran(directory, properties, "translate-offsets", "--group", "growth")
+    return first_record(again), group.seconds
 
 
 def _state(name: str, target: Cluster, identity: FlowIdentity, source: Cluster | None = None) -> State:

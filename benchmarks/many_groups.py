@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import random
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from busy import Others
-from gauges import peak_mib, tree_of
+from watched import ran
 
 from kit.load import Load, Transactions, produce
 from kit.lookups import flow_facts, groups_of
-from kit.processes import Answer, MmtoolProcess
 from mmtool.config import load_settings
 from mmtool.insight.flow_now import connect
 from mmtool.insight.translation import look, translate_groups
@@ -29,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from kit.processes import Answer
     from mmtool.config import FlowSettings
     from mmtool.lab.fleet import Fleet
 
@@ -36,8 +35,6 @@ _TOPICS = 2
 _RECORDS_PER_TRANSACTION = 500
 _ABORT_EVERY = 10
 _WRITERS = 8
-_PROCESS_SECONDS = 300.0
-_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,11 +201,5 @@ class ManyGroups:
         return took, self.peak_mib
 
     def _mmtool(self, *command: str) -> Answer:
-        self.peak_mib = 0.0
-        with MmtoolProcess(self._directory / "mmtool", *command, "-c", str(self._properties)) as process:
-            while process.alive:
-                self.peak_mib = max(self.peak_mib, sum(peak_mib(tree_of(process.pid))))
-                time.sleep(_POLL_SECONDS)
-            answer = process.wait(_PROCESS_SECONDS)
-        assert answer.code == 0, answer.stderr
+        answer, self.peak_mib = ran(self._directory, self._properties, *command)
         return answer

@@ -1,4 +1,4 @@
-"""The command line of a benchmark whose subjects take turns."""
+"""What the command lines of the benchmarks have in common."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 
 
-def in_turns(description: str | None, quick: str) -> tuple[bool, int, Path | None]:
-    """Whether it is ``--quick``, how many turns, and where to write the figures.
+def parser_of(description: str | None, quick: str) -> argparse.ArgumentParser:
+    """A parser with ``--quick`` and ``--json``.
 
     Args:
         description: The page of ``--help``.
@@ -17,7 +17,13 @@ def in_turns(description: str | None, quick: str) -> tuple[bool, int, Path | Non
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--quick", action="store_true", help=quick)
-    parser.add_argument("--repeat", type=int, help="turns (3)")
     parser.add_argument("--json", type=Path, help="write every figure there")
+    return parser
+
+
+def in_turns(description: str | None, quick: str) -> tuple[bool, int, Path | None]:
+    """Whether it is ``--quick``, how many turns the subjects take, and where to write the figures."""
+    parser = parser_of(description, quick)
+    parser.add_argument("--repeat", type=int, help="turns (3)")
     given = parser.parse_args()
     return given.quick, given.repeat or (1 if given.quick else 3), given.json

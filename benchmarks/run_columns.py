@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import resource
+import os
 import struct
 import time
 from dataclasses import replace
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from gauges import peak_mib
 
 from kit.runs import ORDERS
 from mmtool.kafka.state.log_reader import LogRecord
@@ -124,16 +125,17 @@ def chain_of(about: MirroredPartition, runs: RunMap, size: int) -> Iterator[Bloc
 def _load(file: Path) -> dict[str, float]:
     """Seconds from the records to the map of every partition, as `KafkaFlowState.maps` makes them of what it reads."""
     records = list(_records(file.read_bytes()))
-    before = _peak_mib()
+    (before,) = peak_mib([os.getpid()])
     began = time.perf_counter()
     maps = maps_of(records, _FLOW)
     seconds = time.perf_counter() - began
     runs = sum(len(known.runs) for known in maps.values())
+    (peak,) = peak_mib([os.getpid()])
     return {
         "partitions": len(maps),
         "runs": runs,
         "seconds": seconds,
-        "peak_mib": _peak_mib(),
+        "peak_mib": peak,
         "before_mib": before,
     }
 
@@ -145,10 +147,6 @@ def _records(data: bytes) -> Iterator[LogRecord]:
         at += _LENGTHS.size
         yield LogRecord(0, offset, data[at : at + key], data[at + key : at + key + value], _NOW_MS)
         at, offset = at + key + value, offset + 1
-
-
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _translate(runs: int) -> dict[str, float]:

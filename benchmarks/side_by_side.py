@@ -8,7 +8,6 @@ emptied target, and the target's end offsets tell how fast the records arrive. d
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
 import time
@@ -21,6 +20,7 @@ from busy import BUSY_CORES
 from copiers import MM2, MMTOOL, Turn, pids_of, properties_for, start
 from gauges import Copied, Target
 from latency import Latency, measure
+from options import parser_of
 from workloads import PARTITIONS, WORKLOADS, Workload, fill, warm_up
 
 from mmtool.lab.cluster import JVM_FOR_SPEED, Shape
@@ -127,18 +127,12 @@ def main() -> None:
 
 
 def _options() -> tuple[Options, Path | None, Path | None]:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--quick", action="store_true", help="one turn each, half the records, under 3 minutes"
-    )
+    parser = parser_of(__doc__, "one turn each, half the records, under 3 minutes")
     parser.add_argument("--repeat", type=int, help="turns of each copier (3)")
     parser.add_argument("--only", choices=(MM2, MMTOOL), help="one copier alone")
     parser.add_argument("--workload", choices=[w.name for w in WORKLOADS], help="one workload alone")
     parser.add_argument("--no-latency", action="store_true")
     parser.add_argument("--directory", type=Path, help="for the clusters' data and all logs")
-    parser.add_argument("--json", type=Path, help="write every figure there")
     given = parser.parse_args()
     options = Options(
         repeat=given.repeat or (1 if given.quick else 3),

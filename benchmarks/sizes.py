@@ -7,19 +7,17 @@ plots.py draws what is in FILE. docs/benchmarks.md tells more.
 
 from __future__ import annotations
 
-import argparse
 import json
 import tempfile
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gauges import peak_mib, tree_of
 from many_groups import ManyGroups, Size
+from options import parser_of
+from watched import MIRROR_ONCE, first_record, ran
 
 from kit.load import Load, produce
 from kit.lookups import commit
-from kit.processes import MmtoolProcess
 from mmtool.lab.cluster import JVM_FOR_SPEED, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic
@@ -34,18 +32,12 @@ _GROUPS = (1, 100, 1_000, 5_000, 15_000)
 _PARTITIONS_OF_GROUPS = 6
 _TRANSACTIONS = 40
 _RECORDS = 500  # of a partition
-_PROCESS_SECONDS = 300.0
-_POLL_SECONDS = 0.05
 MIB = "MiB"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="up to 100 partitions and 1,000 groups")
+    parser = parser_of(__doc__, "up to 100 partitions and 1,000 groups")
     parser.add_argument("--only", choices=("partitions", "groups"), help="one part alone")
-    parser.add_argument("--json", type=Path, help="write every figure there")
     given = parser.parse_args()
     directory = Path(tempfile.mkdtemp(prefix="mmtool-sizes-"))
     print(f"logs: {directory}")
@@ -101,37 +93,20 @@ def _partitions(fleet: Fleet, directory: Path, count: int) -> Row:
     create_topic(source, topic, count)
     load = Load(topic, _RECORDS * count, count, record_bytes=100)
     produce(source, load)
-    mirror = ("replicate", "--until-caught-up", "--timings", "-o", "json")
-    first, _ = _ran(directory, properties, *mirror)
+    first, _ = ran(directory, properties, *MIRROR_ONCE)
     produce(source, load)
-    again, peak = _ran(directory, properties, *mirror)
+    again, peak = ran(directory, properties, *MIRROR_ONCE)
     commit(source, "sizes", topic, *[5] * count)
-    translated, _ = _ran(directory, properties, "translate-offsets", "--group", "sizes", "-o", "json")
-    status, _ = _ran(directory, properties, "status", "-o", "json")
+    translated, _ = ran(directory, properties, "translate-offsets", "--group", "sizes", "-o", "json")
+    status, _ = ran(directory, properties, "status", "-o", "json")
     return {
         "partitions": count,
-        "first start: first record, s": _first_record(first.stdout),
-        "second start: first record, s": _first_record(again.stdout),
+        "first start: first record, s": first_record(first),
+        "second start: first record, s": first_record(again),
         "translate-offsets of a group, s": translated.seconds,
         "status, s": status.seconds,
         "replicate, peak MiB": peak,
     }
-
-
-def _first_record(stdout: str) -> float:
-    return float(json.loads(stdout)["timings"][-1]["at_seconds"])
-
-
-def _ran(directory: Path, properties: Path, *words: str) -> tuple[Any, float]:
-    """A command to its end, and the peak memory of all its processes."""
-    peak = 0.0
-    with MmtoolProcess(directory / "mmtool", *words, "-c", str(properties)) as process:
-        while process.alive:
-            peak = max(peak, sum(peak_mib(tree_of(process.pid))))
-            time.sleep(_POLL_SECONDS)
-        answer = process.wait(_PROCESS_SECONDS)
-    assert answer.code == 0, answer.stderr
-    return answer, peak
 
 
 # --- groups -----------------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ tells more.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import tempfile
@@ -24,6 +23,7 @@ import numpy as np
 from copiers import MM2, MMTOOL, pids_of, properties_for, start
 from gauges import Target, cpu_seconds, tree_of
 from latency import Latency, observe
+from options import parser_of
 from workloads import PARTITIONS
 
 from kit.load import Load, produce
@@ -75,13 +75,9 @@ class Steady:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="two minutes of each")
+    parser = parser_of(__doc__, "two minutes of each")
     parser.add_argument("--minutes", type=float, help="of each copier at each rate (10)")
     parser.add_argument("--rate", type=int, nargs="+", default=[500, 5000], help="records per second")
-    parser.add_argument("--json", type=Path, help="write every figure there")
     given = parser.parse_args()
     os.environ["MMTOOL_LOG_FORMAT"] = "json"
     seconds = 60 * (given.minutes or (2 if given.quick else 10))
@@ -122,11 +118,7 @@ def _one(fleet: Fleet, directory: Path, name: str, rate: int, seconds: float) ->
         spent = np.subtract(_cpu(copier.pid, pids_of(fleet)), before) / (time.monotonic() - began)
     finally:
         copier.stop()
-        for cluster in (
-            a,
-            b,
-        ):  # what MirrorMaker 2 leaves on the source makes mmtool wait whether it still runs
-            Target(cluster).remove_topics()
+        target.remove_topics()
     begin = began + _WARM_UP_SECONDS
     (sent, took), (_, there) = (_after(begin, *one) for one in (source, mirrored))
     turns = _turns(directory / "mmtool.log") if name == MMTOOL else np.zeros((0, 2))

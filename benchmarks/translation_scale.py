@@ -9,7 +9,6 @@ docs/benchmarks.md tells more.
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from busy import BUSY_CORES, Others
 from many_groups import ManyGroups, Size
+from options import parser_of
 
 from mmtool.lab.cluster import JVM_FOR_SPEED, Shape
 from mmtool.lab.fleet import Fleet
@@ -79,13 +79,9 @@ class Figure:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--quick", action="store_true", help="fewer groups")
+    parser = parser_of(__doc__, "fewer groups")
     parser.add_argument("--only", choices=("memory", "groups", "failover"), help="one part alone")
     parser.add_argument("--directory", type=Path, help="for the clusters' data and all logs")
-    parser.add_argument("--json", type=Path, help="write every figure there")
     given = parser.parse_args()
     directory = given.directory or Path(tempfile.mkdtemp(prefix="mmtool-scale-"))
     directory.mkdir(parents=True, exist_ok=True)
@@ -129,7 +125,7 @@ def _loading(
     yield Figure(f"{what}, encoded", made["seconds"], "s", others, note=note)
     found, others = _child("load", str(file))
     file.unlink()
-    yield Figure(f"{what}, loaded", found["seconds"], "s", others, 10, note="decoded and joined")
+    yield Figure(f"{what}, loaded", found["seconds"], "s", others, 10, note="joined, and still encoded")
     peak = f"of it {found['before_mib']:.0f} the bytes as read, and the interpreter"
     yield Figure(f"{what}, peak memory", found["peak_mib"], "MiB", others, most_mib, note=peak)
 
