@@ -195,7 +195,7 @@ def _ask(settings: Settings, cluster: ClusterPort) -> None:
     cluster.probe()
     from mmtool.plan.groups.facts import OWN_GROUP_PREFIX
 
-    of_groups = [name for name in cluster.groups.listing().consumers if not name.startswith(OWN_GROUP_PREFIX)]
+    of_groups = [name for name in cluster.groups.listing().states if not name.startswith(OWN_GROUP_PREFIX)]
     # the topics that a flow from the cluster mirrors, or would if it were enabled
     flows = [flow for flow in settings.all_flows if flow.source.alias == cluster.alias]
     mirrored = [name for name in cluster.topics() if any(flow.mirrors_topic(name) for flow in flows)]

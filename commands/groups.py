@@ -287,12 +287,30 @@ def export(
         raise refused
 
 
+class ImportedKind(StrEnum):
+    """The values of ``--kind``."""
+
+    CONSUMER = "consumer"
+    SHARE = "share"
+
+
+Kind = Annotated[
+    ImportedKind | None,
+    typer.Option(
+        "--kind",
+        help="The kind of the groups, for those that the target does not have yet.",
+        show_default="the kind that the target has, else consumer",
+    ),
+]
+
+
 @app.command("import")
 def import_(
     file: File,
     *,
     where: options.ChosenFlow,
     group: OneGroup = None,
+    kind: Kind = None,
     allow_rewind: options.AllowRewind = False,
     execution: options.Execution,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
@@ -311,20 +329,21 @@ def import_(
         read_reset_file,
     )
     from mmtool.insight.flow_now import connect
+    from mmtool.plan.groups.facts import GroupKind
 
     if group == "":
         raise UsageError("-g/--group is empty", remedy="write -g NAME; leave out -g if FILE names the groups")
     content, flow = content_of(file), one_flow(where)
+    of_kind = None if kind is None else GroupKind(kind)
     if is_undo(content):
-        if allow_rewind:
-            raise UsageError(
-                "--allow-rewind has no effect with an undo file", remedy="leave out --allow-rewind"
-            )
+        for option, given in (("--allow-rewind", allow_rewind), ("--kind", kind)):
+            if given:
+                raise UsageError(f"{option} has no effect with an undo file", remedy=f"leave out {option}")
         _undo(read_undo(str(file), content, group), connect(flow, timeout), execution)
         return
     wanted = read_reset_file(str(file), content, group)
     cluster = connect(flow, timeout).target
-    found = check_import(cluster, wanted, allow_rewind=allow_rewind)
+    found = check_import(cluster, wanted, kind=of_kind, allow_rewind=allow_rewind)
     question = question_of(found.plans, found.cluster.alias)
 
     def shown() -> Result:
@@ -333,7 +352,7 @@ def import_(
     nothing = "" if found.writable else "there is nothing to commit"
     if not is_agreed(shown, question, execution, refusal=found.refusal, nothing=nothing):
         return
-    again = found if execution.yes else check_import(cluster, wanted, allow_rewind=allow_rewind)
+    again = found if execution.yes else check_import(cluster, wanted, kind=of_kind, allow_rewind=allow_rewind)
     ended = again.write(synced=flow.sync_group_offsets)
     say_undo(ended, flow, where.config)
     finish(_imported(ended.rows, found.warnings, applied=True), execution.output, ended.error)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
-if TYPE_CHECKING:
-    from mmtool.translation.types import DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import DownstreamOffset, Unknown, UpstreamOffset
 
 
 class Sides(NamedTuple):
@@ -117,7 +116,7 @@ _SENTENCES = {
     + "; where MirrorMaker 2 runs the flow, reset its connector's offsets of the topic instead",
     Reason.NOT_MIRRORED: f"{_NOT_IN_FLOW}; or {_SKIPPED}",
     Reason.ACTIVE_ON_TARGET: "consumers of this group run on {written}: stop them, and wait until their sessions end;"
-    " or {written} has a share or streams group of the same name: delete that group, or rename the consumer group",
+    " or {written} has a group of another kind with the same name: delete that group, or rename one of the two",
     Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset translated from {read}: to keep"
     " this commit, leave the group out; `mmtool translate-offsets -c FILE -g GROUP --allow-rewind --execute` moves it"
     " back",
@@ -223,11 +222,11 @@ class Bounded:
 
     Attributes:
         offset: The next offset to read on the other cluster.
-        reread_max: A number of records, 1 or more.
+        reread_max: A number of records, 1 or more; UNKNOWN where nothing was counted.
     """
 
     offset: int
-    reread_max: int
+    reread_max: int | Unknown
 
 
 @dataclass(frozen=True, slots=True)

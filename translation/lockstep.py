@@ -213,7 +213,7 @@ class StretchRecords:
                 following = label
                 unsure += self._may_be_read(label, unread)
             elif self._proves(passed, None, unread):
-                return self._placed(told, passed, told.reread_max - certain, None)
+                return self._placed(told, passed, _counted(told) - certain, None)
             else:
                 break
         if not self._proves(passed, following, unread):
@@ -241,7 +241,7 @@ class StretchRecords:
 
     def _placed(self, told: Bounded, passed: _Label | None, again: int, following: _Label | None) -> Placed:
         offset = told.offset if passed is None else max(told.offset, passed.record.offset + 1)
-        again = min(again, told.reread_max)
+        again = min(again, _counted(told))
         proof = Proof(self._copied(passed), self._copied(following))
         return Placed(Bounded(offset, again) if again else Exact(offset), proof)
 
@@ -303,3 +303,9 @@ class StretchRecords:
 
 def _upstream(record: Seen) -> UpstreamOffset:
     return UpstreamOffset(record.offset)
+
+
+def _counted(told: Bounded) -> int:
+    """The bound of an answer by offset syncs, which is always a number."""
+    assert told.reread_max is not UNKNOWN
+    return told.reread_max

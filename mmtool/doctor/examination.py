@@ -229,11 +229,11 @@ class ExaminedFlow:
 
     def accepted_groups(self) -> list[str]:
         """Consumer groups of the source that the flow translates, in alphabetical order."""
-        return sorted(filter(self.accepts_group, self.groups().consumers))
+        return sorted(filter(self.accepts_group, self.groups().states))
 
     def _commits(self) -> Answers[str, Commits]:
         """The commits of every consumer group of the source, whether the filters accept it or not; without mmtool's."""
-        names = [name for name in self.groups().consumers if not name.startswith(OWN_GROUP_PREFIX)]
+        names = [name for name in self.groups().states if not name.startswith(OWN_GROUP_PREFIX)]
         return self.clusters.source.groups.commits_each(names)
 
     # --- MirrorMaker 2 ------------------------------------------------------------------------------------

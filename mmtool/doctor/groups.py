@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mmtool.config.aliases import workers_groups
 from mmtool.doctor.finding import SOURCE, Finding, flow_check, problem, warning
 from mmtool.insight.applications import app_state
-from mmtool.plain_text import shell_word
+from mmtool.plan.groups.facts import GroupKind, no_share_groups
 from mmtool.plan.groups.outside_offsets import sinks_by_kind
 from mmtool.plan.words import counted, few
 from mmtool.runtime.process import now_ms
@@ -46,7 +46,7 @@ def check_assign_group(flow: ExaminedFlow) -> Iterator[Finding]:
     last = {group: max(of.values()) for group, of in times.items() if of}
     # of groups that had members on the target, a tool, as a group sync, may have made the commits on the source
     there = flow.target_groups()
-    at_ms, simple = now_ms(), flow.groups().simple - (frozenset(there.consumers) - there.simple)
+    at_ms, simple = now_ms(), flow.groups().simple - (frozenset(there.states) - there.simple)
     moving = _moving(flow, [g for g in idle if not last or at_ms - last.get(g, 0) < _RECENT_MS])
     for group in idle:
         yield from judge_assign(
@@ -60,7 +60,7 @@ def check_assign_group(flow: ExaminedFlow) -> Iterator[Finding]:
 
 def _idle_readers(flow: ExaminedFlow) -> list[str]:
     """Groups without members on either cluster that have commits in mirrored topics."""
-    listed, there, commits = flow.groups().consumers, flow.target_groups().consumers, flow.commits()
+    listed, there, commits = flow.groups().states, flow.target_groups().states, flow.commits()
     topics = flow.mirrored()
     return [
         group
@@ -78,7 +78,7 @@ def _moving(flow: ExaminedFlow, groups: Collection[str]) -> frozenset[str]:
     before = flow.commits()
     time.sleep(LOOK_SECONDS)
     asked = flow.clusters.source.groups
-    after, listed = asked.commits_each(groups), asked.listing().consumers
+    after, listed = asked.commits_each(groups), asked.listing().states
     return frozenset(
         group
         for group in groups
@@ -127,17 +127,12 @@ def check_streams_group(flow: ExaminedFlow) -> Iterator[Finding]:
     """The internal topics of Kafka Streams applications are mirrored, under their own names.
 
     Problem: an internal topic is not mirrored, or has another name
-    Warning: a group uses the streams protocol (KIP-1071)
-    Effect: the application starts on the target without its state; offsets of a streams-protocol group are not
-        moved
-    Remedy: mirror the application's internal topics and input topics with identical names; set `group.protocol =
-        classic` in the application
+    Effect: the application starts on the target without its state
+    Remedy: mirror the application's internal topics and input topics with identical names
     """
-    of_streams = list(_accepted_others(flow, "streams"))
-    groups = [*flow.accepted_groups(), *of_streams]
+    groups = flow.accepted_groups()
     state = app_state(flow.now(), groups, without=False) if groups else None
     source, target = flow.settings.source.alias, flow.settings.target.alias
-    lost = state.losing if state is not None else ()
     if state is not None:
         for group in state.losing:
             yield problem(
@@ -146,41 +141,30 @@ def check_streams_group(flow: ExaminedFlow) -> Iterator[Finding]:
                 f"Kafka Streams application {group} would start on {target} without its state: {state.why_lost(group)}",
                 state.remedy(group, target),
             )
-    for group in of_streams:
-        if group not in lost:  # no consumer's commit can set its offsets
-            yield warning(
-                source,
-                group,
-                f"{group} is a streams group (group.protocol = streams, KIP-1071): mmtool does not translate its"
-                f" offsets, and a failover does not move it to {target}",
-                "run the application with group.protocol = classic, and mmtool moves its group; otherwise set the"
-                f" group's offsets on {target} with kafka-streams-groups.sh --reset-offsets --execute",
-            )
 
 
 # --- share_group and connect_group ------------------------------------------------------------------------
 
 
-@flow_check("share_group", "none of the flow's groups is a share group", SOURCE)
+@flow_check("share_group", "the target takes the flow's share groups")
 def check_share_group(flow: ExaminedFlow) -> Iterator[Finding]:
-    """Share groups (KIP-932), which have no committed offsets.
+    """Share groups (KIP-932), whose positions need brokers of Kafka 4.2 or later on the target.
 
-    Warning: there are some
-    Effect: they start on the target by `share.auto.offset.reset`
-    Remedy: the `kafka-configs.sh` command in the row
+    Problem: there are some, and the target is older
+    Effect: a failover refuses these groups
+    Remedy: upgrade the target's brokers, or leave the groups out by `groups.exclude`
     """
-    source, target = flow.settings.source.alias, flow.settings.target
-    for group in _accepted_others(flow, "share"):
-        yield warning(
-            source,
-            group,
-            f"{group} is a share group (KIP-932): a failover does not move its offsets from {source} to {target.alias},"
-            f" and the group starts on {target.alias} by share.auto.offset.reset (default: latest)",
-            f"before {group} starts on {target.alias}, set where it begins; for example, to begin with the records of"
-            f" the last hour (PT1H): kafka-configs.sh --bootstrap-server {target.bootstrap_servers} --alter"
-            f" --entity-type groups --entity-name {shell_word(group)} --add-config"
-            " share.auto.offset.reset=by_duration:PT1H",
-        )
+    of_share = [group for group, kind in flow.groups().kinds.items() if kind is GroupKind.SHARE]
+    groups = sorted(filter(flow.accepts_group, of_share))
+    if groups and not flow.clusters.target.groups.has_share_groups():
+        source, target = flow.settings.source.alias, flow.settings.target.alias
+        for group in groups:
+            yield problem(
+                target,
+                group,
+                f"{group} is a share group on {source}, and {no_share_groups(target)}: a failover refuses it",
+                f"upgrade the brokers of {target}, or add {group} to groups.exclude of {flow.settings.name}",
+            )
 
 
 @flow_check("connect_group", "none of the flow's groups belongs to Kafka Connect", SOURCE)

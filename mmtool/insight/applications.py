@@ -49,7 +49,7 @@ def app_state(
     if not internal_topics(groups, topics, ()):
         return AppState((), without)
     listed = cluster.groups.listing()
-    named = internal_topics(groups, topics, {*listed.consumers, *listed.others})
+    named = internal_topics(groups, topics, {*listed.states, *listed.others})
     standing, commits = cluster.groups.describe_each(named), cluster.groups.commits_each(named)
     unread = {*standing.failed, *commits.failed}
     found = {

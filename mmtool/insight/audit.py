@@ -20,7 +20,7 @@ from mmtool.plan.groups.audit import (
     audit_group,
     with_removed,
 )
-from mmtool.plan.groups.facts import select_groups, told_of_others
+from mmtool.plan.groups.facts import select_groups
 from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
 from mmtool.plan.groups.outside_offsets import sink_warnings
 from mmtool.plan.records.marks import RemovedRecord
@@ -98,7 +98,6 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
 def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
     settings, warnings = flow.clusters.settings, list[str]()
     chosen = _chosen(flow.clusters.source, selection)
-    warnings += told_of_others(chosen)
     groups = read_groups(flow, chosen.known, Direction.FORWARD)
     partitions = partition_facts(flow, Direction.FORWARD, warnings, topics=topics_of(groups))
     control = flow.clusters.state.control(flow.identity)
@@ -148,7 +147,7 @@ def _with_age(row: AuditRow, moved: MovedGroupRecord | None) -> AuditRow:
 def _chosen(cluster: ClusterPort, selection: GroupSelection) -> SelectedGroups:
     """The selected groups of a cluster, excluded ones too: an audit reports them as excluded."""
     listed = cluster.groups.listing()
-    return select_groups(selection, listed.consumers, lambda _: True, listed.others)
+    return select_groups(selection, listed.states, lambda _: True)
 
 
 def _error(

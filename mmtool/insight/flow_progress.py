@@ -14,7 +14,7 @@ from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.words import few
 from mmtool.translation.answers import Bounded, Exact, SourceLog
-from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
 
 _MOST_MARKERS = 1_000
 """Up to this lag the source's remaining offsets are read: they may be transaction markers only."""
@@ -146,6 +146,6 @@ def not_copied(flow: FlowNow, goal: Mapping[TopicPartition, int]) -> dict[TopicP
     left: dict[TopicPartition, int] = {}
     for place, end in goal.items():
         answer = told.get(place)
-        bound = answer.reread_max if isinstance(answer, Bounded) else int(end)
-        left[place] = 0 if isinstance(answer, Exact) else bound
+        bound = answer.reread_max if isinstance(answer, Bounded) else UNKNOWN
+        left[place] = 0 if isinstance(answer, Exact) else int(end) if bound is UNKNOWN else bound
     return left

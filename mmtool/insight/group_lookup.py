@@ -64,7 +64,7 @@ def readers_of(flow: FlowNow) -> dict[str, frozenset[str]]:
         UnreachableError, NotAuthorisedError: The source does not answer.
     """
     groups = flow.clusters.source.groups
-    names = [name for name in groups.listing().consumers if not name.startswith(OWN_GROUP_PREFIX)]
+    names = [name for name in groups.listing().states if not name.startswith(OWN_GROUP_PREFIX)]
     return {
         name: frozenset(place.topic for place in commits) & flow.topics.keys()
         for name, commits in groups.commits_each(names).items()

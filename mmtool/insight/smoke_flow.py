@@ -17,7 +17,7 @@ from mmtool.insight.translation import look, refined_plans
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.records.documents import State
-from mmtool.plan.words import counted
+from mmtool.plan.words import at_most
 from mmtool.translation.answers import Bounded, Exact, Reason
 from mmtool.translation.types import DownstreamOffset
 
@@ -348,7 +348,7 @@ def _bound(verdict: OffsetVerdict) -> str:
     """Why an answer is not exact, as a clause."""
     if not isinstance(verdict.answer, Bounded):
         return "the partition of the mirror is unknown"
-    return f"a group would read up to {counted(verdict.answer.reread_max, 'record')} again"
+    return f"a group would read {at_most(verdict.answer.reread_max, 'record')} again"
 
 
 def status_of(topic: str) -> str:

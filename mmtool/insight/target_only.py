@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import passed_over, target_log
-from mmtool.insight.translation import left_out
+from mmtool.insight.translation import left_out, unsupported
 from mmtool.plan.failover.risks import EmergencyFacts, LastWord
-from mmtool.plan.groups.facts import Commit, GroupFacts, select_groups
+from mmtool.plan.groups.facts import Commit, GroupFacts, GroupKind, only_of_kind, select_groups
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.words import few
@@ -95,7 +95,8 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
     topics = side.target.topics()
     maps = _maps(side, identity, topics) if control.flow is not None else {}
     partitions = _partitions(side, topics, maps, held)
-    groups = _groups(side, selected, current)
+    kinds = {} if control.look is UNKNOWN else control.look.kinds
+    groups = _groups(side, selected, current, kinds)
     known = {name: control.removed.get(name) for name in selected.known}
     facts = EmergencyFacts(
         groups,
@@ -241,20 +242,28 @@ def current_checkpoints(
     return found
 
 
-def _groups(side: TargetSide, selected: SelectedGroups, held: Checkpoints) -> tuple[GroupFacts, ...]:
+def _groups(
+    side: TargetSide, selected: SelectedGroups, held: Checkpoints, kinds: Mapping[str, str]
+) -> tuple[GroupFacts, ...]:
     names = selected.known
     standing, before = side.target.groups.describe_each(names), side.target.groups.commits_each(names)
     failed = before.failed | standing.failed
     if failed and len(failed) == len(names):
         raise next(iter(failed.values()))
+    of = {name: GroupKind(kinds.get(name, GroupKind.CONSUMER)) for name in names}
+    problems = {name: error.message for name, error in failed.items()} | unsupported(of, side.target)
     return tuple(
-        GroupFacts(name, {}, problem=failed[name].message)
-        if name in failed
+        GroupFacts(name, {}, problem=problems[name])
+        if name in problems
         else GroupFacts(
             name,
-            {at: Commit(told.pair.upstream, told.metadata) for at, told in held[name].items()},
+            {
+                at: Commit(told.pair.upstream, told.metadata, UNKNOWN if of[name] is GroupKind.SHARE else 0)
+                for at, told in held[name].items()
+            },
             before[name],
-            there=standing[name],
+            only_of_kind(of[name]),
+            standing[name],
         )
         for name in names
     )

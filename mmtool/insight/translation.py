@@ -21,7 +21,14 @@ from mmtool.insight.flow_now import FlowClusters, FlowNow, identify_pair
 from mmtool.insight.partitions import partition_facts, standstill
 from mmtool.kafka.ports import LogPart
 from mmtool.plain_text import did_you_mean, nearest
-from mmtool.plan.groups.facts import GroupFacts, SelectedGroups, occupied, select_groups, told_of_others
+from mmtool.plan.groups.facts import (
+    GroupFacts,
+    GroupKind,
+    SelectedGroups,
+    no_share_groups,
+    occupied,
+    select_groups,
+)
 from mmtool.plan.groups.offsets import (
     Direction,
     GroupPlan,
@@ -44,6 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.config import FlowSettings
+    from mmtool.kafka.ports import ClusterPort
     from mmtool.plan.groups.facts import GroupSelection, GroupStanding
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.facts import TopicFacts
@@ -316,12 +324,12 @@ def selected_groups(flow: FlowNow, selection: GroupSelection, direction: Directi
     """The selected groups, among those of the cluster where commits are read."""
     listed = flow.read_at(direction).groups.listing()
     passes = flow.clusters.settings.groups.accepts
-    return select_groups(selection, listed.consumers, passes, listed.others)
+    return select_groups(selection, listed.states, passes, listed.kinds)
 
 
 def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
     """Warnings about groups that the operator may have expected and that were not selected."""
-    found = list(told_of_others(selected))
+    found = []
     if selected.excluded:
         found.append(left_out(selected.excluded))
     if not selected.known and not selected.unknown:
@@ -362,12 +370,26 @@ def read_groups(
     failed = before.failed | standing_there.failed | commits.failed | standing_here.failed
     if failed and (stable or len(failed) == len(names)):
         raise next(iter(failed.values()))
+    problems = {name: error.message for name, error in failed.items()}
+    problems |= unsupported({name: of.kind for name, of in standing_here.items()}, flow.written_at(direction))
     return [
-        GroupFacts(name, {}, problem=failed[name].message)
-        if name in failed
+        GroupFacts(name, {}, problem=problems[name])
+        if name in problems
         else GroupFacts(name, commits[name], before[name], standing_here[name], standing_there[name])
         for name in names
     ]
+
+
+def unsupported(kinds: Mapping[str, GroupKind], where: ClusterPort) -> dict[str, str]:
+    """Why a cluster cannot hold each share group among some groups; none where its brokers know them.
+
+    Raises:
+        UnreachableError, NotAuthorisedError: The cluster does not answer.
+    """
+    share = [name for name, kind in kinds.items() if kind is GroupKind.SHARE]
+    if not share or where.groups.has_share_groups():
+        return {}
+    return dict.fromkeys(share, no_share_groups(where.alias))
 
 
 _LONGEST = 200_000

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
+
+from mmtool.plan.groups.facts import Commit, GroupKind, GroupStanding
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +18,6 @@ if TYPE_CHECKING:
     from mmtool.plan.failover.fence_plan import ActiveProducer, FenceFacts, OpenTransaction
     from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
     from mmtool.plan.flow.status import FlowMember
-    from mmtool.plan.groups.facts import Commit, GroupStanding
     from mmtool.plan.records.documents import ProducerRecord
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.facts import TopicFacts
@@ -151,14 +153,20 @@ class GroupListing(NamedTuple):
     """The groups of a cluster, by name.
 
     Attributes:
-        consumers: Classic and KIP-848 groups, and Kafka's word for each one's state.
-        others: Groups of other types, with Kafka's name for each one's type (share, streams, connect).
-        simple: Those of the consumers that never had a member: they exist through commits alone.
+        states: Groups that have positions (consumer, share and streams groups), and Kafka's word for each one's state.
+        others: Groups of other types, with Kafka's name for each one's type (connect).
+        simple: Those that never had a member: they exist through commits alone.
+        kinds: The kinds of share and streams groups.
     """
 
-    consumers: Mapping[str, str]
+    states: Mapping[str, str]
     others: Mapping[str, str]
     simple: frozenset[str] = frozenset()
+    kinds: Mapping[str, GroupKind] = MappingProxyType({})
+
+    def kind(self, group: str) -> GroupKind:
+        """The kind of a group that has positions."""
+        return self.kinds.get(group, GroupKind.CONSUMER)
 
 
 class GroupsPort(Protocol):
@@ -173,7 +181,10 @@ class GroupsPort(Protocol):
     def commits(
         self, groups: Collection[str], *, stable: bool = False
     ) -> Mapping[str, Mapping[TopicPartition, Commit]]:
-        """Read all committed offsets of each group; a group that does not exist has none.
+        """Read all positions of each group; a group that does not exist has none.
+
+        The position of a share group in a partition is where its share partition starts; behind the last record that
+        was there, if all are acknowledged.
 
         Args:
             groups: The groups' ids.
@@ -195,16 +206,32 @@ class GroupsPort(Protocol):
     def describe_each(self, groups: Collection[str]) -> Answers[str, GroupStanding]:
         """Describe the groups as `describe` does, but return errors in ``failed``, each for its group alone."""
 
+    def has_share_groups(self) -> bool:
+        """Whether the brokers know share groups' positions (KIP-932)."""
+
+    def configs(self, groups: Collection[str]) -> Answers[str, dict[str, str]]:
+        """The configs that are set on each group itself (KIP-848); errors in ``failed``, each for its group alone."""
+
+    def configure(self, group: str, configs: Mapping[str, str]) -> Problem | None:
+        """Set configs of a group, which need not exist; return why they were refused."""
+
     def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> Sequence[str]:
         """List the rights that commits of these groups lack, as ``READ on topic orders``; no commit is tried.
 
         Rights that a broker does not return (before 2.3) are not listed.
         """
 
-    def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> Mapping[TopicPartition, Problem]:
-        """Commit offsets for a group without members, never with a leader epoch; return failures by partition.
+    def alter(
+        self, group: str, offsets: Mapping[TopicPartition, Commit], kind: GroupKind | None = None
+    ) -> Mapping[TopicPartition, Problem]:
+        """Write positions of a group without members, never with a leader epoch; return failures by partition.
 
-        A group with members fails in all partitions (UNKNOWN_MEMBER_ID).
+        A group with members fails in all partitions (UNKNOWN_MEMBER_ID, NON_EMPTY_GROUP).
+
+        Args:
+            group: A group that exists, or is to be.
+            offsets: Its new positions.
+            kind: Its kind; None for the kind that this port has seen it be.
         """
 
     def forget(self, group: str, places: Collection[TopicPartition]) -> Mapping[TopicPartition, Problem]:

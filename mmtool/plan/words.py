@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from mmtool.plain_text import printable
+from mmtool.translation.types import UNKNOWN, Unknown
 
 _BACKQUOTES = re.compile("`+")
 BAR = "\\|"
@@ -45,6 +46,11 @@ def counted(number: int, thing: str) -> str:
     """A number with its noun: ``1 partition``, ``1,200 partitions``, ``2 addresses``."""
     ending = "es" if thing.endswith(("s", "x", "ch", "sh")) else "s"
     return f"1 {thing}" if number == 1 else f"{number:,} {thing}{ending}"
+
+
+def at_most(number: int | Unknown, thing: str) -> str:
+    """A bound with its noun: ``at most 3 records``, ``an unknown number of records``."""
+    return f"an unknown number of {thing}s" if number is UNKNOWN else f"at most {counted(number, thing)}"
 
 
 def are(number: int) -> str:

@@ -50,7 +50,7 @@ class Asker:
                 assert all(standing.idle for standing in self.groups.describe(GROUPS).values())
                 commits = self.groups.commits(GROUPS)
                 assert commits == {name: {PLACE: Commit(n)} for n, name in enumerate(GROUPS)}
-                assert set(self.groups.listing().consumers) >= set(GROUPS)
+                assert set(self.groups.listing().states) >= set(GROUPS)
                 self.answers += 1
             except MmtoolError as error:
                 self.failures.append(error)
@@ -128,6 +128,6 @@ def test_groups_whose_coordinator_is_away_do_not_look_deleted(tmp_path):
 def listed(groups):
     """None where the cluster cannot say."""
     try:
-        return set(groups.listing().consumers)
+        return set(groups.listing().states)
     except UnreachableError:
         return None

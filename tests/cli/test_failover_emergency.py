@@ -59,9 +59,9 @@ def cut_off(emergency, scene):
     """The target takes the commit, and is gone before it can be read back."""
     alter = scene.target.groups.alter
 
-    def last_word(group, offsets):
+    def last_word(group, offsets, kind=None):
         scene.journal.failure = UnreachableError("west has gone away")
-        return alter(group, offsets)
+        return alter(group, offsets, kind)
 
     scene.target.groups.alter = last_word
     ended = emergency(*EXECUTE)

@@ -110,8 +110,8 @@ def test_what_has_had_no_answer_may_be_replaced_later_and_can_be_put_back_then(u
     groups, late = scene.target.groups, []
     alter = groups.alter
 
-    def commit(group, offsets):
-        late.append(lambda: alter(group, offsets))
+    def commit(group, offsets, kind=None):
+        late.append(lambda: alter(group, offsets, kind))
         return dict.fromkeys(offsets, Problem(UnreachableError.code, "REQUEST_TIMED_OUT"))
 
     groups.alter = commit
@@ -128,8 +128,8 @@ def test_who_ends_it_with_ctrl_c_in_the_middle_is_told_where_what_was_replaced_i
     groups = scene.target.groups
     alter = groups.alter
 
-    def commit(group, offsets):
-        alter(group, offsets)
+    def commit(group, offsets, kind=None):
+        alter(group, offsets, kind)
         raise KeyboardInterrupt
 
     groups.alter = commit

@@ -28,6 +28,7 @@ KEYS = [
     "proof",
     "detail",
     "offsets",
+    "kind",
 ]
 
 

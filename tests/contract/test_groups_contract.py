@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition as LibraryPartition
 from confluent_kafka.admin import AdminClient
 
 from kit.clusters import FakeCluster
-from kit.kafka_tools import join_share_group
+from kit.consumers import share
 from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError, UnreachableError
 from mmtool.failover.commits.write import WriteOutcome, write_groups
@@ -20,7 +20,7 @@ from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.ports import Bounds
 from mmtool.kafka.wire.groups import FindCoordinatorsRequest, OffsetFetchOfGroupsRequest
 from mmtool.lab.topics import create_topic
-from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
+from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts, GroupKind, GroupStanding, Member
 from mmtool.plan.groups.imports import plan_import
 from mmtool.translation.answers import TargetLog
 from mmtool.translation.types import ClusterId, TopicPartition
@@ -113,7 +113,7 @@ def test_a_group_that_nobody_made_is_absent_and_has_no_commits(side, group):
     groups = side.cluster.groups
     assert groups.describe([group]) == {group: ABSENT}
     assert groups.commits([group]) == {group: {}}
-    assert group not in groups.listing().consumers
+    assert group not in groups.listing().states
 
 
 def test_what_is_committed_is_read_back_with_its_metadata(side, topic, group):
@@ -158,22 +158,62 @@ def test_brokers_that_know_no_request_about_many_groups_are_asked_about_each(
     assert groups.fresh().describe([group])[group].idle
 
 
-def test_a_share_group_is_no_consumer_group(broker, group, topic_name):
+def test_a_share_group_is_made_moved_and_forgotten_partition_by_partition(broker, group, topic_name):
+    topic = topic_name("groups")
+    broker.create(topic, 3)
+    for partition in range(3):
+        broker.produce(topic, partition, 10)
+    groups, share = broker.cluster.groups, GroupKind.SHARE
+    starts = {at(topic, number): Commit(number + 3) for number in range(3)}
+    assert groups.has_share_groups()
+    assert groups.alter(group, starts, share) == {}
+    assert groups.fresh().commits([group]) == {group: starts}
+    assert groups.listing().kind(group) is share
+    assert groups.fresh().describe([group]) == {group: GroupStanding("Empty", kind=share)}
+    refused = groups.alter(group, {at(topic): Commit(0), at("not-there"): Commit(0)})
+    assert list(refused) == [at("not-there")]
+    assert groups.forget(group, [at(topic), at(topic, 2)]) == {}
+    assert groups.fresh().commits([group]) == {group: {at(topic, 1): Commit(4)}}
+    assert groups.delete([group]) == {}
+    assert groups.fresh().commits([group]) == {group: {}}
+
+
+def test_a_share_group_is_where_it_has_acknowledged_everything_or_counts_what_it_has(
+    broker, group, topic_name
+):
+    """The coordinator's own start is older than the last acknowledgement."""
     topic = topic_name("groups")
     broker.create(topic, 1)
-    join_share_group(broker.bootstrap, group, topic)
+    broker.produce(topic, 0, 10)
     groups = broker.cluster.groups
-    assert groups.listing().others[group] == "share"
-    assert group not in groups.listing().consumers
-    assert groups.describe([group, f"{group}-none"]) == {
-        group: GroupStanding("Empty", kind="share"),
-        f"{group}-none": ABSENT,
+    assert groups.alter(group, {at(topic): Commit(0)}, GroupKind.SHARE) == {}
+    assert len(share(broker.bootstrap, group, topic, lambda message: message.offset() != 4, 1)) == 9
+    (left,) = groups.commits([group])[group].values()
+    assert 0 <= left.offset <= 4
+    assert left.acknowledged == 9 - left.offset
+    assert len(share(broker.bootstrap, group, topic)) == 1
+    (done,) = groups.commits([group])[group].values()
+    assert (done.offset, done.acknowledged) == (10, 0)
+
+
+def test_a_group_of_one_kind_takes_no_positions_of_the_other(broker, group, topic_name):
+    topic, groups = topic_name("groups"), broker.cluster.groups
+    broker.create(topic, 1)
+    assert groups.alter(group, {at(topic): Commit(0)}, GroupKind.SHARE) == {}
+    assert set(groups.alter(group, {at(topic): Commit(0)}, GroupKind.CONSUMER)) == {at(topic)}
+    assert groups.alter(f"{group}-c", {at(topic): Commit(0)}) == {}
+    assert set(groups.alter(f"{group}-c", {at(topic): Commit(0)}, GroupKind.SHARE)) == {at(topic)}
+    assert groups.delete([group, f"{group}-c"]) == {}
+
+
+def test_configs_of_a_group_are_set_before_it_is_there(broker, group):
+    groups = broker.cluster.groups
+    assert groups.configure(group, {"share.auto.offset.reset": "earliest"}) is None
+    assert groups.configs([group, f"{group}-other"]) == {
+        group: {"share.auto.offset.reset": "earliest"},
+        f"{group}-other": {},
     }
-    assert {problem.name for problem in groups.alter(group, {at(topic): Commit(0)}).values()} == {
-        "GROUP_ID_NOT_FOUND"
-    }
-    # doctor would warn of it in the files that share these clusters
-    assert groups.delete([group]) == {}
+    assert groups.configure(group, {"share.no.such": "1"}) is not None
 
 
 def test_when_groups_committed_is_told(broker, group, topic_name):
@@ -234,7 +274,7 @@ def test_a_group_that_is_deleted_is_not_listed_any_more(side, topic, group):
     groups = side.cluster.groups
     assert groups.alter(group, {at(topic): Commit(1)}) == {}
     assert groups.delete([group, f"{group}-none"]) == {}
-    assert group not in groups.fresh().listing().consumers
+    assert group not in groups.fresh().listing().states
     assert groups.commits([group]) == {group: {}}
     assert groups.delete([group]) == {}
 
@@ -254,7 +294,7 @@ def test_a_group_with_members_is_not_deleted(side, topic, group):
 def test_a_first_commit_that_is_refused_in_part_leaves_nothing_behind(side, topic, group):
     groups, wanted = side.cluster.groups, {at(topic, 0): 0, at(topic, 9): 0}
     logs = dict.fromkeys(wanted, TargetLog(0, 0))
-    (result,) = write_groups(groups, [plan_import(group, wanted, {}, logs)])
+    (result,) = write_groups(groups, [plan_import(GroupFacts(group, {}), wanted, logs)])
     assert (result.outcome, result.written) == (WriteOutcome.REFUSED, frozenset())
     assert groups.commits([group]) == {group: {}}
 
@@ -330,7 +370,7 @@ def test_a_group_of_the_new_protocol_is_seen_with_its_members(broker, topic_name
     consumer.close()
     idle = groups.describe([group])[group]
     assert (busy.idle, [str(member) for member in busy.members]) == (False, ["app-1 on 127.0.0.1"])
-    assert (len(problems), idle.idle, groups.listing().consumers[group]) == (1, True, "Empty")
+    assert (len(problems), idle.idle, groups.listing().states[group]) == (1, True, "Empty")
     assert groups.alter(group, {at(topic): Commit(1)}) == {}
     assert groups.commits([group])[group] == {at(topic): Commit(1)}
 

@@ -107,9 +107,7 @@ def test_a_canary_goes_through_a_running_flow_and_leaves_nothing_that_grows(
     assert [case.get("name") for case in suite] == CANARY_STEPS
     assert ends(clusters, "source", "target") == {("source", CANARY): 4, ("target", f"source.{CANARY}"): 4}
     assert not any(
-        "canary" in group
-        for name in NAMES
-        for group in groups_of(clusters[name].bootstrap).listing().consumers
+        "canary" in group for name in NAMES for group in groups_of(clusters[name].bootstrap).listing().states
     )
     configs = configs_of(clusters["target"].bootstrap, [f"source.{CANARY}"])[f"source.{CANARY}"]
     assert (configs["retention.ms"], configs["cleanup.policy"]) == (str(24 * 3600 * 1000), "delete")
@@ -123,7 +121,7 @@ def test_of_a_read_only_source_the_newest_record_is_followed_and_nothing_is_writ
 
     def stored():
         names = [name for name in topics_of(third) if name != "heartbeats"]
-        return {name: end_offsets(third, name) for name in names}, set(groups_of(third).listing().consumers)
+        return {name: end_offsets(third, name) for name in names}, set(groups_of(third).listing().states)
 
     before = stored()
     with replicating(tmp_path, properties) as process:

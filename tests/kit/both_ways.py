@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kit.exactness import most_again
 from kit.lookups import flow_facts
 from kit.processes import MmtoolProcess
 from kit.writers import RunningWriter
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import compare_histories, create_topic, end_offsets, histories, read_topic
 from mmtool.plan.groups.offsets import answer_forward
-from mmtool.translation.answers import Answer, Bounded, Exact, Refused
+from mmtool.translation.answers import Answer, Exact, Refused
 from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
@@ -186,6 +187,6 @@ def _judged(
         return WrongAnswer(place, commit, answer, 0, 0)
     skipped = int((places[offsets >= commit] < answer.offset).sum())
     again = int((places[offsets < commit] >= answer.offset).sum())
-    if not skipped and again <= (answer.reread_max if isinstance(answer, Bounded) else 0):
+    if not skipped and again <= most_again(answer):
         return None
     return WrongAnswer(place, commit, answer, skipped, again)

@@ -20,7 +20,7 @@ from mmtool.kafka.ports import (
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.wire.scan import impossible
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
-from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
+from mmtool.plan.groups.facts import ABSENT, Commit, GroupKind, GroupStanding, Member
 from mmtool.plan.topics.facts import TopicFacts, name_problem
 from mmtool.translation.sync_map import SyncMap
 from mmtool.translation.types import ClusterId, TopicId, TopicPartition
@@ -68,8 +68,10 @@ class FakeGroups(Mortal):
         exists: Which partitions the cluster has; a commit for another one fails.
         denied: Partitions for which a commit is refused, as by a broker that does not tell rights beforehand.
         rights_missing: What a broker tells beforehand.
-        others: Groups that are no consumer groups, and what they are.
+        others: Share and streams groups, and what they are.
         hidden: Groups that cannot be asked, and why.
+        knows_share_groups: Whether the brokers do.
+        configured: Each group's own configs.
         freezes: It takes one more commit, and answers neither that nor anything after it, for this reason.
         before_reading_back: Called when a fresh client is made, for what happens between write and check.
     """
@@ -81,6 +83,8 @@ class FakeGroups(Mortal):
     rights_missing: list[str] = field(default_factory=list)
     others: dict[str, str] = field(default_factory=dict)
     hidden: dict[str, MmtoolError] = field(default_factory=dict)
+    knows_share_groups: bool = True
+    configured: dict[str, dict[str, str]] = field(default_factory=dict)
     freezes: MmtoolError | None = None
     before_reading_back: Callable[[], None] = lambda: None
 
@@ -91,7 +95,10 @@ class FakeGroups(Mortal):
     def listing(self) -> GroupListing:
         self.answer()
         names = dict.fromkeys([*self.committed, *self.members])
-        return GroupListing({name: self._standing(name).state for name in names}, self.others)
+        kinds = {name: GroupKind(kind) for name, kind in self.others.items()}
+        return GroupListing(
+            {name: self._standing(name).state for name in {**names, **kinds}}, {}, kinds=kinds
+        )
 
     def commits(
         self, groups: Collection[str], *, stable: bool = False
@@ -116,14 +123,31 @@ class FakeGroups(Mortal):
         found.failed.update({group: self.hidden[group] for group in groups if group in self.hidden})
         return found
 
+    def has_share_groups(self) -> bool:
+        self.answer()
+        return self.knows_share_groups
+
+    def configs(self, groups: Collection[str]) -> Answers[str, dict[str, str]]:
+        return self._each(groups, lambda group: dict(self.configured.get(group, {})))
+
+    def configure(self, group: str, configs: Mapping[str, str]) -> Problem | None:
+        self.answer()
+        self.configured.setdefault(group, {}).update(configs)
+        return None
+
     def missing_rights(self, wanted: Mapping[str, Collection[TopicPartition]]) -> list[str]:
         self.answer()
         del wanted
         return self.rights_missing
 
-    def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
+    def alter(
+        self, group: str, offsets: Mapping[TopicPartition, Commit], kind: GroupKind | None = None
+    ) -> dict[TopicPartition, Problem]:
         self.answer()
-        if self._is_of_other_kind(group):
+        there = self._standing(group)
+        if kind is GroupKind.SHARE and there == ABSENT:
+            self.others[group] = kind
+        if kind is not None and not there.fits(kind):
             return dict.fromkeys(offsets, Problem("GROUP_ID_NOT_FOUND", "The group id does not exist"))
         if self.members.get(group):
             return dict.fromkeys(offsets, Problem("UNKNOWN_MEMBER_ID", "Broker: Unknown member"))
@@ -165,15 +189,11 @@ class FakeGroups(Mortal):
         return None
 
     def _standing(self, group: str) -> GroupStanding:
-        if self._is_of_other_kind(group):
-            return GroupStanding("Empty", kind=self.others[group])
         members = self.members.get(group, ())
-        if not members and group not in self.committed:
+        if not members and group not in self.committed and group not in self.others:
             return ABSENT
-        return GroupStanding("Stable" if members else "Empty", members)
-
-    def _is_of_other_kind(self, group: str) -> bool:
-        return self.others.get(group) in {"share", "streams"}
+        kind = GroupKind(self.others.get(group, GroupKind.CONSUMER))
+        return GroupStanding("Stable" if members else "Empty", members, kind)
 
 
 @dataclass

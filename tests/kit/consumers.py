@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import AcknowledgeType, Consumer, KafkaError, KafkaException, Message, ShareConsumer
 
 from mmtool.errors import GateError
 from mmtool.lab.demo_apps import Worker
@@ -14,11 +15,12 @@ from mmtool.lab.ports import patience
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 _POLL_SECONDS = 0.5
 _SECONDS = 60.0
 _EACH_SECONDS = 0.2
+_SILENT_SECONDS = 4.0
 
 
 class Read(NamedTuple):
@@ -123,3 +125,40 @@ class WorkingGroup(Worker):
             self.read_to[place] = max(
                 self.read_to.get(place, 0), at.offset
             )  # below zero: nothing was read yet
+
+
+def share(
+    bootstrap: str,
+    group: str,
+    topic: str,
+    accepts: Callable[[Message], bool] = lambda _: True,
+    batches: float = inf,
+) -> list[Read]:
+    """Consume as a member of a share group, up to a number of batches, or until the group has no record for a while.
+
+    A record that is not accepted is released: the group is given it again, five times in all. The records that were
+    accepted are returned.
+    """
+    consumer = ShareConsumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "share.acknowledgement.mode": "explicit",
+            "log_level": 2,
+        }
+    )
+    consumer.subscribe([topic])
+    found, silent_at = list[Read](), time.monotonic() + patience(_SILENT_SECONDS)
+    while batches and time.monotonic() < silent_at:
+        messages = [message for message in consumer.poll(_POLL_SECONDS) if message.error() is None]
+        for message in messages:
+            is_taken = accepts(message)
+            consumer.acknowledge(message, AcknowledgeType.ACCEPT if is_taken else AcknowledgeType.RELEASE)
+            if is_taken:
+                place = message.topic(), message.partition(), message.offset()
+                found.append(Read(*place, message.key(), message.value()))
+        if messages:
+            consumer.commit_sync(10)
+            batches, silent_at = batches - 1, time.monotonic() + patience(_SILENT_SECONDS)
+    consumer.close()
+    return found

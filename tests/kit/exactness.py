@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from mmtool.kafka.state.state_log import read_maps
 from mmtool.lab.topics import end_offsets, read_topic
 from mmtool.plan.records.identity import FlowIdentity
-from mmtool.translation.answers import Bounded, Exact, SourceLog, TargetLog
+from mmtool.translation.answers import Answer, Bounded, Exact, SourceLog, TargetLog
 from mmtool.translation.translate import translate, translate_back
-from mmtool.translation.types import ClusterId, DownstreamOffset, UpstreamOffset
+from mmtool.translation.types import UNKNOWN, ClusterId, DownstreamOffset, UpstreamOffset
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +23,14 @@ if TYPE_CHECKING:
     from mmtool.translation.partition_map import PartitionMap
 
 _READS_AT_ONCE = 4
+
+
+def most_again(answer: Answer) -> int:
+    """The number of records that an answer allows to be read again."""
+    if not isinstance(answer, Bounded):
+        return 0
+    assert answer.reread_max is not UNKNOWN
+    return answer.reread_max
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,9 @@ from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Self
 
+from kit.exactness import most_again
 from mmtool.lab.topics import end_offsets, read_topic
-from mmtool.translation.answers import Bounded, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Refused, SourceLog, TargetLog
 from mmtool.translation.sync_map import translate_back_by_syncs, translate_by_syncs
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, Unknown, UpstreamOffset
 
@@ -87,7 +88,7 @@ class CopiedPartition:
         if isinstance(answer, Refused):
             return
         skipped, again = self.skipped(commit, answer.offset), self.read_again(commit, answer.offset)
-        if skipped or again > (answer.reread_max if isinstance(answer, Bounded) else 0):
+        if skipped or again > most_again(answer):
             yield f"{commit} ({source}): {answer} skips {skipped[:3]}, re-reads {again}"
 
     def wrong_back(self, known: SyncMap | None, step: int = 1) -> Iterator[str]:
@@ -99,7 +100,7 @@ class CopiedPartition:
                 continue
             skipped = bisect_left(self.source, answer.offset) - bisect_left(read, answer.offset)
             again = len(read) - bisect_left(read, answer.offset)
-            if skipped or again > (answer.reread_max if isinstance(answer, Bounded) else 0):
+            if skipped or again > most_again(answer):
                 yield f"back {commit}: {answer} skips {skipped}, re-reads {again}"
 
     def _readings(self, step: int) -> Iterator[tuple[int, list[int]]]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kit.scenarios import GroupSaid, Happening, PartitionSaid, SideSaid, Situation
     from mmtool.errors import MmtoolError
     from mmtool.kafka.ports import Problem
-    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.groups.facts import Commit, GroupKind
     from mmtool.translation.types import TopicPartition
 
 _OLDER = Path(__file__).parents[1] / "scenarios" / "failover" / "older_replays"
@@ -249,9 +249,11 @@ class ScenarioScene:
             )
         alter = scene.target.groups.alter
 
-        def heard(group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
+        def heard(
+            group: str, offsets: Mapping[TopicPartition, Commit], kind: GroupKind | None = None
+        ) -> dict[TopicPartition, Problem]:
             self._hear("while writing", group)
-            return alter(group, offsets)
+            return alter(group, offsets, kind)
 
         scene.target.groups.alter = heard  # type: ignore[method-assign]
 

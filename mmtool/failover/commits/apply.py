@@ -186,7 +186,7 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
     standing, now = cluster.groups.describe(names), cluster.groups.commits(names)
     for plan in writing:
         there = standing.get(plan.group, ABSENT)
-        if not there.idle:
+        if not (there.idle and there.fits(plan.kind)):
             by_now = occupied(plan.group, cluster.alias, there)
             raise _at_work(by_now, f"{make_room(plan.group, cluster.alias, there)}; then {AGAIN}")
         before = plan.before()

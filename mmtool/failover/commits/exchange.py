@@ -10,6 +10,7 @@ from pathlib import Path
 
 from mmtool.errors import MmtoolError, RefusedError, UsageError
 from mmtool.failover.commits.apply import apply
+from mmtool.failover.commits.group_configs import bring_configs_of
 from mmtool.failover.report.rows import (
     NOTHING,
     ImportedRow,
@@ -24,7 +25,7 @@ from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.partitions import target_log
 from mmtool.insight.translation import Translation, active_groups, plan_groups
 from mmtool.kafka.ports import ClusterPort
-from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFacts
+from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFacts, GroupKind, only_of_kind
 from mmtool.plan.groups.imports import (
     EARLIEST,
     parse_groups_csv,
@@ -51,7 +52,9 @@ class Moved:
 
 def moved(found: Translation, *, synced: bool) -> Moved:
     """Commit the translated offsets, and return the rows afterwards; ``synced`` and errors as for `apply`."""
-    applied = apply(found.flow.written_at(found.rules.direction), found.plans, synced=synced)
+    read, written = found.flow.read_at(found.rules.direction), found.flow.written_at(found.rules.direction)
+    bring_configs_of(found.plans, read, written)
+    applied = apply(written, found.plans, synced=synced)
     return Moved(translation_rows(found.plans, applied.written), applied.error, applied.undo)
 
 
@@ -222,9 +225,19 @@ class ImportedOffsets:
 
 
 def check_import(
-    cluster: ClusterPort, wanted: Mapping[str, Mapping[TopicPartition, int]], *, allow_rewind: bool
+    cluster: ClusterPort,
+    wanted: Mapping[str, Mapping[TopicPartition, int]],
+    *,
+    kind: GroupKind | None = None,
+    allow_rewind: bool,
 ) -> ImportedOffsets:
     """Plan the commits of a file's offsets, checked against the cluster's groups and logs; change nothing.
+
+    Args:
+        cluster: Where to commit.
+        wanted: The offsets of each group.
+        kind: The kind of the groups; None for the kind that each has on the cluster.
+        allow_rewind: Also move groups back.
 
     Raises:
         UnreachableError, NotAuthorisedError: The cluster does not answer, or shows none of the groups.
@@ -240,14 +253,18 @@ def check_import(
     problems = {place: error.message for place, error in bounds.failed.items()}
     plans = [
         plan_import(
-            group,
+            GroupFacts(
+                group,
+                {},
+                before.get(group, {}),
+                only_of_kind(kind or standing.get(group, ABSENT).kind),
+                standing.get(group, ABSENT),
+                hidden[group].message if group in hidden else "",
+            ),
             of_group,
-            before.get(group, {}),
             logs,
-            standing.get(group, ABSENT),
             allow_rewind=allow_rewind,
             problems=problems,
-            hidden=hidden[group].message if group in hidden else "",
         )
         for group, of_group in sorted(wanted.items())
     ]

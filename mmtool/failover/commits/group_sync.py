@@ -8,16 +8,18 @@ from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, is_away
+from mmtool.failover.commits.group_configs import Configs, bring_configs, share_groups
 from mmtool.failover.commits.write import AT_ONCE, FRESH_SECONDS, MOVED_JUST_NOW, moved_since
 from mmtool.insight.group_lookup import ShownCommits
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look, metadata_warnings, selected_groups, selection_warnings
 from mmtool.kafka.ports import Problem
 from mmtool.plain_text import did_you_mean, duration, shell_word
-from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts, GroupStanding
+from mmtool.plan.groups.facts import Commit, GroupFacts, GroupKind, occupied, only_of_kind
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.sync import SyncRow, SyncState, lead, percentile, plan_group_sync
 from mmtool.plan.words import counted, few, joined, tally
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 
 
 Offsets = dict[TopicPartition, Commit]
+_CONSUMERS: Mapping[str, GroupKind] = MappingProxyType({})
 
 
 _EVERYTHING_SECONDS = 60.0
@@ -49,7 +52,8 @@ class SyncedGroup:
     """The result of one sync for one group.
 
     Attributes:
-        there: Its state on the target.
+        occupied: Why its offsets cannot be written on the target: members, or a group of another kind; empty where they
+            can.
         stands: Partitions of the target whose commit is the wanted one.
         written: How many of those this sync changed; commits that were only renewed do not count.
         ahead: Partitions whose commit is ahead of the wanted one.
@@ -58,7 +62,7 @@ class SyncedGroup:
         causes: The names of the refusals' causes, as far as they are known, for `remedy_of`.
     """
 
-    there: GroupStanding
+    occupied: str
     stands: frozenset[TopicPartition] = frozenset()
     written: int = 0
     ahead: frozenset[TopicPartition] = frozenset()
@@ -90,19 +94,27 @@ class OffsetSyncer:
     _denied: dict[str, MmtoolError] = field(default_factory=dict)
     _everything_at: float | None = None
     _looked_at: float = 0.0
+    _kinds: Mapping[str, GroupKind] = field(default_factory=dict)
     _retention_seconds: float = 0.0
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
-    def turn(self, wanted: Mapping[str, Offsets]) -> dict[str, SyncedGroup]:
+    def turn(
+        self, wanted: Mapping[str, Offsets], kinds: Mapping[str, GroupKind] = _CONSUMERS
+    ) -> dict[str, SyncedGroup]:
         """Check the groups that are due, and commit their offsets where needed; return the result for each of them.
 
         Groups that now belong to the target are left out. Turns do not overlap: an abandoned turn ends before the next
         one starts, as its offsets are older.
 
+        Args:
+            wanted: The offsets of each group.
+            kinds: The kinds of groups that are no consumer groups.
+
         Raises:
             MmtoolError: The target does not answer, or shows none of the groups.
         """
         with self._at_work:
+            self._kinds = kinds
             return self._turn(wanted)
 
     def _turn(self, wanted: Mapping[str, Offsets]) -> dict[str, SyncedGroup]:
@@ -122,7 +134,7 @@ class OffsetSyncer:
         if untold and len(untold) == len(stay):
             raise next(iter(untold.values()))
         return self._led(facts, wanted) | {
-            group: SyncedGroup(ABSENT, problem=error.message, causes=frozenset({error.code}))
+            group: SyncedGroup("", problem=error.message, causes=frozenset({error.code}))
             for group, error in untold.items()
         }
 
@@ -132,7 +144,15 @@ class OffsetSyncer:
         failed = before.failed | standing.failed
         self._denied |= failed
         return [
-            GroupFacts(name, {}, before[name], there=standing[name]) for name in groups if name not in failed
+            GroupFacts(
+                name,
+                {},
+                before[name],
+                only_of_kind(self._kinds.get(name, GroupKind.CONSUMER)),
+                standing[name],
+            )
+            for name in groups
+            if name not in failed
         ]
 
     def _led(self, facts: list[GroupFacts], wanted: Mapping[str, Offsets]) -> dict[str, SyncedGroup]:
@@ -211,7 +231,7 @@ class OffsetSyncer:
         try:
             moved = self._moved_since(group, offsets)
             offsets = {place: commit for place, commit in offsets.items() if place not in moved}
-            problems = self.target.groups.alter(name, offsets) if offsets else {}
+            problems = self.target.groups.alter(name, offsets, group.here.kind) if offsets else {}
         except MmtoolError as error:
             return offsets, dict.fromkeys(offsets, Problem(error.code, error.message))
         refused = {at: Problem(found.name, f"{at}: {found}") for at, found in sorted(problems.items())}
@@ -235,7 +255,9 @@ class OffsetSyncer:
     ) -> SyncedGroup:
         now, name = self.now(), group.group
         others = self._is_left_alone(name)
-        if not problems and group.there.idle and not others:  # else it is looked at again in the next turn
+        if (
+            not problems and group.can_be_written and not others
+        ):  # else it is looked at again in the next turn
             self._done[name] = wanted
             if renewed:
                 self._renewed[name] = now
@@ -253,7 +275,8 @@ class OffsetSyncer:
         problem = f"group {name}: {told}" if told else ""
         moved = sum(before.get(place) != sent[place].offset for place in written)
         causes = frozenset(one.name for one in problems.values() if one.name)
-        return SyncedGroup(group.there, frozenset(stands), moved, frozenset(ahead), others, problem, causes)
+        why_not = "" if group.can_be_written else occupied(name, self.target.alias, group.there)
+        return SyncedGroup(why_not, frozenset(stands), moved, frozenset(ahead), others, problem, causes)
 
 
 _WINDOW_SECONDS = 300.0
@@ -342,6 +365,7 @@ class GroupSync:
     _shown: ShownCommits = field(init=False)
     _identity: FlowIdentity = field(init=False)
     _moved: Mapping[str, MovedGroupRecord] = field(default_factory=dict)
+    _configs: dict[str, Configs] = field(default_factory=dict)
     _moved_at: float = 0.0
     _asking: threading.Lock = field(default_factory=threading.Lock)
     _followed: dict[str, SyncedGroup] = field(default_factory=dict)
@@ -366,6 +390,13 @@ class GroupSync:
         selected = selected_groups(flow, self.selection, Direction.FORWARD)
         read_at = self.now()
         commits = self._shown.of(self.clusters.source, selected.known)
+        kinds, share = selected.kinds, share_groups(selected.kinds)
+        if share := [group for group in share if group not in self._moved]:
+            brought, problems = bring_configs(
+                share, self.clusters.source, self.clusters.target, self._configs
+            )
+            self._configs |= brought
+            warnings += problems
         topics = {place.topic for of_group in commits.values() for place in of_group}
         partitions = partition_facts(flow, Direction.FORWARD, warnings, topics=topics)
         led = {name: lead(GroupFacts(name, of_group), partitions) for name, of_group in commits.items()}
@@ -373,7 +404,7 @@ class GroupSync:
         stay = {name: of for name, of in led.items() if name not in moved}
         before = {name: replace(of, written=0) for name, of in self._followed.items() if name in stay}
         self._followed = before | self._follower.turn(
-            {name: of.wanted for name, of in stay.items() if of.wanted}
+            {name: of.wanted for name, of in stay.items() if of.wanted}, kinds
         )
         self._renew(stay, read_at)
         moved = {**moved, **self._moved}
@@ -454,8 +485,8 @@ def _judged(followed: SyncedGroup | None, led: TranslatedCommits, where: str) ->
     refused = tally(led.refused.values()) + problems
     if followed is None or not led.wanted:
         return (SyncState.BEHIND, refused) if refused else (SyncState.NO_COMMIT, "")
-    if not followed.there.idle:
-        return SyncState.ACTIVE_ON_TARGET, followed.there.sentence
+    if followed.occupied:
+        return SyncState.ACTIVE_ON_TARGET, followed.occupied
     if followed.others:
         return SyncState.ACTIVE_ON_TARGET, _OTHERS.format(where)
     short = led.wanted.keys() - followed.stands - followed.ahead

@@ -173,7 +173,7 @@ def commit_all(
         except MmtoolError:
             silence.heard(not_sent[1])
             return not_sent
-        failed = groups.alter(plan.group, wanted) if wanted else {}
+        failed = groups.alter(plan.group, wanted, plan.kind) if wanted else {}
         silence.heard(failed)
         if _unanswered(failed):
             return plan, failed
@@ -289,7 +289,7 @@ def _put_back(
     offsets, before = plan.to_write(), plan.before()
     changed = {place for place in stands if before.get(place) != offsets[place]}
     restorable = {place: before[place] for place in changed if place in before}
-    still = dict(groups.alter(plan.group, restorable)) if restorable else {}
+    still = dict(groups.alter(plan.group, restorable, plan.kind)) if restorable else {}
     first = changed - restorable.keys()
     still |= groups.forget(plan.group, first) if first else {}
     unheard = _unanswered(still)

@@ -16,7 +16,7 @@ from mmtool.failover.operation.states import START, OperationState, Trigger
 from mmtool.plan.failover.failover_plan import blocking_guards
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, continued
-from mmtool.plan.groups.facts import ABSENT
+from mmtool.plan.groups.facts import ABSENT, occupied
 from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.plan.words import ID_PLACEHOLDER
 
@@ -398,8 +398,8 @@ def _met(
             " consumers, and reset the group to the planned offsets with `kafka-consumer-groups --reset-offsets"
             f" --to-offset OFFSET --execute`; `mmtool failover show {name} -c FILE` lists these offsets"
         )
-    elif there.kind:
-        why = f"on {where}, group {plan.group} is {there.sentence}; delete this {there.kind} group"
+    elif not there.fits(plan.kind):
+        why = occupied(plan.group, where, there)
     elif not there.idle:
         why = f"group {plan.group} has members on {where}: {there.sentence}; stop these consumers"
     else:

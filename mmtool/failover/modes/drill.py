@@ -45,7 +45,7 @@ from mmtool.plan.failover.emergency import Costs, costs_of
 from mmtool.plan.failover.failover_plan import name_guards
 from mmtool.plan.failover.steps import StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
-from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, GroupFacts, GroupSelection
+from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, GroupFacts, GroupSelection, only_of_kind
 from mmtool.plan.groups.offsets import Direction, Rules, unknown_groups
 from mmtool.plan.words import counted, then
 from mmtool.translation.types import UNKNOWN, or_none
@@ -129,7 +129,13 @@ def rehearse(flow: FlowNow, selection: GroupSelection, *, without_state: bool = 
 def _shadows(groups: list[GroupFacts], operation_id: str) -> list[GroupFacts]:
     """Copies of the groups under the drill's names, with the groups' commits on the source and none on the target."""
     return [
-        replace(group, group=shadow_of(group.group, operation_id), before={}, here=ABSENT, there=ABSENT)
+        replace(
+            group,
+            group=shadow_of(group.group, operation_id),
+            before={},
+            here=only_of_kind(group.here.kind),
+            there=ABSENT,
+        )
         for group in groups
     ]
 

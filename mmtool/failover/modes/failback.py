@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mmtool.config import ClusterSettings
 from mmtool.errors import RefusedError, UsageError
+from mmtool.failover.commits.group_configs import bring_configs_of
 from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, read_export
 from mmtool.failover.diverged_tail.tail_writer import DivergedTailWriter, refuse_topic
 from mmtool.failover.diverged_tail.tails import FoundTails
@@ -364,6 +365,8 @@ class FailbackSteps:
 
     def write(self) -> None:
         refuse_added(self.both.back, self.read, self.cutover.context)
+        clusters = self.both.flow.clusters
+        bring_configs_of(self.cutover.plans, clusters.target, clusters.source)
         self.cutover.write()
 
     def _read(self) -> list[GroupFacts]:

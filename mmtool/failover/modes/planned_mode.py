@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from mmtool.errors import GateError
+from mmtool.failover.commits.group_configs import bring_configs_of
 from mmtool.failover.fence.promotion import AclsAsked
 from mmtool.failover.fence.steps import FenceAsked, FenceSteps, came_since, refuse_late_records
 from mmtool.failover.modes.cutover import Cutover, Ended, OperationContext
@@ -65,11 +66,11 @@ from mmtool.plan.failover.fence_plan import NO_FENCE, topics_to_fence
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, StepName
 from mmtool.plan.groups.applications import state_warnings, with_lost_state
-from mmtool.plan.groups.facts import GroupFacts, GroupSelection, dependencies
+from mmtool.plan.groups.facts import GroupFacts, GroupKind, GroupSelection, dependencies
 from mmtool.plan.groups.offsets import Direction, GroupPlan, PartitionFacts, Rules, unknown_groups
 from mmtool.plan.records.marks import MovedGroupRecord
-from mmtool.plan.words import counted, few
-from mmtool.translation.types import TopicPartition, UpstreamOffset
+from mmtool.plan.words import at_most, few
+from mmtool.translation.types import UNKNOWN, TopicPartition, UpstreamOffset
 
 _RULES = Rules(Direction.FORWARD)
 
@@ -288,9 +289,12 @@ class PlannedSteps:
         self.cutover.plans = tuple(with_lost_state(plan, self.rehearsal.state) for plan in plans)
         reread = reread_of(plans)
         self.cutover.figures = replace(self.cutover.figures, reread_records=reread)
-        if self.fence is not None and reread:
+        # what a share group has acknowledged behind its position is given to it again with any fence
+        uncertain = reread_of(plan for plan in plans if plan.kind is not GroupKind.SHARE)
+        if self.fence is not None and uncertain != 0:
+            bound = UNKNOWN if uncertain is None else uncertain
             raise GateError(
-                f"groups would read up to {counted(reread, 'record')} again, and a failover with a fence allows none;"
+                f"groups would read {at_most(bound, 'record')} again, and a failover with a fence allows none;"
                 " no closer offset can be derived from the stored state or from a comparison of the records; no offset"
                 " was committed",
                 remedy="to accept these re-reads, run the command again with --fence none; without --execute, it shows"
@@ -320,6 +324,7 @@ class PlannedSteps:
 
     def write(self) -> None:
         refuse_added(self.flow, self.topics, self.cutover.context)
+        bring_configs_of(self.cutover.plans, self.flow.clusters.source, self.flow.clusters.target)
         self.cutover.write()
 
     def report(self) -> None:

@@ -27,6 +27,7 @@ from mmtool.plan.failover.emergency import losses
 from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.risks import Loss, total_loss
 from mmtool.plan.failover.steps import Mode, StepName
+from mmtool.plan.groups.facts import GroupKind
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import ID_PLACEHOLDER, clock_time
@@ -110,10 +111,12 @@ class MovedGroupRow(TypedDict):
 
     Attributes:
         group: Its name.
+        kind: Its kind.
         partitions: Of its topics.
     """
 
     group: str
+    kind: GroupKind
     partitions: list[MovedPartitionRow]
 
 
@@ -295,7 +298,7 @@ def partition_rows(row: Row) -> list[Row]:
     shared = {key: row[key] for key in ("operation_id", "mode", "state")}
     named = shadowed if row["mode"] == Mode.DRILL else str
     return [
-        {**shared, "group": named(group["group"]), **partition}
+        {**shared, "group": named(group["group"]), "kind": group["kind"], **partition}
         for group in groups
         for partition in group["partitions"]
     ]
@@ -306,7 +309,11 @@ def _row(view: _View) -> OperationRow:
     plan, is_emergency = operation.plan, operation.plan.mode is Mode.EMERGENCY
     lost = _loss(total_loss(losses(view.risks).values()) if is_emergency else Loss())
     groups: list[MovedGroupRow] = [
-        {"group": moved.group, "partitions": [_partition(moved, verdict, view) for verdict in moved.verdicts]}
+        {
+            "group": moved.group,
+            "kind": moved.kind,
+            "partitions": [_partition(moved, verdict, view) for verdict in moved.verdicts],
+        }
         for moved in view.groups
     ]
     lags = {lag.topic.name: lag for lag in plan.lags}
@@ -344,7 +351,8 @@ def _row(view: _View) -> OperationRow:
 
 def _expected(groups: Iterable[MovedGroupRow]) -> int | None:
     """Records that all groups are expected to read again; None if unknown for a partition."""
-    moved = [one for group in groups for one in group["partitions"] if one["reread_max"] is not None]
+    of_all = (one for group in groups for one in group["partitions"])
+    moved = [one for one in of_all if one["reread_max"] is not None or one["exactness"] == "bounded"]
     known = [one["reread_expected"] for one in moved if one["reread_expected"] is not None]
     return sum(known) if len(known) == len(moved) else None
 

@@ -55,14 +55,15 @@ def summary(ended: Ended) -> str:
 
 def _price(ended: Ended) -> str:
     figures = ended.cutover.figures
-    lost, again = figures.rpo_records, figures.reread_records
+    lost, most = figures.rpo_records, figures.reread_records
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
         risks = ended.cutover.risks
         loss = total_loss(losses(risks).values()).words(ended.rehearsal.names.source)
         expected = total_expected(risks.values())
         likely = "" if expected is UNKNOWN else f" ({expected:,} expected)"
-        most = f"at most {again:,}" if again else again
-        return f"{loss} lost, {most} read again{likely}"
+        bound = f"at most {most:,}" if most else most
+        return f"{loss} lost, {bound} read again{likely}"
+    again = "an unknown number" if most is None else most
     if ended.rehearsal.plan.mode is Mode.FAILBACK:
         number, target = figures.diverged_records or 0, ended.rehearsal.names.target
         never = f"{counted(number, 'record')} that never reached {target} {are(number)}"

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NotRequired, TypeAlias, TypedDict, assert_never
 
-from mmtool.plan.groups.facts import Commit
+from mmtool.plan.groups.facts import Commit, GroupKind
 from mmtool.plan.groups.imports import ResetLine
 from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.translation.answers import Bounded, Exact, Knowledge, Reason, Refused, Skipping
 from mmtool.translation.lockstep import NO_PROOF, Copied, Proof
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicPartition, or_none
 
 Row: TypeAlias = Mapping[str, object]
 
@@ -78,6 +78,7 @@ class TranslationRow(PlaceRow):
         proof: With --refine: the records next to the offset, read on both clusters; null without proof.
         detail: The reason as a sentence.
         offsets: Whether mirrored records have their source's offsets on the target.
+        kind: The group's kind.
     """
 
     group: str
@@ -94,6 +95,7 @@ class TranslationRow(PlaceRow):
     proof: ProofRow | None
     detail: str
     offsets: OffsetKind
+    kind: GroupKind
 
 
 class ImportedRow(TypedDict):
@@ -152,6 +154,7 @@ def _row(plan: GroupPlan, verdict: OffsetVerdict, written: WrittenPlaces) -> Tra
         "proof": _proof(verdict.proof),
         "detail": plan.why(verdict),
         "offsets": OffsetKind.of(verdict.same_offsets),
+        "kind": plan.kind,
     }
 
 
@@ -204,12 +207,12 @@ def exactness(verdict: OffsetVerdict) -> Exactness:
 
 
 def reread_max(verdict: OffsetVerdict) -> int | None:
-    """Records that the group reads again in a partition, at most; None if there is no translated offset."""
+    """Records that the group reads again in a partition, at most; None if that is unknown, or no offset is known."""
     match verdict.answer:
         case None | Refused():
             return None
         case Bounded(_, most):
-            return most
+            return or_none(most)
         case Exact() | Skipping():
             return 0
         case _:
@@ -221,9 +224,13 @@ def reread_expected(verdict: OffsetVerdict) -> int | None:
     return 0 if reread_max(verdict) == 0 else None
 
 
-def reread_of(plans: Iterable[GroupPlan]) -> int:
-    """Records that groups read again at most, summed over all partitions."""
-    return sum(reread_max(verdict) or 0 for plan in plans for verdict in plan.verdicts)
+def reread_of(plans: Iterable[GroupPlan]) -> int | None:
+    """Records that groups read again at most, summed over all partitions; None if one has no known bound."""
+    bounds = [
+        reread_max(verdict) for plan in plans for verdict in plan.verdicts if verdict.answer is not None
+    ]
+    known = [most for most in bounds if most is not None]
+    return sum(known) if len(known) == len(bounds) else None
 
 
 def reset_lines(plans: Iterable[GroupPlan], *, with_group: bool) -> Iterator[ResetLine]:

@@ -12,7 +12,7 @@ from mmtool.plan.failover.failover_plan import KNOWN_AFTER_DRAIN, drain_cures
 from mmtool.plan.failover.steps import POINT_OF_NO_RETURN, Column, Mode, StepName, text_of, topics_of
 from mmtool.plan.groups.offsets import topic_names
 from mmtool.plan.runbook.by_hand import Hands
-from mmtool.plan.words import ID_PLACEHOLDER, code, counted, few, moment, prose, row
+from mmtool.plan.words import ID_PLACEHOLDER, at_most, code, counted, few, moment, prose, row
 from mmtool.translation.answers import Bounded, Exact, Refused, Skipping
 from mmtool.translation.types import UNKNOWN
 
@@ -165,7 +165,7 @@ def _answer(verdict: OffsetVerdict, mode: Mode) -> tuple[str, str]:
         case Exact(offset):
             return str(offset), "exact"
         case Bounded(offset, most):
-            return str(offset), f"bounded: reads at most {counted(most, 'record')} again"
+            return str(offset), f"bounded: reads {at_most(most, 'record')} again"
         case Skipping(offset, most):
             return str(offset), f"skips at most {counted(most, 'record')}"
         case Refused() | None:

@@ -7,6 +7,7 @@ asks for the commits of a cluster that never had a group. See docs/decisions/001
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
@@ -20,6 +21,7 @@ from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, Unreach
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import check_code, is_passing, problem_of
 from mmtool.kafka.groups.coordinators import all_groups
+from mmtool.kafka.groups.share_groups import positions
 from mmtool.kafka.patience import RetriableError, handfuls, seconds_for_each, seconds_of_a_try
 from mmtool.kafka.ports import Answers, GroupListing, Problem
 from mmtool.kafka.wire.acls import AclOperation, Rights
@@ -27,7 +29,6 @@ from mmtool.kafka.wire.answers import Question
 from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.groups import (
-    OTHER_KINDS,
     ConsumerGroupDescribeRequest,
     Coordinated,
     DeletedOffsets,
@@ -41,8 +42,19 @@ from mmtool.kafka.wire.groups import (
     OffsetFetchRequest,
     OtherKindsRequest,
 )
+from mmtool.kafka.wire.metadata import LATEST, AlterGroupConfigsRequest, DescribeGroupConfigsRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError, WireRequest
-from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding, Member
+from mmtool.kafka.wire.scan import list_offsets
+from mmtool.kafka.wire.share_groups import (
+    AlteredStarts,
+    AlterShareGroupOffsetsRequest,
+    DeletedStarts,
+    DeleteShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequest,
+    ShareStart,
+    ShareStarts,
+)
+from mmtool.plan.groups.facts import ABSENT, Commit, GroupKind, GroupStanding, Member
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
 A = TypeVar("A")
@@ -57,10 +69,8 @@ _PER_REQUEST = 100
 """Groups whose commits are in one response: about 4 MB at 1,000 partitions each."""
 _PER_QUESTION = 1_000
 """Groups that share the timeout of one call, however many groups the call is about."""
-_OF_CONSUMERS = frozenset({"", "consumer"})
-"""Protocol types of consumer groups; empty for a group that only ever had commits made for it.
-
-Connect's, share and streams groups have other types."""
+_WITH_POSITIONS = frozenset({"", *GroupKind})
+"""Protocol types of groups that have positions; empty for a group that only ever had commits made for it."""
 _DEAD = frozenset({Code.GROUP_ID_NOT_FOUND, Code.UNSUPPORTED_VERSION})
 
 
@@ -81,6 +91,7 @@ class KafkaGroups:
         self._wire = blocking_wire(cluster, "groups", "admin", seconds, timeout_seconds)
         self._nodes: dict[str, int] = {}
         self._used: set[str] = set()
+        self._share: set[str] = set()
 
     def fresh(self) -> KafkaGroups:
         return KafkaGroups(self._cluster, self._seconds)
@@ -95,9 +106,10 @@ class KafkaGroups:
 
         groups = self._wire.ask(lambda wire: all_groups(wire, check), what)
         return GroupListing(
-            {g.group: g.state or "Unknown" for g in groups if g.protocol_type in _OF_CONSUMERS},
-            {g.group: g.protocol_type for g in groups if g.protocol_type not in _OF_CONSUMERS},
+            {g.group: g.state or "Unknown" for g in groups if g.protocol_type in _WITH_POSITIONS},
+            {g.group: g.protocol_type for g in groups if g.protocol_type not in _WITH_POSITIONS},
             frozenset(g.group for g in groups if not g.protocol_type),
+            {g.group: GroupKind(g.protocol_type) for g in groups if g.protocol_type in {"share", "streams"}},
         )
 
     # --- commits ------------------------------------------------------------------------------------------
@@ -118,10 +130,18 @@ class KafkaGroups:
         what, take = "reading the commits of group", self._commits_of
         try:
             send = self._together(lambda some: OffsetFetchOfGroupsRequest(some, stable))
-            return self._asked(groups, what, send, take, seconds)
+            found = self._asked(groups, what, send, take, seconds)
         except UnsupportedByBrokerError:  # before Kafka 3.0
             send = self._alone(lambda group: OffsetFetchRequest(group, stable))
-            return self._asked(groups, what, send, take, seconds, at_once=1)
+            found = self._asked(groups, what, send, take, seconds, at_once=1)
+        without = [group for group, commits in found.items() if not commits]
+        if without:
+            of_share = self._positions(without, seconds)
+            found.update(of_share)
+            found.failed |= of_share.failed
+            for group in of_share.failed:
+                found.pop(group, None)
+        return found
 
     @property
     def _patience_for_each(self) -> float:
@@ -177,7 +197,10 @@ class KafkaGroups:
             return ABSENT
         self._check(described.error_code, "describing group", group)
         members = tuple(Member(m.client_id, m.host, m.instance_id, m.has_closed) for m in described.members)
-        kind = described.protocol_type if described.protocol_type in OTHER_KINDS else ""
+        of_other = described.protocol_type in {"share", "streams"}
+        kind = GroupKind(described.protocol_type) if of_other else GroupKind.CONSUMER
+        if kind is GroupKind.SHARE:
+            self._share.add(group)
         return GroupStanding(described.state, members, kind)
 
     # --- writing ------------------------------------------------------------------------------------------
@@ -203,24 +226,33 @@ class KafkaGroups:
             self._check(described.error_code, "reading mmtool's rights on group", group)
         return described.rights
 
-    def alter(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
-        wanted = {place: commit.pair for place, commit in offsets.items()}
+    def alter(
+        self, group: str, offsets: Mapping[TopicPartition, Commit], kind: GroupKind | None = None
+    ) -> dict[TopicPartition, Problem]:
+        is_share = group in self._share if kind is None else kind is GroupKind.SHARE
         try:
-            return self._asked(
-                [group],
-                "writing the offsets of group",
-                self._alone(lambda name: OffsetCommitRequest(name, wanted)),
-                self._refused_of,
-                operation=READ,
-                at_once=1,
-            ).complete()[group]
+            return self._moved(group, offsets) if is_share else self._committed(group, offsets)
         except _RefusedError as refused:
             return refused.problems
         except (UnreachableError, NotAuthorisedError, UnsupportedByBrokerError) as error:
             return dict.fromkeys(offsets, Problem(error.code, error.message))
 
+    def _committed(
+        self, group: str, offsets: Mapping[TopicPartition, Commit]
+    ) -> dict[TopicPartition, Problem]:
+        wanted = {place: commit.pair for place, commit in offsets.items()}
+        send = self._alone(lambda name: OffsetCommitRequest(name, wanted))
+        return self._write(group, "writing the offsets of group", send, self._refused_of)
+
+    def _write(
+        self, group: str, what: str, send: Sending[A], take: Callable[[str, A], B], operation: str = READ
+    ) -> B:
+        return self._asked([group], what, send, take, operation=operation, at_once=1).complete()[group]
+
     def forget(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Problem]:
         try:
+            if group in self._share:
+                return self._forgotten(group, places)
             return self._asked(
                 [group],
                 "deleting offsets of group",
@@ -275,6 +307,118 @@ class KafkaGroups:
             right = f"READ on topic {place.topic}" if of_topic else f"READ on group {group}"
             return Problem(problem.name, f"{self._cluster.alias} denies {right}: {problem.sentence}")
         return Problem(UnreachableError.code, str(problem)) if is_passing(KafkaError(code)) else problem
+
+    # --- share groups -------------------------------------------------------------------------------------
+
+    def _positions(
+        self, groups: Collection[str], seconds: float | None
+    ) -> Answers[str, dict[TopicPartition, Commit]]:
+        """The positions of those of ``groups`` that are share groups; others have none."""
+        what, send = "reading the share partitions of group", self._together(DescribeShareGroupOffsetsRequest)
+        try:
+            known = self._asked(groups, what, send, self._starts_of, seconds)
+        except UnsupportedByBrokerError:  # before Kafka 4.2
+            return Answers()
+        share = {group: starts for group, starts in known.items() if starts}
+        if not share:
+            found = Answers[str, dict[TopicPartition, Commit]]()
+            found.failed = known.failed
+            return found
+        self._share.update(share)
+        places = {place for starts in share.values() for place in starts}
+        before = self._ends(places, committed=True)
+        told = self._asked(share, what, send, self._starts_of, seconds)
+        after = self._ends(places, committed=False)
+        found = Answers({group: positions(starts, before, after) for group, starts in told.items()})
+        found.failed = known.failed | told.failed
+        return found
+
+    def has_share_groups(self) -> bool:
+        async def ask(wire: WireCluster) -> object:
+            return await asyncio.gather(
+                *(wire.send(node, DescribeShareGroupOffsetsRequest(())) for node in wire.nodes)
+            )
+
+        try:
+            self._wire.ask(ask, "asking for share groups")
+        except UnsupportedByBrokerError:
+            return False
+        return True
+
+    def configs(self, groups: Collection[str]) -> Answers[str, dict[str, str]]:
+        what, found = "reading the configs of group", Answers[str, dict[str, str]]()
+        told = self._any(DescribeGroupConfigsRequest(list(groups)), what) if groups else {}
+        for group, described in told.items():
+            try:
+                self._check(described.error_code, what, group, "DESCRIBE_CONFIGS")
+            except MmtoolError as error:
+                found.failed[group] = error
+            else:
+                own = {name: entry.value for name, entry in described.entries.items() if entry.on_topic}
+                found[group] = {name: value for name, value in own.items() if value is not None}
+        return found
+
+    def configure(self, group: str, configs: Mapping[str, str]) -> Problem | None:
+        what = "setting configs of group"
+        try:
+            code = self._any(AlterGroupConfigsRequest(group, configs), what)
+            self._check(code, what, group, "ALTER_CONFIGS")
+        except MmtoolError as error:
+            return Problem(error.code, error.message)
+        return None
+
+    def _any(self, request: WireRequest[A], what: str) -> A:
+        """Send a request to any broker."""
+
+        async def ask(wire: WireCluster) -> A:
+            return await wire.send(next(iter(wire.nodes)), request)
+
+        return self._wire.ask(ask, what)
+
+    def _ends(self, places: Collection[TopicPartition], *, committed: bool) -> dict[TopicPartition, int]:
+        ends = dict.fromkeys(places, LATEST)
+        ask = partial(list_offsets, timestamps=ends, read_committed=committed, seconds=self._seconds)
+        return self._wire.ask(ask, "reading the log ends of share partitions")
+
+    def _starts_of(self, group: str, answer: ShareStarts) -> dict[TopicPartition, ShareStart]:
+        what = "reading the share partitions of group"
+        self._check(Code.NONE if answer.error_code in _DEAD else answer.error_code, what, group)
+        for place, start in answer.partitions.items():
+            right = f"DESCRIBE on topic {place.topic}"
+            check_code(
+                self._cluster, start.error_code, f"reading where group {group} starts in {place}", right
+            )
+        return {place: start for place, start in answer.partitions.items() if start.start >= 0}
+
+    def _moved(self, group: str, offsets: Mapping[TopicPartition, Commit]) -> dict[TopicPartition, Problem]:
+        starts = {place: commit.offset for place, commit in offsets.items()}
+
+        def take(name: str, answer: AlteredStarts) -> dict[TopicPartition, Problem]:
+            codes = answer.partitions or dict.fromkeys(starts, answer.error_code)
+            return self._refused_of(name, codes)
+
+        send = self._alone(lambda name: AlterShareGroupOffsetsRequest(name, starts))
+        problems = self._write(group, "writing the share partitions of group", send, take)
+        self._share.add(group)
+        return problems
+
+    def _forgotten(self, group: str, places: Collection[TopicPartition]) -> dict[TopicPartition, Problem]:
+        """Delete share partitions; Kafka deletes those of a whole topic, so the others of it are written again."""
+        topics = {place.topic for place in places}
+        stands = self.commits([group])[group]
+        rest = {at: commit for at, commit in stands.items() if at.topic in topics and at not in places}
+
+        def take(name: str, answer: DeletedStarts) -> dict[TopicPartition, Problem]:
+            codes = {at: answer.topics.get(at.topic, answer.error_code) for at in places}
+            is_gone = answer.error_code == Code.GROUP_ID_NOT_FOUND
+            return {} if is_gone else self._refused_of(name, codes)
+
+        try:
+            send = self._alone(lambda name: DeleteShareGroupOffsetsRequest(name, topics))
+            problems = self._write(group, "deleting share partitions of group", send, take, DELETE)
+        except _RefusedError as refused:
+            problems = refused.problems
+        return problems | (self.alter(group, rest) if rest and not problems else {})
 
     # --- asking -------------------------------------------------------------------------------------------
 

@@ -254,8 +254,7 @@ class ListGroupsRequest(WireRequest[ListedGroups], api=16, versions=(2, 4, 5), f
     )
 
 
-OTHER_KINDS = ("share", "streams")
-"""ListGroups' types of groups that accept no consumer offsets (KIP-932, KIP-1071)."""
+_OTHER_KINDS = ("share", "streams")
 
 
 class OtherKindsRequest(
@@ -269,7 +268,7 @@ class OtherKindsRequest(
     groups: Sequence[str]
     BODY = row(
         "_states:[string]=empty _types:types",
-        types=array_of(KINDS["string"]).converted(out=lambda _: OTHER_KINDS),
+        types=array_of(KINDS["string"]).converted(out=lambda _: _OTHER_KINDS),
     )
     ANSWER = ListGroupsRequest.ANSWER
 

@@ -155,9 +155,11 @@ class DeleteRecordsRequest(WireRequest[dict[TopicPartition, int]], api=21, versi
 
 _TOPIC = 2
 _BROKER = 4
+_GROUP = 32
 _NOT_TOLD = -1
-_ON_TOPIC, _DEFAULTS = 1, frozenset({4, 5})
-"""Kafka's numbers of a config's source (KIP-226): set on the topic; set in ``server.properties`` or Kafka's default."""
+_OWN, _DEFAULTS = frozenset({1, 8}), frozenset({4, 5})
+"""Kafka's numbers of a config's source (KIP-226): set on the topic or group itself; set in ``server.properties`` or
+Kafka's default."""
 
 
 class DescribedConfig(NamedTuple):
@@ -188,7 +190,7 @@ def _entry(value: str | None, source: int, is_read_only: bool, is_sensitive: boo
     return ConfigEntry(
         value,
         ConfigOrigin.DEFAULT if source in _DEFAULTS else ConfigOrigin.OVERRIDE,
-        on_topic=source == _ON_TOPIC,
+        on_topic=source in _OWN,
         carried=not is_read_only and not is_sensitive,
     )
 
@@ -225,6 +227,45 @@ class DescribeBrokerConfigRequest(
     BODY = _configs_of(_BROKER, lambda fields: [fields["node"]])
     ANSWER = row(
         "_throttle:int32 configs:configs", lambda configs: single(configs.values()), configs=_CONFIGS
+    )
+
+
+class DescribeGroupConfigsRequest(
+    WireRequest[dict[str, DescribedConfig]], api=32, versions=(1,), name="DescribeConfigs"
+):
+    """All properties of some groups, by group (KIP-848)."""
+
+    groups: Collection[str]
+    names: Collection[str] | None = None
+    BODY = _configs_of(_GROUP, lambda fields: fields["groups"])
+    ANSWER = row("_throttle:int32 configs:configs", only, configs=_CONFIGS)
+
+
+class AlterGroupConfigsRequest(WireRequest[int], api=44, versions=(0,), name="IncrementalAlterConfigs"):
+    """Sets some properties of one group; the answer is an error code."""
+
+    group: str
+    values: Mapping[str, str]
+    BODY = row(
+        "resources:[resource] _validate_only:bool=0",
+        resource=row(
+            "kind:int8 name:string values:[value]", value=row("name:string _operation:int8=0 value:string")
+        ),
+    ).converted(
+        out=lambda fields: {
+            "resources": [
+                {
+                    "kind": _GROUP,
+                    "name": fields["group"],
+                    "values": [{"name": name, "value": value} for name, value in fields["values"].items()],
+                }
+            ]
+        }
+    )
+    ANSWER = row(
+        "_throttle:int32 codes:codes",
+        lambda codes: single(codes.values()),
+        codes=by_key("error_code:int16 _message:string _kind:int8 key:string", only),
     )
 
 

@@ -19,7 +19,7 @@ from mmtool.kafka.wire.schema import FieldType, Form, Read, Write
 
 A = TypeVar("A")
 
-_SINCE = {47: "2.4", 60: "2.8", 61: "2.8", 65: "3.0", 66: "3.0"}
+_SINCE = {47: "2.4", 60: "2.8", 61: "2.8", 65: "3.0", 66: "3.0", 90: "4.2", 91: "4.2", 92: "4.2"}
 """The Kafka release of APIs that older brokers lack although mmtool supports these brokers."""
 
 

@@ -175,8 +175,13 @@ def by_key(text: str, make: Callable[..., Any], /, **kinds: FieldType) -> FieldT
     return array_of(row(text, make, **kinds)).converted(into=dict)
 
 
-def by_topic(text: str, make: Callable[..., Any] = only, /, **kinds: FieldType) -> FieldType:
-    """The type of partitions that are listed under their topics: a mapping of each to a row as of `row`."""
+def by_topic(
+    text: str, make: Callable[..., Any] = only, /, *, of_topic: str = "", **kinds: FieldType
+) -> FieldType:
+    """The type of partitions that are listed under their topics: a mapping of each to a row as of `row`.
+
+    ``of_topic`` has the fields between a topic's name and its partitions.
+    """
 
     def into(topics: list[dict[str, Any]]) -> dict[TopicPartition, Any]:
         return {
@@ -192,7 +197,8 @@ def by_topic(text: str, make: Callable[..., Any] = only, /, **kinds: FieldType) 
         ]
 
     partition = row(f"key:int32 {text}", make, **kinds)
-    return array_of(row("name:string partitions:[partition]", partition=partition)).converted(into, out)
+    topic = row(f"name:string {of_topic} partitions:[partition]", partition=partition)
+    return array_of(topic).converted(into, out)
 
 
 def _number(code: str) -> FieldType:

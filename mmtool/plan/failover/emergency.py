@@ -28,6 +28,7 @@ from mmtool.plan.groups.offsets import (
     OffsetVerdict,
     PartitionFacts,
     Rules,
+    given_again,
     guard,
     plan_group,
     unknown_groups,
@@ -170,8 +171,11 @@ def _answered(
     knowledge: Knowledge | None,
 ) -> OffsetVerdict:
     assert not isinstance(answer, Refused)
+    if verdict.commit is not None:
+        answer = given_again(answer, verdict.commit)
+    assert not isinstance(answer, Refused)
     before: Commit | None = group.before.get(known.other(_RULES.direction))
-    refusal = guard(group.there, answer.offset, before, allow_rewind=False)
+    refusal = guard(group, answer.offset, before, allow_rewind=False)
     return replace(
         verdict,
         answer=answer,

@@ -26,6 +26,7 @@ from mmtool.plan.groups.offsets import (
     PartitionFacts,
     Rules,
     answer_of,
+    given_again,
     undescribed_group,
     unknown_groups,
 )
@@ -200,7 +201,7 @@ class _Homeward:
         if not verdicts:
             verdicts = [OffsetVerdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
         verdicts.sort(key=lambda verdict: (verdict.source or ("", 0), verdict.target or ("", 0)))
-        return GroupPlan(group.group, Direction.REVERSE, tuple(verdicts))
+        return GroupPlan(group.group, Direction.REVERSE, tuple(verdicts), kind=group.here.kind)
 
     def _verdict(self, group: GroupFacts, place: TopicPartition, commit: Commit) -> OffsetVerdict:
         mirrored, born = self.facts.mirrored.get(place), self.facts.born.get(place)
@@ -217,16 +218,18 @@ class _Homeward:
         before = group.before.get(home)
         if not isinstance(answer, Refused) and before is not None and before.offset > answer.offset:
             answer = Exact(before.offset)
+        led = given_again(answer, commit)
+        assert not isinstance(led, Skipping)
         refusal = answer.reason if isinstance(answer, Refused) else None
         by_mm2 = mirrored is not None and mirrored.map is None and mirrored.synced is not None
-        if refusal is None and not group.there.idle:
+        if refusal is None and not group.can_be_written:
             refusal = Reason.ACTIVE_ON_TARGET
         return OffsetVerdict(
             group.group,
             home,
             place,
             commit,
-            answer=None if isinstance(answer, Refused) else answer,
+            answer=None if isinstance(led, Refused) else led,
             refusal=refusal,
             blocks=refusal is not None,
             before=before,

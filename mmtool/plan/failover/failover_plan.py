@@ -212,7 +212,7 @@ def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ..
     the verdicts, so that a lag of the mirror hides no group.
     """
     facts = tuple(groups)
-    there = [group for group in facts if not group.there.idle]
+    there = [group for group in facts if not group.can_be_written]
     return (
         *(
             _active("active_on_source", group.group, names.source, group.here)
@@ -236,11 +236,11 @@ def state_guards(state: AppState, cluster: str) -> tuple[Guard, ...]:
 
 
 def name_guards(groups: Iterable[GroupFacts], cluster: str) -> tuple[Guard, ...]:
-    """One guard for each group whose name belongs to a share or streams group on ``cluster``, the destination."""
+    """One guard for each group whose name belongs to a group of another kind on ``cluster``, the destination."""
     return tuple(
         _active(Reason.ACTIVE_ON_TARGET, group.group, cluster, group.there)
         for group in groups
-        if group.there.kind
+        if not group.there.fits(group.here.kind)
     )
 
 

@@ -12,10 +12,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mmtool.plain_text import duration
+from mmtool.plan.groups.facts import GroupKind
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import counted
 from mmtool.translation.answers import FORWARD, Bounded, Reason, Refused
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -57,6 +58,7 @@ class AuditRow:
         expires_seconds: Seconds until the target may expire that commit, unless it is renewed (KIP-211); None where
             that is unknown, and while the group has members.
         offsets: Whether mirrored records have their source's offsets on the target.
+        kind: The group's kind; None where no cluster tells it.
     """
 
     group: str
@@ -70,6 +72,7 @@ class AuditRow:
     target_age_seconds: float | None = None
     expires_seconds: float | None = None
     offsets: OffsetKind = OffsetKind.TRANSLATED
+    kind: GroupKind | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +140,7 @@ def audit_group(
                 ages.age(plan.group, committed),
                 ages.expires(plan.group, committed) if there.idle else None,
                 OffsetKind.of(verdict.same_offsets),
+                plan.kind,
             )
         )
     return rows
@@ -158,7 +162,9 @@ def _judged(
             answer = verdict.answer
             assert answer is not None
             assert not isinstance(answer, Refused)
-            slack = answer.reread_max if isinstance(answer, Bounded) else 0
+            slack = _slack(verdict)
+            if slack is UNKNOWN:
+                return AuditState.STALE, f"the offset on {(plan.sides or FORWARD).written} has no known bound"
             return _compared(answer.offset, slack, verdict.before, (plan.sides or FORWARD).written)
         case Reason.ACTIVE_ON_TARGET:
             return AuditState.ACTIVE_ON_TARGET, there.sentence
@@ -170,6 +176,14 @@ def _judged(
             return standing, f"{reason}: {plan.why(verdict)}"
         case reason:
             return _PLAIN.get(reason, AuditState.STALE), plan.why(verdict)
+
+
+def _slack(verdict: OffsetVerdict) -> int | Unknown:
+    """By how many records the translated position may be too low; what a share group is given again is behind it."""
+    answer, commit = verdict.answer, verdict.commit
+    if not isinstance(answer, Bounded) or commit is None or commit.acknowledged is UNKNOWN:
+        return 0
+    return UNKNOWN if answer.reread_max is UNKNOWN else answer.reread_max - commit.acknowledged
 
 
 def _compared(expected: int, slack: int, before: Commit | None, where: str) -> tuple[AuditState, str]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from mmtool.plain_text import nearest
-from mmtool.plan.words import few
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-
-    from mmtool.plan.words import Names
-    from mmtool.translation.types import TopicPartition
+from mmtool.plan.words import Names, few
+from mmtool.translation.types import TopicPartition, Unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +75,20 @@ _NOBODY = frozenset({"Empty", "Dead"})
 _NAMED = 3
 _STREAMS_STAY = "Kafka Streams members stay until session.timeout.ms after a clean close"
 _STATIC_STAY = "a static member that has closed stays until its session times out"
-_NONE: Mapping[str, str] = MappingProxyType({})
+
+
+class GroupKind(StrEnum):
+    """What a group's positions are; the values are Kafka's names of the types, and those of rows."""
+
+    CONSUMER = "consumer"
+    """Committed offsets, by the classic protocol or the new one (KIP-848)."""
+    SHARE = "share"
+    """Where each share partition starts (KIP-932); records behind it may be acknowledged."""
+    STREAMS = "streams"
+    """Committed offsets of a Kafka Streams application (KIP-1071)."""
+
+
+_CONSUMERS: Mapping[str, GroupKind] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +98,15 @@ class Commit:
     Kafka Streams keeps its stream time in ``metadata``, so it is copied with the offset. The leader epoch
     is not: it has no meaning on another cluster, and a consumer that finds one above the target's own asks
     for metadata without end (KIP-320, KIP-1279's discussion).
+
+    Attributes:
+        acknowledged: Of a share group: how many records from the offset on it has acknowledged, and is given again
+            where it continues at the offset, at most. UNKNOWN from brokers that do not count (before KIP-1226).
     """
 
     offset: int
     metadata: str = ""
+    acknowledged: int | Unknown = field(default=0, compare=False)
 
     @property
     def pair(self) -> tuple[int, str]:
@@ -135,28 +149,34 @@ class GroupStanding:
     Attributes:
         state: Kafka's word: Empty, Stable, PreparingRebalance, Assigning... A group that the cluster does not
             know is Dead.
-        kind: ``share`` or ``streams`` where the group is no consumer group; brokers accept no consumer's commits for
-            it.
+        kind: Its kind; a group that does not exist counts as a consumer group.
     """
 
     state: str
     members: tuple[Member, ...] = ()
-    kind: str = ""
+    kind: GroupKind = GroupKind.CONSUMER
 
     @property
     def idle(self) -> bool:
-        """Whether the group's offsets may be written: a consumer group without members, in state Empty or Dead."""
-        return self.state in _NOBODY and not self.members and not self.kind
+        """Whether the group has no members: it is in state Empty or Dead."""
+        return self.state in _NOBODY and not self.members
+
+    def fits(self, kind: GroupKind) -> bool:
+        """Whether it takes positions of a group of a kind, or is not there.
+
+        An application that changes its Streams protocol has a consumer group on one cluster and a streams group on the
+        other: both take committed offsets.
+        """
+        return self == ABSENT or (self.kind is GroupKind.SHARE) == (kind is GroupKind.SHARE)
 
     @property
     def sentence(self) -> str:
         """The group's state and members: ``Stable: app-1 on 10.0.0.7, app-2 on 10.0.0.8 and 3 more``."""
-        if self.kind:
-            return f"a {self.kind} group, which has no consumer offsets"
         who = few(self.members, _NAMED)
         stay = f"; {_STREAMS_STAY}" if any(member.is_of_streams for member in self.members) else ""
         static = f"; {_STATIC_STAY}" if self.static else ""
-        return f"{self.state}: {who}{stay}{static}" if who else self.state
+        kind = "" if self.kind is GroupKind.CONSUMER else f"a {self.kind} group, "
+        return f"{kind}{self.state}: {who}{stay}{static}" if who else f"{kind}{self.state}"
 
     @property
     def static(self) -> tuple[str, ...]:
@@ -169,17 +189,29 @@ ABSENT = GroupStanding("Dead")
 """Kafka's answer for a group that does not exist."""
 
 
+def only_of_kind(kind: GroupKind) -> GroupStanding:
+    """A group of which nothing but the kind counts, or is known."""
+    return GroupStanding(ABSENT.state, kind=kind)
+
+
 def occupied(group: str, cluster: str, standing: GroupStanding) -> str:
-    """Why no offsets can be committed for a group on a cluster, as a sentence."""
-    if standing.kind:
-        return f"on {cluster}, group {group} is {standing.sentence}"
+    """Why a group's positions cannot be written on a cluster, as a sentence."""
+    if standing.idle:
+        return f"on {cluster}, group {group} is a {standing.kind} group, and here it is one of another kind"
     return f"group {group} is active on {cluster} ({standing.sentence})"
 
 
+def no_share_groups(cluster: str) -> str:
+    """Why a cluster takes no share group, as a sentence."""
+    return f"the brokers of {cluster} have no share groups (KIP-932: Kafka 4.2 or later)"
+
+
 def make_room(group: str, cluster: str, standing: GroupStanding) -> str:
-    """The remedy for a group that has members, or that is a share or streams group."""
-    if standing.kind:
-        return f"delete {standing.kind} group {group} on {cluster}, or give the consumer group another name"
+    """The remedy for a group that has members, or that is of another kind."""
+    if standing.idle:
+        return (
+            f"delete {standing.kind} group {group} on {cluster}, or give one of the two groups another name"
+        )
     stop = f"stop the group's consumers on {cluster}, and wait until their sessions end (session.timeout.ms)"
     if not standing.static:
         return stop
@@ -207,6 +239,11 @@ class GroupFacts:
     here: GroupStanding = ABSENT
     there: GroupStanding = ABSENT
     problem: str = ""
+
+    @property
+    def can_be_written(self) -> bool:
+        """Whether the group's positions may be written there: no members, and no group of another kind."""
+        return self.there.idle and self.there.fits(self.here.kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,47 +287,28 @@ class SelectedGroups:
         known: The selected groups.
         unknown: Named with ``-g``, and the cluster has no such group; with the nearest name that it has.
         excluded: Matched by ``--groups`` or ``--unit``, but not accepted by ``groups``/``groups.exclude``.
-        others: Groups that the operator may expect here and that are no consumer groups, with Kafka's name for their
-            type.
+        kinds: The kinds of selected groups that are no consumer groups.
     """
 
     known: tuple[str, ...]
     unknown: Mapping[str, str | None] = field(default_factory=dict)
     excluded: tuple[str, ...] = ()
-    others: Mapping[str, str] = field(default_factory=dict)
-
-
-_NO_CONSUMERS = {
-    "share": "(share groups, KIP-932): mmtool does not translate their share-partition start offsets; set them on the"
-    " cluster that the groups move to, with `kafka-share-groups.sh --reset-offsets`",
-    "streams": "(streams groups, KIP-1071): mmtool moves neither their offsets nor their state stores; on the"
-    " cluster that the groups move to, start the applications from the beginning",
-}
-
-
-def told_of_others(selected: SelectedGroups) -> tuple[str, ...]:
-    """Sentences about the selected share and streams groups, which mmtool leaves out; one for each kind."""
-    others = selected.others
-    return tuple(
-        f"left out: {few([name for name in sorted(others) if others[name] == kind])} {sentence}"
-        for kind, sentence in _NO_CONSUMERS.items()
-        if kind in others.values()
-    )
+    kinds: Mapping[str, GroupKind] = field(default_factory=dict)
 
 
 def select_groups(
     selection: GroupSelection,
     listed: Iterable[str],
     passes: Callable[[str], bool],
-    others: Mapping[str, str] = _NONE,
+    kinds: Mapping[str, GroupKind] = _CONSUMERS,
 ) -> SelectedGroups:
     """Apply a selection to the groups that a cluster lists.
 
     Args:
         selection: The groups that the command line selects.
-        listed: The cluster's consumer groups.
+        listed: The cluster's groups.
         passes: Whether ``groups`` and ``groups.exclude`` accept a group.
-        others: The cluster's groups of other kinds, as in `SelectedGroups`.
+        kinds: The kinds of listed groups that are no consumer groups.
     """
     theirs = {group for group in listed if not group.startswith(OWN_GROUP_PREFIX)}
     everything = selection.everything or not selection.given
@@ -302,6 +320,10 @@ def select_groups(
         matched = matched | found
     named = set(selection.names)
     known = {group for group in matched if passes(group)} | (named & theirs)
-    expected = {name: kind for name, kind in others.items() if everything or name in named}
     unknown = {name: nearest(name, theirs) for name in sorted(named - theirs)}
-    return SelectedGroups(tuple(sorted(known)), unknown, tuple(sorted(excluded)), expected)
+    return SelectedGroups(
+        tuple(sorted(known)),
+        unknown,
+        tuple(sorted(excluded)),
+        {name: kinds[name] for name in known & kinds.keys()},
+    )

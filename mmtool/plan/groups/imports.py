@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from mmtool.plan.groups.facts import ABSENT, Commit, GroupStanding
+from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict, guard
 from mmtool.translation.answers import Exact, Reason, TargetLog
 from mmtool.translation.connect_offsets import parse_json
@@ -116,32 +116,26 @@ def _field(value: object) -> str:
 
 
 def plan_import(
-    group: str,
+    group: GroupFacts,
     wanted: Mapping[TopicPartition, int],
-    before: Mapping[TopicPartition, Commit],
     logs: Mapping[TopicPartition, TargetLog | Unknown],
-    standing: GroupStanding = ABSENT,
     *,
     allow_rewind: bool = False,
     problems: Mapping[TopicPartition, str] = MappingProxyType({}),
-    hidden: str = "",
 ) -> GroupPlan:
     """Plan the commits of one group from an offsets file: one verdict for each line.
 
     Args:
-        group: The group's name.
+        group: Its kind, its state and current commits on the target, and why the target does not describe it.
         wanted: Its offsets in the file, by partition of the target.
-        before: Its current commits on the target.
         logs: The target's logs; a partition without one is refused as missing.
-        standing: The group's state on the target.
         allow_rewind: Also move the group back.
         problems: Why a partition's log did not answer.
-        hidden: Why the cluster does not describe the group; empty where it does.
     """
     verdicts = []
     for place, offset in sorted(wanted.items()):
-        log, there = logs.get(place, UNKNOWN), before.get(place)
-        if hidden:
+        log, there = logs.get(place, UNKNOWN), group.before.get(place)
+        if group.problem:
             refusal: Reason | None = Reason.UNKNOWN_GROUP
         elif log is UNKNOWN:
             refusal = Reason.PARTITION_MISSING
@@ -150,10 +144,10 @@ def plan_import(
         elif offset > log.log_end:
             refusal = Reason.BEYOND_MIRROR
         else:
-            refusal = guard(standing, offset, there, allow_rewind=allow_rewind)
+            refusal = guard(group, offset, there, allow_rewind=allow_rewind)
         verdicts.append(
             OffsetVerdict(
-                group,
+                group.group,
                 None,
                 place,
                 Commit(offset),
@@ -161,10 +155,10 @@ def plan_import(
                 refusal,
                 blocks=refusal is not None,
                 before=there,
-                detail=hidden or problems.get(place, ""),
+                detail=group.problem or problems.get(place, ""),
             )
         )
-    return GroupPlan(group, Direction.FORWARD, tuple(verdicts))
+    return GroupPlan(group.group, Direction.FORWARD, tuple(verdicts), kind=group.here.kind)
 
 
 EARLIEST: Final = -2

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from mmtool.plain_text import did_you_mean
-from mmtool.plan.groups.facts import Commit, GroupFacts
+from mmtool.plan.groups.facts import Commit, GroupFacts, GroupKind
 from mmtool.plan.words import joined
 from mmtool.translation.answers import (
     BACK,
@@ -43,7 +43,6 @@ from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from mmtool.plan.groups.facts import GroupStanding
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import SyncMap
 
@@ -173,12 +172,13 @@ class OffsetVerdict:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """One group's verdicts, in the order of the topics; ``sides`` names the clusters in sentences."""
+    """One group's verdicts, in the order of the topics, and its kind; ``sides`` names the clusters in sentences."""
 
     group: str
     direction: Direction
     verdicts: tuple[OffsetVerdict, ...]
     sides: Sides | None = field(default=None, compare=False)
+    kind: GroupKind = GroupKind.CONSUMER
 
     def why(self, verdict: OffsetVerdict) -> str:
         """The reason of a refused verdict, as a sentence; empty without a refusal."""
@@ -264,7 +264,7 @@ def plan_group(
     if not verdicts:
         verdicts = [OffsetVerdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
     verdicts.sort(key=lambda verdict: verdict.source or verdict.target or TopicPartition("", 0))
-    return GroupPlan(group.group, rules.direction, tuple(verdicts), rules.sides)
+    return GroupPlan(group.group, rules.direction, tuple(verdicts), rules.sides, group.here.kind)
 
 
 def topic_names(plans: Iterable[GroupPlan]) -> list[tuple[str, str]]:
@@ -303,10 +303,11 @@ def _inside(
         return replace(_outside(group, place, rules), refusal=gone, blocks=True)
     before = group.before.get(facts.other(rules.direction))
     answer, knowledge = answer_of(facts, commit, rules)
+    answer = given_again(answer, commit)
     if isinstance(answer, Refused):
         refusal: Reason | None = answer.reason
     else:
-        refusal = guard(group.there, answer.offset, before, allow_rewind=rules.allow_rewind)
+        refusal = guard(group, answer.offset, before, allow_rewind=rules.allow_rewind)
     return OffsetVerdict(
         group.group,
         facts.source,
@@ -322,6 +323,15 @@ def _inside(
         is_unasked=bool(facts.problems),
         same_offsets=facts.same_offsets,
     )
+
+
+def given_again(answer: Answer | Skipping, commit: Commit) -> Answer | Skipping:
+    """The answer with the records behind a share group's position that it has acknowledged, and is given again."""
+    more = commit.acknowledged
+    if more == 0 or isinstance(answer, (Refused, Skipping)):
+        return answer
+    again = answer.reread_max if isinstance(answer, Bounded) else 0
+    return Bounded(answer.offset, UNKNOWN if more is UNKNOWN or again is UNKNOWN else again + more)
 
 
 def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules: Rules) -> str:
@@ -359,7 +369,8 @@ def _through(facts: PartitionFacts, commit: Commit, rules: Rules) -> tuple[Answe
     """
     forward = rules.direction is Direction.FORWARD
     hops, rules = facts.hops if forward else facts.hops[::-1], replace(rules, allow_skip=False)
-    offset, again, told = commit.offset, 0, Knowledge.OFFSET_RUNS
+    again: int | Unknown = 0
+    offset, told = commit.offset, Knowledge.OFFSET_RUNS
     for hop in hops:
         answer, knowledge = _over_hop(hop, Commit(offset), rules)
         assert not isinstance(answer, Skipping)
@@ -368,7 +379,8 @@ def _through(facts: PartitionFacts, commit: Commit, rules: Rules) -> tuple[Answe
         if knowledge is not None and knowledge is not Knowledge.OFFSET_RUNS:
             told = knowledge
         copies = 1 if hop.synced is None or not forward else 1 + hop.synced.begun_from(answer.offset)
-        again = again * copies + (answer.reread_max if isinstance(answer, Bounded) else 0)
+        more = answer.reread_max if isinstance(answer, Bounded) else 0
+        again = UNKNOWN if again is UNKNOWN or more is UNKNOWN else again * copies + more
         offset = answer.offset
     return (Bounded(offset, again) if again else Exact(offset)), told
 
@@ -449,9 +461,9 @@ def _answer_back(facts: PartitionFacts, commit: Commit, target: TargetLog) -> An
     )
 
 
-def guard(there: GroupStanding, offset: int, before: Commit | None, *, allow_rewind: bool) -> Reason | None:
+def guard(group: GroupFacts, offset: int, before: Commit | None, *, allow_rewind: bool) -> Reason | None:
     """Why a translated offset must not be written: the group is active there, or would move back; else None."""
-    if not there.idle:
+    if not group.can_be_written:
         return Reason.ACTIVE_ON_TARGET
     if before is not None and before.offset > offset and not allow_rewind:
         return Reason.WOULD_REWIND

@@ -17,6 +17,7 @@ from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.failover.risks import Loss
 from mmtool.plan.flow.positions import seconds_since
 from mmtool.plan.groups.applications import NO_STATE
+from mmtool.plan.groups.facts import GroupKind
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import clock_time, joined
 from mmtool.translation.answers import Reason
@@ -82,6 +83,7 @@ class GroupRow(NamedTuple):
         source_seen_at: When that end was seen; None where none was.
         moved: Whether a failover has moved the group to the target, so that no failover is left to be ready for.
         offsets: Whether mirrored records have their source's offsets on the target.
+        kind: The group's kind.
     """
 
     source: str
@@ -105,6 +107,7 @@ class GroupRow(NamedTuple):
     source_seen_at: datetime | None = None
     moved: bool = False
     offsets: OffsetKind = OffsetKind.TRANSLATED
+    kind: GroupKind | None = None
 
     @property
     def place(self) -> TopicPartition | None:
@@ -154,6 +157,11 @@ class _Views(NamedTuple):
         found = self.verdict or self.alone_verdict
         assert found is not None
         return found
+
+    @property
+    def kind(self) -> GroupKind | None:
+        plan = self.living or self.alone
+        return None if plan is None else plan.kind
 
 
 class _Judged(NamedTuple):
@@ -227,6 +235,7 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
         source_seen_at=None if loss.seen_ms is UNKNOWN else clock_time(loss.seen_ms),
         moved=moved,
         offsets=OffsetKind.of(verdict.same_offsets),
+        kind=views.kind,
     )
 
 

@@ -77,7 +77,7 @@ def plan_group_sync(
         renew: Commit offsets that the target already has once more, whatever their metadata: Kafka expires commits that
             are not repeated.
     """
-    if not group.there.idle:
+    if not group.can_be_written:
         return {}
     return {
         place: commit

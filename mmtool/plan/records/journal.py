@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, TypedDict, cast
+from typing import Any, NotRequired, TypedDict, cast
 
 from mmtool.plan.failover.risks import Loss, Risk
-from mmtool.plan.groups.facts import Commit
+from mmtool.plan.groups.facts import Commit, GroupKind
 from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict
 from mmtool.plan.records.documents import Document
 from mmtool.plan.records.shapes import made
@@ -95,7 +95,8 @@ class VerdictBody(TypedDict, total=False):
         source: Topic and partition on the flow's source.
         target: Topic and partition on the flow's target.
         commit: The committed offset and its metadata, on the cluster that the group leaves.
-        answer: `exact`, `bounded` or `skipping`; the new offset; then the most records read again or skipped.
+        answer: `exact`, `bounded` or `skipping`; the new offset; then the most records read again (null if unknown) or
+            skipped.
         refusal: Why the partition has no new offset.
         blocks: The refusal keeps the whole group where it is.
         before: The committed offset and its metadata, on the destination.
@@ -106,7 +107,7 @@ class VerdictBody(TypedDict, total=False):
     source: tuple[str, int] | None
     target: tuple[str, int] | None
     commit: tuple[int, str] | None
-    answer: tuple[str, int] | tuple[str, int, int] | None
+    answer: tuple[str, int] | tuple[str, int, int | None] | None
     refusal: Reason | None
     blocks: bool
     before: tuple[int, str] | None
@@ -124,6 +125,7 @@ class GroupBody(TypedDict):
         risks: Topic, partition, records lost at most, records read again at most, age of the offset in seconds.
         expected: Topic, partition, the expected number of records read again.
         seen: Topic, partition, records lost at least, when the source's end was last seen in ms since 1970.
+        kind: Its kind; older plans have only consumer groups.
     """
 
     group: str
@@ -132,12 +134,13 @@ class GroupBody(TypedDict):
     risks: list[tuple[str, int, int | None, int | None, float | None]]
     expected: list[tuple[str, int, int]]
     seen: list[tuple[str, int, int, int]]
+    kind: NotRequired[GroupKind]
 
 
 def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]) -> GroupBody:
     """A group's plan and risks as JSON values: enough to commit, show and undo the plan from the journal alone."""
     ours = [(place, risk) for (group, place), risk in risks.items() if group == plan.group]
-    return {
+    body: GroupBody = {
         "group": plan.group,
         "direction": plan.direction,
         "verdicts": [_verdict_row(verdict) for verdict in plan.verdicts],
@@ -152,6 +155,9 @@ def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]
             if risk.lost.seen_ms is not UNKNOWN
         ],
     }
+    if plan.kind is not GroupKind.CONSUMER:
+        body["kind"] = plan.kind
+    return body
 
 
 def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
@@ -174,7 +180,8 @@ def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
         )
         for topic, partition, lost, reread, age in body["risks"]
     }
-    return GroupPlan(name, Direction(body["direction"]), verdicts), risks
+    kind = GroupKind(body.get("kind", GroupKind.CONSUMER))
+    return GroupPlan(name, Direction(body["direction"]), verdicts, kind=kind), risks
 
 
 def _verdict_row(verdict: OffsetVerdict) -> VerdictBody:
@@ -207,7 +214,7 @@ def _verdict(group: str, row: Mapping[str, Any]) -> OffsetVerdict:
         made(TopicPartition, *row["source"]) if "source" in row else None,
         made(TopicPartition, *row["target"]) if "target" in row else None,
         made(Commit, *row["commit"]) if "commit" in row else None,
-        made(_ANSWERS[kind], *numbers) if kind else None,
+        made(_ANSWERS[kind], *map(_unknown, numbers)) if kind else None,
         Reason(row["refusal"]) if "refusal" in row else None,
         row.get("blocks", False),
         made(Commit, *row["before"]) if "before" in row else None,
@@ -216,12 +223,12 @@ def _verdict(group: str, row: Mapping[str, Any]) -> OffsetVerdict:
     )
 
 
-def _answer_row(answer: Answer | Skipping) -> tuple[str, int] | tuple[str, int, int]:
+def _answer_row(answer: Answer | Skipping) -> tuple[str, int] | tuple[str, int, int | None]:
     match answer:
         case Exact(offset):
             return ("exact", offset)
         case Bounded(offset, most):
-            return ("bounded", offset, most)
+            return ("bounded", offset, or_none(most))
         case Skipping(offset, most):
             return ("skipping", offset, most)
     raise TypeError(f"{answer} leads nowhere")

@@ -86,12 +86,14 @@ class LookRecord(Document):
             every checkpoint that followed from them.
         untold: Groups for which the source did not answer at that time, and the ``looked_ms`` of the last time when it
             did; None where it never did.
+        kinds: The kinds of groups with checkpoints that are no consumer groups.
     """
 
     PREFIX = "looked"
 
     looked_ms: int
     untold: dict[str, int | None] = field(default_factory=dict)
+    kinds: dict[str, str] = field(default_factory=dict)
 
     def asked_ms(self, group: str) -> int | Unknown:
         """When the source last reported the group's commits, in ms of the owner's clock; UNKNOWN where it never did."""

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Self
 
 from mmtool.plan.words import counted, few
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-    from typing import Self
-
-    from mmtool.translation.types import TopicId
+from mmtool.translation.types import TopicId
 
 _PASSES = frozenset(
     {

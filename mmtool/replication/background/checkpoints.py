@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError
+from mmtool.failover.commits.group_configs import Configs, bring_configs, share_groups
 from mmtool.failover.commits.group_sync import Offsets, OffsetSyncer
 from mmtool.insight.group_lookup import ShownCommits, remedy_of
 from mmtool.insight.partitions import partition_facts
@@ -19,7 +20,7 @@ from mmtool.kafka.mirror_maker import source_partition
 from mmtool.kafka.state.log_reader import read_log
 from mmtool.kafka.state.own_log import MARK, append_records
 from mmtool.plan.groups.commit_rates import CommitPace, CommitSample, is_changed, observe
-from mmtool.plan.groups.facts import Commit, GroupSelection
+from mmtool.plan.groups.facts import Commit, GroupKind, GroupSelection
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.sync import checkpoint_of, is_news, is_settled
 from mmtool.plan.records.documents import CommitRatesRecord
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.ports import ClusterPort
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.groups.facts import SelectedGroups
 
     Commits = Mapping[str, Mapping[TopicPartition, Commit]]
     Key = tuple[str, TopicPartition]
@@ -60,12 +62,14 @@ class GroupList:
 
     Attributes:
         problem: Why the last listing failed; None where it did not.
+        kinds: The kinds of groups that are no consumer groups.
     """
 
     problem: MmtoolError | None = None
+    kinds: Mapping[str, GroupKind] = field(default_factory=dict)
     _names: tuple[str, ...] | None = None
     _due_at: float = 0.0
-    _asked: Future[tuple[str, ...]] | None = None
+    _asked: Future[SelectedGroups] | None = None
 
     def names(self, flow: FlowNow) -> tuple[str, ...]:
         """The source's groups that the flow follows, by the newest list.
@@ -75,11 +79,12 @@ class GroupList:
         """
         settings = flow.clusters.settings
 
-        def listed() -> tuple[str, ...]:
-            return selected_groups(flow, GroupSelection(everything=True), Direction.FORWARD).known
+        def listed() -> SelectedGroups:
+            return selected_groups(flow, GroupSelection(everything=True), Direction.FORWARD)
 
         if self._names is None:
-            self._names = listed()
+            found = listed()
+            self._names, self.kinds = found.known, found.kinds
             self._due_at = time.monotonic() + settings.refresh_groups_interval_seconds
         elif self._asked is None and settings.refresh_groups and time.monotonic() >= self._due_at:
             self._asked = LookUps().submit(listed)
@@ -87,7 +92,8 @@ class GroupList:
         if self._asked is not None and self._asked.done():
             asked, self._asked = self._asked, None
             try:
-                self._names, self.problem = asked.result(), None
+                found, self.problem = asked.result(), None
+                self._names, self.kinds = found.known, found.kinds
                 self._due_at = time.monotonic() + settings.refresh_groups_interval_seconds
             except MmtoolError as error:
                 self.problem, self._due_at = error, time.monotonic() + _AGAIN_SECONDS
@@ -122,7 +128,7 @@ class GroupOffsets:
         for checkpoint in list(self.checkpoints.current.values()):  # a look may be under way in its thread
             offset = Commit(checkpoint.downstream, checkpoint.metadata)
             wanted[checkpoint.group][checkpoint.topic_partition] = offset
-        turn = await in_thread(self.follower.turn, dict(wanted))
+        turn = await in_thread(self.follower.turn, dict(wanted), self.checkpoints.kinds)
         failed = [group.problem for group in turn.values() if group.problem]
         if failed:
             more = f" (and {counted(len(failed) - 1, 'more group')})" if len(failed) > 1 else ""
@@ -230,7 +236,17 @@ class Checkpoints:
     _rates: CommitRates = field(default_factory=CommitRates)
     _removed: dict[str, RemovedRecord] = field(default_factory=dict)
     _removals: dict[str, RemovedRecord] = field(default_factory=dict)
+    _configs: dict[str, Configs] = field(default_factory=dict)
+    _unbrought: list[str] = field(default_factory=list)
     _at_work: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def kinds(self) -> dict[str, GroupKind]:
+        """The kinds of groups that are no consumer groups, also of those that the source no longer lists."""
+        before = {} if self._last is UNKNOWN else self._last.kinds
+        held = {group for group, _ in self._written}
+        kept = {group: GroupKind(kind) for group, kind in before.items() if group in held}
+        return kept | dict(self._groups.kinds)
 
     async def perform(self) -> None:
         """Read the groups' commits, and write the checkpoints and rates that changed.
@@ -265,6 +281,11 @@ class Checkpoints:
             first, others = next(iter(untold.values())), len(untold) - 1
             more = f" (and {counted(others, 'more group')})" if others else ""
             raise MmtoolError(f"{first.message}{more}", remedy=first.remedy)
+        if self._unbrought:
+            raise MmtoolError(
+                self._unbrought[0],
+                remedy="grant mmtool DESCRIBE_CONFIGS on the group on the source and ALTER_CONFIGS on it on the target",
+            )
 
     def _prepare(self, flow: FlowNow, topic: str) -> None:
         """Create the topic as MM2 does, and read its checkpoints, so that none is written twice (KAFKA-15905)."""
@@ -293,6 +314,7 @@ class Checkpoints:
                 if place.topic in flow.topics
             }
             untold = self._shown.denied
+            self._bring_configs(flow)
             self._rates.look(ours, looked_ms, untold)
             self._removals = self._removals_by(commits)
             for gone in [key for key in self.current if key not in ours and key[0] not in untold]:
@@ -301,6 +323,17 @@ class Checkpoints:
                 key: commit for key, commit in self._settled.items() if key in ours or key[0] in untold
             }
             self._translate(flow, {key: c for key, c in ours.items() if self._settled.get(key) != c})
+
+    def _bring_configs(self, flow: FlowNow) -> None:
+        """Keep the configs of share groups on the target, for an emergency; not those of groups that belong to it."""
+        if not (share := share_groups(self._groups.kinds)):
+            return
+        moved = flow.clusters.state.control(flow.identity).moved
+        ours = [group for group in share if group not in moved]
+        brought, self._unbrought = bring_configs(
+            ours, flow.clusters.source, flow.clusters.target, self._configs
+        )
+        self._configs |= brought
 
     def _followed(self, flow: FlowNow) -> list[str]:
         """The listed groups, and others with checkpoints, until they are known to have been removed."""
@@ -346,7 +379,9 @@ class Checkpoints:
 
     async def _write_look(self, topic: str, looked_ms: int, untold: Iterable[str]) -> None:
         """Record when the groups were read; a group that could not be read keeps its older time."""
-        look = LookRecord(looked_ms, {group: or_none(self._asked_ms(group)) for group in untold})
+        look = LookRecord(
+            looked_ms, {group: or_none(self._asked_ms(group)) for group in untold}, {**self.kinds}
+        )
         await append_records(self.target, topic, [(look.key, look.encode())])
         self._last = look
 

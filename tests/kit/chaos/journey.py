@@ -132,7 +132,7 @@ class Journey:
 
     def failures_of_a_drill(self, stop: Stop, seen: Glances) -> list[str]:
         """That anything of it is left, or that it ever moved a group that is at work."""
-        left = sorted(name for name in groups_of(stop.destination).listing().consumers if self.topic in name)
+        left = sorted(name for name in groups_of(stop.destination).listing().states if self.topic in name)
         moved = [f"{self.watched} was seen on the other cluster"] if any(seen.values()) else []
         at_work = groups_of(stop.origin).commits(self.groups)
         changed = [

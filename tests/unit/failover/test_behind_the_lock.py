@@ -277,9 +277,9 @@ def test_who_was_frozen_between_the_commits_of_two_groups_moves_the_second_one_n
     context = scene.context(rehearsal)
     groups = scene.target.groups
 
-    def frozen(name, offsets, alter=groups.alter):
+    def frozen(name, offsets, kind, alter=groups.alter):
         monkeypatch.setattr(groups, "alter", alter)
-        problems = alter(name, offsets)
+        problems = alter(name, offsets, kind)
         since = on_record(scene, rehearsal.plan.operation_id)
         others = scene.context(rehearsal, since=since)
         assert roll_forward(since, others)[0].error is None

@@ -40,14 +40,16 @@ def test_nothing_is_written_for_the_group_but_for_a_shadow_that_no_selector_matc
 ):
     seen = []
     alter = scene.target.groups.alter
-    scene.target.groups.alter = lambda group, offsets: seen.append((group, offsets)) or alter(group, offsets)
+    scene.target.groups.alter = lambda group, offsets, kind=None: (
+        seen.append((group, offsets)) or alter(group, offsets, kind)
+    )
     ran()
     ((shadow, offsets),) = seen
     assert shadow.startswith("mmtool.app.drill-")
     assert list(offsets.values()) == [Commit(12)]
     everything = select_groups(GroupSelection(everything=True), [shadow, "app"], lambda _: True)
     assert everything.known == ("app",)
-    assert not [name for name in scene.target.groups.listing().consumers if "drill" in name]
+    assert not [name for name in scene.target.groups.listing().states if "drill" in name]
     assert (scene.marks.failed_over, scene.marks.moved) == (set(), set())
 
 
@@ -63,7 +65,7 @@ def test_shadows_that_cannot_be_deleted_are_said_with_the_way_and_do_not_hide_wh
     def away(*_):
         raise UnreachableError("west does not answer")
 
-    def alter(group, offsets):
+    def alter(group, offsets, kind=None):
         done = committed(group, offsets)
         scene.target.groups.fresh = away
         scene.target.groups.delete = lambda names: dict.fromkeys(

@@ -132,7 +132,7 @@ def test_before_the_first_commit_all_that_will_be_written_is_on_record(scene, ra
     scene.commits("app", "east.orders", 7, cluster=scene.target)
     seen = []
 
-    def alter(group, offsets):
+    def alter(group, offsets, kind=None):
         (found,) = recorded(scene.journal.entries())
         seen.append([(plan.to_write(), plan.before()) for plan in found.operation.plan.groups])
         return {}

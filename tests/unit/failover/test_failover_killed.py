@@ -305,11 +305,11 @@ def killed_while_writing(case):
     groups = case.written.groups
     alter, done = groups.alter, []
 
-    def one_only(group, offsets):
+    def one_only(group, offsets, kind=None):
         if done:
             raise KilledError
         done.append(group)
-        return alter(group, offsets)
+        return alter(group, offsets, kind)
 
     groups.alter = one_only
     rehearsal = case.rehearsed()
@@ -357,9 +357,9 @@ def test_a_step_that_cannot_be_put_on_record_as_done_has_failed_and_is_done_agai
     rehearsal, alter = case.rehearsed(), groups.alter
     context = case.context(rehearsal)
 
-    def last_word(group, offsets):
+    def last_word(group, offsets, kind=None):
         journal.failure = UnreachableError("west has gone away")
-        return alter(group, offsets)
+        return alter(group, offsets, kind)
 
     groups.alter = last_word
     ended = case.executed(rehearsal, context).operation

@@ -78,8 +78,8 @@ def unanswered(groups, *, takes):
     """A coordinator that waits for a replica: no answer, and what was sent is told at once, or later."""
     alter, late = groups.alter, []
 
-    def commit(group, offsets):
-        late.append(lambda: alter(group, offsets))
+    def commit(group, offsets, kind=None):
+        late.append(lambda: alter(group, offsets, kind))
         if takes:
             late.pop()()
         return dict.fromkeys(offsets, Problem(UnreachableError.code, "REQUEST_TIMED_OUT"))
@@ -231,7 +231,7 @@ class Silent:
     def __init__(self, groups):
         self._groups, self.asked, self.read = groups, 0, 0
 
-    def alter(self, group, offsets):
+    def alter(self, group, offsets, kind=None):
         self.asked += 1
         return dict.fromkeys(offsets, Problem(UnreachableError.code, "no answer within 8 s"))
 

@@ -62,7 +62,9 @@ def test_a_running_flow_passes_each_step_in_order(scene):
 def test_the_canary_group_is_gone_afterwards_and_no_selector_matches_it(scene):
     seen = []
     alter = scene.source.groups.alter
-    scene.source.groups.alter = lambda group, offsets: seen.append(group) or alter(group, offsets)
+    scene.source.groups.alter = lambda group, offsets, kind=None: (
+        seen.append(group) or alter(group, offsets, kind)
+    )
     assert run(scene).error is None
     assert (seen, scene.source.groups.committed) == ([CANARY_GROUP], {})
     assert select_groups(GroupSelection(everything=True), [*seen, "app"], lambda _: True).known == ("app",)

@@ -39,7 +39,7 @@ def duty_for(target, *stands):
         (group, number): Checkpoint(group, REMOTE[number], UpstreamOffset(0), DownstreamOffset(offset), "m")
         for group, number, offset in stands
     }
-    return GroupOffsets(SimpleNamespace(current=current), target)
+    return GroupOffsets(SimpleNamespace(current=current, kinds={}), target)
 
 
 def turn(duty):
@@ -148,9 +148,9 @@ def test_a_partition_that_stands_still_is_committed_again_in_time_although_other
     duty.follower.now = lambda: clock[0]
     alter = target.groups.alter
 
-    def noted(group, offsets):
+    def noted(group, offsets, kind=None):
         at.update(dict.fromkeys(offsets, clock[0]))
-        return alter(group, offsets)
+        return alter(group, offsets, kind)
 
     target.groups.alter = noted
     for hours in range(0, 20 * 24, 6):

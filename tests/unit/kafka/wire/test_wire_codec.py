@@ -131,7 +131,8 @@ APIS = {
     29: "DescribeAcls",
     30: "CreateAcls", 31: "DeleteAcls", 32: "DescribeConfigs", 35: "DescribeLogDirs", 36: "SaslAuthenticate",
     42: "DeleteGroups", 47: "OffsetDelete", 60: "DescribeCluster", 61: "DescribeProducers", 65: "DescribeTransactions",
-    66: "ListTransactions", 69: "ConsumerGroupDescribe",
+    66: "ListTransactions", 69: "ConsumerGroupDescribe", 90: "DescribeShareGroupOffsets",
+    91: "AlterShareGroupOffsets", 92: "DeleteShareGroupOffsets",
 }  # fmt: skip
 
 
