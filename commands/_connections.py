@@ -338,7 +338,9 @@ def destination(
             remedy="to set the same position for all partitions: --to POSITION [--topic NAME]; to set an offset for"
             " each partition: --csv FILE",
         )
-    offsets = _from_csv(csv)
+    from mmtool.failover.commits.exchange import read_positions
+
+    offsets = read_positions("--csv", csv)
     return offsets, sorted({place.topic for place in offsets})
 
 
@@ -355,16 +357,3 @@ def _position(text: str) -> Start | int:
             f"--to {text}: expected an offset, {error}",
             remedy="write for example --to latest, --to 1500 or --to 2026-01-31T12:00:00Z",
         ) from None
-
-
-def _from_csv(path: Path) -> Mapping[TopicPartition, UpstreamOffset]:
-    from mmtool.failover.commits.exchange import content_of, lines_in
-    from mmtool.plan.groups.imports import parse_reset_csv
-
-    try:
-        return parse_reset_csv(lines_in(path, content_of(path)))
-    except ValueError as error:
-        raise UsageError(
-            f"--csv {path}: {error}",
-            remedy="write one line TOPIC,PARTITION,OFFSET for each partition",
-        ) from error

@@ -1,4 +1,4 @@
-"""Ask the operator before a command changes something, and say afterwards which commands follow.
+"""Ask the operator before a command changes something, say which commands follow, and write offsets for other tools.
 
 The one rule of consent: ``--execute`` asks once on a terminal and needs ``--yes`` without one.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from mmtool.commands._options import ChosenFlow
+from mmtool.commands._options import ChosenFlow, OffsetFormat
 from mmtool.errors import RefusedError
-from mmtool.output import finish, preview, talk
+from mmtool.output import finish, preview, stdout_is_tty, talk, warn, write
 from mmtool.output.console import stderr_is_tty, write_err
-from mmtool.plain_text import printable, shell_line
+from mmtool.plain_text import Lines, printable, shell_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mmtool.errors import MmtoolError
     from mmtool.failover.commits.exchange import Moved
     from mmtool.failover.report.report import NextStep
+    from mmtool.insight.translation import Translation
     from mmtool.output import Result
 
 
@@ -118,3 +119,35 @@ def say_undo(ended: Moved, flow: FlowSettings, config: Path | None) -> None:
     words = ["mmtool", "groups", "import", *where.words, str(ended.undo), "--execute"]
     talk("to restore the previous offsets:")
     talk(f"   {shell_line(words)}")
+
+
+def write_offsets(
+    found: Translation, format_: OffsetFormat, refused: RefusedError | None, *, with_group: bool
+) -> None:
+    """Write translated offsets to stdout as another tool reads them, and warnings to stderr.
+
+    Args:
+        found: The translation.
+        format_: The tool's format.
+        refused: The error of refused offsets: Kafka's file leaves these out, the other formats are not written then.
+        with_group: Kafka's file has a column with the group.
+
+    Raises:
+        RefusedError: ``refused``, or there is no offset to write.
+        UsageError: The format is for one group, and there are several.
+    """
+    from mmtool.failover.commits.exchange import left_out, offsets_document
+    from mmtool.failover.report.rows import reset_lines
+    from mmtool.plan.groups.imports import write_reset_csv
+
+    for sentence in found.warnings:
+        warn(sentence)
+    if format_ is not OffsetFormat.KAFKA:
+        write(offsets_document(found, format_, refused) + "\n", applied=False)
+        return
+    text = write_reset_csv(reset_lines(found.plans, with_group=with_group))
+    write(Lines.of(text.split("\n")) if stdout_is_tty() else text, applied=False)
+    if missing := left_out("the file", found):
+        warn(missing)
+    if refused is not None:
+        raise refused

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import timedelta
+from enum import StrEnum
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
@@ -30,6 +31,7 @@ NEEDS = {
     "partitions": ("by_group", "group"),
     "state_dir": ("keep",),
     "from_": ("format_",),
+    "as_": ("positions",),
 }
 """Options that have an effect only if one of others is not at its default, in commands that have them all."""
 
@@ -46,6 +48,11 @@ EXCLUDE = (
     ("from_", "group"),
     ("from_", "groups"),
     ("from_", "all_groups"),
+    ("as_", "output"),
+    *(
+        ("positions", one)
+        for one in ("group", "groups", "all_groups", "unit", "topic", "csv", "allow_rewind", "execute")
+    ),
 )
 """Options of which one takes away the effect of the other."""
 
@@ -195,6 +202,20 @@ OnlyTarget = Annotated[
     str | None,
     _alias_option("-t", "--target", "Only flows to this target cluster. Default: every enabled flow."),
 ]
+
+
+class OffsetFormat(StrEnum):
+    """A file of offsets, by the tool that reads it."""
+
+    KAFKA = "kafka"
+    CONNECT = "connect"
+    SPARK = "spark"
+
+
+OFFSET_FORMATS = (
+    "kafka: the file for kafka-consumer-groups --reset-offsets --from-file; connect: the JSON of Kafka Connect's PATCH"
+    " /connectors/NAME/offsets, for a stopped sink connector; spark: Structured Streaming's startingOffsets"
+)
 
 
 def group_option(help_: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,11 +11,10 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._completion import remember_rows
 from mmtool.commands._connections import connected_flows, loaded, one_flow, selection
-from mmtool.commands._dialogue import is_agreed, say_undo
+from mmtool.commands._dialogue import is_agreed, say_undo, write_offsets
 from mmtool.errors import UnreachableError, UsageError
-from mmtool.output import Column, OutputFormat, Result, finish, human, stdout_is_tty, talk, warn, watch, write
+from mmtool.output import Column, OutputFormat, Result, finish, human, stdout_is_tty, talk, watch
 from mmtool.output import layout as of
-from mmtool.plain_text import Lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,20 +27,9 @@ if TYPE_CHECKING:
 app = typer.Typer(no_args_is_help=True)
 
 
-class ExportFormat(StrEnum):
-    """The format of the exported file, by the tool that reads it."""
-
-    KAFKA = "kafka"
-    SPARK = "spark"
-
-
 Format = Annotated[
-    ExportFormat,
-    typer.Option(
-        "--format",
-        help="kafka: the file for kafka-consumer-groups --reset-offsets; spark: Structured Streaming's"
-        " startingOffsets, for one group.",
-    ),
+    options.OffsetFormat,
+    typer.Option("--format", help=f"{options.OFFSET_FORMATS}. The last two are for one group."),
 ]
 From = Annotated[
     tuple[str, Path] | None,
@@ -248,20 +235,18 @@ def export(
     groups: options.AllGroupsByDefault,
     topic: options.Topic = None,
     from_: From = None,
-    format_: Format = ExportFormat.KAFKA,
+    format_: Format = options.OffsetFormat.KAFKA,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
-    """Write the groups' offsets, translated to the target, to stdout as a file for kafka-consumer-groups or Spark.
+    """Write the groups' offsets, translated to the target, to stdout as a file for Kafka's tools, Connect or Spark.
 
-    With --format kafka, partitions whose offset cannot be translated are left out, and the exit code is 3. With
-    --format spark, nothing is written if there is such a partition: Spark needs every partition of a topic. -s A -t C
+    With --format kafka, partitions whose offset cannot be translated are left out, and the exit code is 3. With the
+    other formats, nothing is written if there is such a partition: Spark needs every partition of a topic. -s A -t C
     also translates along a chain of enabled flows, A->B->C.
     """
-    from mmtool.failover.commits.exchange import left_out, refusal, spark_offsets, translated_checkpoint
-    from mmtool.failover.report.rows import reset_lines
+    from mmtool.failover.commits.exchange import refusal, translated_checkpoint
     from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look_along, translate_groups
-    from mmtool.plan.groups.imports import write_reset_csv
     from mmtool.plan.groups.offsets import Rules
 
     chosen = selection(groups)
@@ -274,17 +259,7 @@ def export(
     flows = [connect(one, timeout, beside_mm2=True) for one in chain]
     flow = look_along(flows, topic or ())
     found = translate_groups(flow, chosen, Rules()) if query is None else translated_checkpoint(flow, query)
-    for sentence in found.warnings:
-        warn(sentence)
-    if format_ is ExportFormat.SPARK:
-        write(spark_offsets(found.plans) + "\n", applied=False)
-        return
-    text = write_reset_csv(reset_lines(found.plans, with_group=not chosen.is_one))
-    write(Lines.of(text.split("\n")) if stdout_is_tty() else text, applied=False)
-    if missing := left_out("the file", found):
-        warn(missing)
-    if refused := refusal(found):
-        raise refused
+    write_offsets(found, format_, refusal(found), with_group=not chosen.is_one)
 
 
 class ImportedKind(StrEnum):

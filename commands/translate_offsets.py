@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,17 +10,20 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._connections import loaded, require_selector, selection, unit_of
-from mmtool.commands._dialogue import consent, say_undo
+from mmtool.commands._dialogue import consent, say_undo, write_offsets
 from mmtool.commands._operations import by_cluster
 from mmtool.errors import UsageError
 from mmtool.output import Column, Result, finish, talk, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from datetime import timedelta
 
     from mmtool.config import FlowSettings, Settings
     from mmtool.failover.report.rows import Row
     from mmtool.insight.translation import Translation
+    from mmtool.output import OutputFormat
+    from mmtool.plan.groups.offsets import Rules
 
 Reverse = Annotated[
     bool,
@@ -45,6 +48,20 @@ Csv = Annotated[
         metavar="FILE",
         help="Also write the offsets to a reset file, for kafka-consumer-groups --reset-offsets --from-file.",
     ),
+]
+Positions = Annotated[
+    Path | None,
+    typer.Option(
+        "--positions",
+        metavar="FILE",
+        help="Instead of groups' commits, translate the offsets in this CSV file: topic, partition and next offset to"
+        " read, by the topics' names on the source, with --reverse on the target; - is stdin. If the source does not"
+        " answer, they are translated by what the target has stored.",
+    ),
+]
+As = Annotated[
+    options.OffsetFormat | None,
+    typer.Option("--as", help=f"With --positions: print only the offsets. {options.OFFSET_FORMATS}."),
 ]
 AllowSkip = Annotated[
     bool,
@@ -78,6 +95,8 @@ COLUMNS = (
     Column("target_offset_before", essential=False),
     Column("written", essential=False),
 )
+_OF_GROUPS = frozenset({"group", "target_offset_before", "written"})
+"""Columns that say nothing about a position outside Kafka."""
 
 
 def _around(proof: object) -> str:
@@ -102,6 +121,8 @@ def translate_offsets(
     reverse: Reverse = False,
     refine: Refine = False,
     csv: Csv = None,
+    positions: Positions = None,
+    as_: As = None,
     allow_rewind: options.AllowRewind = False,
     allow_skip: AllowSkip = False,
     execution: options.Execution,
@@ -109,7 +130,8 @@ def translate_offsets(
 ) -> None:
     """Translate committed offsets to the target; commit them on the target with --execute.
 
-    Without a choice of groups, all groups are translated. --execute needs -g, --groups, --unit or --all-groups.
+    Without a choice of groups, all groups are translated; --positions FILE translates offsets that programs keep
+    outside Kafka. --execute needs -g, --groups, --unit or --all-groups.
     -s A -t C also translates along a chain of enabled flows, A->B->C.
     """
     from mmtool.failover.commits.exchange import moved, question_of, refusal, write_csv
@@ -126,6 +148,9 @@ def translate_offsets(
         require_selector(chosen, "--execute")
     _check_options(csv, flows, refine=refine)
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
+    if positions is not None:
+        _translate_positions(positions, flows, rules, as_, timeout, execution.output, refine=refine)
+        return
     ways = [connect(one, timeout, beside_mm2=True) for one in flows]
 
     def translated() -> Translation:
@@ -150,6 +175,44 @@ def translate_offsets(
         if found.writable and flows[0].enabled:
             add = "--execute" if chosen.given else "--all-groups --execute"
             talk(f"nothing was changed; add {add} to {question}")
+
+
+def _translate_positions(
+    path: Path,
+    flows: Sequence[FlowSettings],
+    rules: Rules,
+    as_: options.OffsetFormat | None,
+    timeout: timedelta,
+    output: OutputFormat,
+    *,
+    refine: bool,
+) -> None:
+    from mmtool.failover.commits.exchange import read_positions, refused_positions
+    from mmtool.failover.report.rows import position_rows
+    from mmtool.failover.service import connections
+    from mmtool.insight.flow_now import connect
+    from mmtool.insight.positions import translate_positions
+    from mmtool.plan.words import few
+
+    found = translate_positions(
+        [connect(one, timeout, beside_mm2=True) for one in flows],
+        lambda: connections.target_side(flows[0], timeout),
+        read_positions("--positions", path),
+        rules,
+        refine=refine,
+        every_partition=as_ is options.OffsetFormat.SPARK,
+    )
+    (plan,) = found.plans
+    one_document = as_ not in (None, options.OffsetFormat.KAFKA)
+    refused = refused_positions(path, plan, outside=one_document) or found.error
+    if as_ is None:
+        columns = tuple(column for column in _columns(found) if column.key not in _OF_GROUPS)
+        finish(replace(_result(position_rows(plan), found), columns=columns), output, refused)
+        return
+    unnamed = [str(plan.written_to(one)) for one in plan.verdicts if one.commit is None]
+    if unnamed and refused is None:
+        warn(f"{path} has no position in {few(unnamed)}: Spark starts there at the earliest record")
+    write_offsets(found, as_, refused, with_group=False)
 
 
 def _check_options(csv: Path | None, flows: Sequence[FlowSettings], *, refine: bool) -> None:

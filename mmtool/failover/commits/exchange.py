@@ -28,17 +28,19 @@ from mmtool.kafka.ports import ClusterPort
 from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFacts, GroupKind, only_of_kind
 from mmtool.plan.groups.imports import (
     EARLIEST,
+    connector_offsets,
     parse_groups_csv,
     parse_offset_log,
+    parse_reset_csv,
     plan_import,
     starting_offsets,
     write_reset_csv,
 )
-from mmtool.plan.groups.offsets import GroupPlan, Rules
+from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict, Rules
 from mmtool.plan.words import counted, few, tally
 from mmtool.runtime.files import file_errors, write_named
 from mmtool.translation.answers import Reason, Sides
-from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicPartition, UpstreamOffset
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +68,19 @@ def refusal(found: Translation) -> RefusedError | None:
 def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
     """One error for every blocking verdict of some plans: how many for each reason, and its meaning; None without."""
     refused = [(plan, verdict) for plan in plans for verdict in plan.blocking]
-    blocking = [verdict for _, verdict in refused]
-    reasons = [verdict.refusal for verdict in blocking if verdict.refusal is not None]
-    if not reasons:
-        return None
-    groups = sorted({verdict.group for verdict in blocking})
-    said = sorted({f"{verdict.refusal}: {plan.why(verdict)}" for plan, verdict in refused})
-    return refused_for(reasons, groups_of(groups), "; ".join(said))
+    return _refused(refused, groups_of(sorted({verdict.group for _, verdict in refused})))
+
+
+def refused_positions(name: object, plan: GroupPlan, *, outside: bool) -> RefusedError | None:
+    """One error for the refused positions of the file ``name``; with ``outside`` also for topics outside the flow."""
+    blocking = [(plan, one) for one in plan.verdicts if one.blocks or (outside and one.commit is not None)]
+    return _refused(blocking, str(name))
+
+
+def _refused(found: Collection[tuple[GroupPlan, OffsetVerdict]], whom: str) -> RefusedError | None:
+    reasons = [verdict.refusal for _, verdict in found if verdict.refusal is not None]
+    said = sorted({f"{one.refusal}: {plan.why(one)}" for plan, one in found if one.refusal is not None})
+    return refused_for(reasons, whom, "; ".join(said)) if reasons else None
 
 
 def refused_for(reasons: Collection[Reason], whom: str, remedy: str) -> RefusedError:
@@ -173,23 +181,28 @@ def _batches(folder: Path) -> list[int]:
     return [int(path.name) for path in folder.glob("*") if path.name.isdigit()]
 
 
-def spark_offsets(plans: Collection[GroupPlan]) -> str:
-    """The ``startingOffsets`` JSON for one group or query; a partition without a commit starts at ``earliest``.
+def offsets_document(found: Translation, format_: str, refused: RefusedError | None) -> str:
+    """The offsets of one group, query or file as Spark's ``startingOffsets``, or as Kafka Connect's request body.
+
+    For Spark, a partition without a commit starts at ``earliest``; for Connect it is left out.
+
+    Args:
+        found: The translation.
+        format_: ``spark`` or ``connect``.
+        refused: The error of refused offsets, since both documents are for all offsets; None without any.
 
     Raises:
-        UsageError: The plans are not of exactly one group: Spark's option holds one offset for each partition.
-        RefusedError: A partition is refused, and Spark needs an offset for every partition of a topic; or the group has
-            no commit in the flow's topics.
+        UsageError: The offsets are not of exactly one group: both documents hold one offset for each partition.
+        RefusedError: ``refused``; or the group has no commit in the flow's topics.
     """
-    if len(plans) != 1:
+    if len(found.plans) != 1:
         raise UsageError(
-            f"startingOffsets holds the offsets of one group, and {len(plans)} groups are selected",
+            f"--format {format_} is for the offsets of one group, and {len(found.plans)} groups are selected",
             remedy="name one group: -g NAME",
         )
-    refused = refusal_of(plans)
     if refused is not None:
         raise refused
-    (plan,) = plans
+    (plan,) = found.plans
     inside = [v for v in plan.verdicts if v.target is not None and v.refusal in (None, Reason.NO_COMMIT)]
     if not inside:
         raise RefusedError(
@@ -198,8 +211,10 @@ def spark_offsets(plans: Collection[GroupPlan]) -> str:
             " offsets to export",
             code=Reason.NO_COMMIT,
         )
-    offsets = ((v.target, offset_of(v)) for v in inside if v.target is not None)
-    return starting_offsets({at: EARLIEST if offset is None else offset for at, offset in offsets})
+    offsets = {place: offset_of(one) for one in inside if (place := plan.written_to(one)) is not None}
+    if format_ == "connect":
+        return connector_offsets({at: offset for at, offset in offsets.items() if offset is not None})
+    return starting_offsets({at: EARLIEST if offset is None else offset for at, offset in offsets.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,6 +360,20 @@ def content_of(path: Path) -> bytes:
     """
     with file_errors(str(path), "name a file that can be read", near=path):
         return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+
+
+def read_positions(name: str, path: Path) -> dict[TopicPartition, UpstreamOffset]:
+    """The offsets of a file with the columns topic, partition and offset; ``name`` is the option, for errors.
+
+    Raises:
+        UsageError: The file cannot be read or parsed.
+    """
+    try:
+        return parse_reset_csv(lines_in(path, content_of(path)))
+    except ValueError as error:
+        raise UsageError(
+            f"{name} {path}: {error}", remedy="write one line TOPIC,PARTITION,OFFSET for each partition"
+        ) from error
 
 
 def lines_in(name: object, content: bytes) -> list[str]:

@@ -63,7 +63,7 @@ class TranslationRow(PlaceRow):
     """One partition of a group in `mmtool translate-offsets`.
 
     Attributes:
-        group: Its name.
+        group: Its name; null with --positions.
         upstream_offset: On the source: committed there; with --reverse the translated offset.
         target_topic: The topic's name on the target.
         downstream_offset: On the target: the translated offset; with --reverse committed there.
@@ -81,7 +81,7 @@ class TranslationRow(PlaceRow):
         kind: The group's kind.
     """
 
-    group: str
+    group: str | None
     upstream_offset: int | None
     target_topic: str | None
     downstream_offset: int | None
@@ -132,6 +132,12 @@ NOTHING: Final[WrittenPlaces] = MappingProxyType({})
 def translation_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) -> list[TranslationRow]:
     """The rows of ``translate-offsets``: one per group and partition."""
     return [_row(plan, verdict, written) for plan in plans for verdict in plan.verdicts]
+
+
+def position_rows(plan: GroupPlan) -> list[TranslationRow]:
+    """The rows of ``translate-offsets --positions``: one for each line of the file."""
+    lines = (verdict for verdict in plan.verdicts if verdict.commit is not None)
+    return [{**_row(plan, verdict, NOTHING), "group": None} for verdict in lines]
 
 
 def _row(plan: GroupPlan, verdict: OffsetVerdict, written: WrittenPlaces) -> TranslationRow:

@@ -34,7 +34,7 @@ def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset
     """Parse a reset file of one group, without a group column: the offset of each partition.
 
     Raises:
-        ValueError: A line has other columns, a number is invalid, or a partition has two offsets; names the line.
+        ValueError: A line has other columns, a number is invalid, or a partition has two lines; names the line.
     """
     found: dict[TopicPartition, UpstreamOffset] = {}
     for number, (group, place, offset) in _rows(lines):
@@ -42,8 +42,9 @@ def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset
             raise ValueError(
                 f"line {number} has a fourth column: expected topic,partition,offset without a group"
             )
-        if found.setdefault(place, UpstreamOffset(offset)) != offset:
+        if place in found:
             raise ValueError(f"line {number}: {place} has two offsets, {found[place]} and {offset}")
+        found[place] = UpstreamOffset(offset)
     return found
 
 
@@ -69,14 +70,14 @@ def _rows(lines: Iterable[str]) -> Iterator[tuple[int, ResetLine]]:
     """Yield the number and content of each line; empty lines and a heading are skipped."""
     empty = True
     for number, row in _fields(lines):
-        if number == 1 and row in _HEADINGS:
+        if number == 1 and [cell.strip().lower() for cell in row] in _HEADINGS:
             continue
         *group, topic, partition, offset = row if len(row) in (3, 4) else ("", "", "")
         are_numbers = _is_number(partition) and _is_number(offset)
         if not (topic.strip() and are_numbers and int(partition) <= _LAST_PARTITION):
             raise ValueError(
                 f"line {number} is {','.join(row)[:60]!r}: expected topic,partition,offset or"
-                " group,topic,partition,offset"
+                " group,topic,partition,offset, with numbers from 0 on"
             )
         if group == [""]:
             raise ValueError(f"line {number}: the group's name is empty")
@@ -172,6 +173,18 @@ def starting_offsets(places: Mapping[TopicPartition, int]) -> str:
     for place, offset in sorted(places.items()):
         topics.setdefault(place.topic, {})[str(place.partition)] = offset
     return json.dumps(topics, separators=(",", ":"), ensure_ascii=False)
+
+
+def connector_offsets(places: Mapping[TopicPartition, int]) -> str:
+    """The body of Kafka Connect's request ``PATCH /connectors/NAME/offsets`` for a sink connector (KIP-875)."""
+    offsets = [
+        {
+            "partition": {"kafka_topic": place.topic, "kafka_partition": place.partition},
+            "offset": {"kafka_offset": offset},
+        }
+        for place, offset in sorted(places.items())
+    ]
+    return json.dumps({"offsets": offsets}, separators=(",", ":"), ensure_ascii=False)
 
 
 def parse_offset_log(lines: Iterable[str]) -> dict[TopicPartition, int]:

@@ -61,6 +61,7 @@ class Rules:
     Attributes:
         source_lost: Nothing more will come from the source: a group that was ahead of the mirror continues at the
             mirror's end.
+        source_asked: The source answered, so that a log of it that is UNKNOWN does not exist.
         sides: The names of the two clusters in sentences.
     """
 
@@ -68,6 +69,7 @@ class Rules:
     allow_rewind: bool = False
     allow_skip: bool = False
     source_lost: bool = False
+    source_asked: bool = True
     sides: Sides = FORWARD
 
 
@@ -418,7 +420,7 @@ def _by_runs(
     facts: PartitionFacts, known: PartitionMap, commit: Commit, rules: Rules, target: TargetLog
 ) -> Answer | Skipping:
     if rules.direction is Direction.REVERSE:
-        return _answer_back(facts, commit, target)
+        return _answer_back(facts, commit, target, rules)
     upstream = UpstreamOffset(commit.offset)
     answer = answer_forward(facts, upstream, target)
     if not isinstance(answer, Refused):
@@ -443,15 +445,14 @@ _SKIPPABLE = frozenset({Reason.TARGET_LOG_START_PASSED, Reason.NOT_MIRRORED})
 """Reasons that ``--allow-skip`` overrides: the group would skip records that the target does not have."""
 
 
-def _answer_back(facts: PartitionFacts, commit: Commit, target: TargetLog) -> Answer:
-    if facts.source_log is UNKNOWN:
+def _answer_back(facts: PartitionFacts, commit: Commit, target: TargetLog, rules: Rules) -> Answer:
+    source = facts.source_log
+    if source is UNKNOWN and rules.source_asked:
         return Refused(Reason.PARTITION_MISSING)
-    if facts.back is None or facts.map is None:
-        downstream = DownstreamOffset(commit.offset)
-        return translate_back(facts.map, downstream, target=target, source=facts.source_log)
+    if source is UNKNOWN or facts.back is None or facts.map is None:
+        return translate_back(facts.map, DownstreamOffset(commit.offset), target=target, source=source)
     if facts.has_others:
         return Refused(Reason.AMBIGUOUS)
-    source = facts.source_log
     return translate_in_pair(  # seen from the target, which is the way back's source
         facts.back,
         facts.map,
