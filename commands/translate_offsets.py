@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 
     from mmtool.config import FlowSettings, Settings
     from mmtool.failover.report.rows import Row
+    from mmtool.insight.flow_now import FlowClusters
     from mmtool.insight.translation import Translation
     from mmtool.output import OutputFormat
+    from mmtool.plan.groups.facts import GroupSelection
     from mmtool.plan.groups.offsets import Rules
 
 Reverse = Annotated[
@@ -80,6 +82,14 @@ class ChosenGroupsAndTopics(options.ChosenGroupsOrUnit):
     unit: options.UnitWithTopics = None
 
 
+@dataclass(frozen=True, slots=True)
+class OutsidePositions:
+    """The options about positions that programs keep outside Kafka."""
+
+    positions: Positions = None
+    as_: As = None
+
+
 COLUMNS = (
     Column("group"),
     Column("topic"),
@@ -95,7 +105,7 @@ COLUMNS = (
     Column("target_offset_before", essential=False),
     Column("written", essential=False),
 )
-_OF_GROUPS = frozenset({"group", "target_offset_before", "written"})
+_OF_GROUPS = frozenset({"group", "target_group", "target_offset_before", "written"})
 """Columns that say nothing about a position outside Kafka."""
 
 
@@ -121,8 +131,7 @@ def translate_offsets(
     reverse: Reverse = False,
     refine: Refine = False,
     csv: Csv = None,
-    positions: Positions = None,
-    as_: As = None,
+    outside: OutsidePositions,
     allow_rewind: options.AllowRewind = False,
     allow_skip: AllowSkip = False,
     execution: options.Execution,
@@ -130,8 +139,7 @@ def translate_offsets(
 ) -> None:
     """Translate committed offsets to the target; commit them on the target with --execute.
 
-    Without a choice of groups, all groups are translated; --positions FILE translates offsets that programs keep
-    outside Kafka. --execute needs -g, --groups, --unit or --all-groups.
+    Without a choice of groups, all groups are translated. --execute needs -g, --groups, --unit or --all-groups.
     -s A -t C also translates along a chain of enabled flows, A->B->C.
     """
     from mmtool.failover.commits.exchange import moved, question_of, refusal, write_csv
@@ -144,14 +152,12 @@ def translate_offsets(
     flows = settings.chain(where.source, where.target, to_write=execution.execute)
     meant = unit_of(flows[0], groups.unit)
     chosen = selection(groups, meant)
-    if execution.execute:
-        require_selector(chosen, "--execute")
-    _check_options(csv, flows, refine=refine)
+    _check_options(execution, chosen, csv, flows, refine=refine)
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
-    if positions is not None:
-        _translate_positions(positions, flows, rules, as_, timeout, execution.output, refine=refine)
-        return
     ways = [connect(one, timeout, beside_mm2=True) for one in flows]
+    if outside.positions is not None:
+        _translate_positions(outside, ways, rules, timeout, execution.output, refine=refine)
+        return
 
     def translated() -> Translation:
         flow = look_along(ways, topic or ())
@@ -178,10 +184,9 @@ def translate_offsets(
 
 
 def _translate_positions(
-    path: Path,
-    flows: Sequence[FlowSettings],
+    outside: OutsidePositions,
+    ways: Sequence[FlowClusters],
     rules: Rules,
-    as_: options.OffsetFormat | None,
     timeout: timedelta,
     output: OutputFormat,
     *,
@@ -190,13 +195,14 @@ def _translate_positions(
     from mmtool.failover.commits.exchange import read_positions, refused_positions
     from mmtool.failover.report.rows import position_rows
     from mmtool.failover.service import connections
-    from mmtool.insight.flow_now import connect
     from mmtool.insight.positions import translate_positions
     from mmtool.plan.words import few
 
+    path, as_ = outside.positions, outside.as_
+    assert path is not None
     found = translate_positions(
-        [connect(one, timeout, beside_mm2=True) for one in flows],
-        lambda: connections.target_side(flows[0], timeout),
+        ways,
+        lambda: connections.target_side(ways[0].settings, timeout),
         read_positions("--positions", path),
         rules,
         refine=refine,
@@ -215,7 +221,16 @@ def _translate_positions(
     write_offsets(found, as_, refused, with_group=False)
 
 
-def _check_options(csv: Path | None, flows: Sequence[FlowSettings], *, refine: bool) -> None:
+def _check_options(
+    execution: options.Execution,
+    chosen: GroupSelection,
+    csv: Path | None,
+    flows: Sequence[FlowSettings],
+    *,
+    refine: bool,
+) -> None:
+    if execution.execute:
+        require_selector(chosen, "--execute")
     if csv is not None and str(csv) == "-":
         raise UsageError(
             "--csv needs a file, and - is stdout",

@@ -6,23 +6,18 @@ The order of the requests is that of `mmtool.insight.translation`: the positions
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from mmtool.errors import UnreachableError
 from mmtool.insight.flow_now import FlowClusters, FlowNow, outages
 from mmtool.insight.partitions import partition_facts, standstill
 from mmtool.insight.target_only import TargetSide, look_at_target
 from mmtool.insight.translation import Translation, look_along, refined
 from mmtool.plan.groups.facts import GroupSelection
-from mmtool.plan.groups.offsets import Direction, Rules, ever_ran
+from mmtool.plan.groups.offsets import Direction, GroupPlan, Rules, ever_ran
 from mmtool.plan.groups.positions import plan_positions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    from mmtool.errors import UnreachableError
-    from mmtool.plan.groups.offsets import GroupPlan
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicPartition
 
 
 def translate_positions(

@@ -84,6 +84,7 @@ def shop(directory: Path) -> Shop:
     made.commits("shipping", "orders", 1001, 990, 500)
     made.commits("console-consumer-42", "orders", 3, 3, 3)
     _checkpoint(directory / "checkpoints" / "billing")
+    (directory / "positions.csv").write_text("orders,0,701\norders,1,1000\norders,2,0\n", encoding="utf-8")
     return made
 
 

@@ -81,8 +81,8 @@ _OWN_OFFSETS = (
     " whatever its group has committed there"
 )
 _SET_THEM = (
-    "before the sink starts on {target}, replace the offsets that it keeps by those that `mmtool translate-offsets`"
-    " shows, or let it write to a new table"
+    "before the sink starts on {target}, replace the offsets that it keeps by those that `mmtool translate-offsets"
+    " --positions FILE` shows, or let it write to a new table"
 )
 SINK_KINDS = (
     SinkKind(

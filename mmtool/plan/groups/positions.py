@@ -6,18 +6,15 @@ source_unreachable where the source's answer could change the result, and only t
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mmtool.plain_text import nearest
 from mmtool.plan.groups.facts import Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict, PartitionFacts, Rules, plan_group
 from mmtool.translation.answers import Exact, Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from mmtool.translation.types import TopicPartition
+from mmtool.translation.types import TopicPartition
 
 _TAKE_LATER = (
     "translate a later position, or, without --reverse, continue at the next copied record by --allow-skip"
@@ -72,7 +69,7 @@ def plan_positions(
         is_outside = refusal is Reason.NOT_MIRRORED and facts is None
         detail = "" if facts is None else facts.problems
         if refusal is not None and not detail:
-            template = _OUTSIDE[rules.direction] if is_outside else _SENTENCES[refusal]
+            template = _OUTSIDE[rules.direction] if is_outside else _SENTENCES.get(refusal, "")
             detail = template.format(read=rules.sides.read, written=rules.sides.written)
         lines.append(
             replace(
