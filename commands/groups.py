@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -244,8 +245,10 @@ def export(
     other formats, nothing is written if there is such a partition: Spark needs every partition of a topic. -s A -t C
     also translates along a chain of enabled flows, A->B->C.
     """
-    from mmtool.failover.commits.exchange import refusal, translated_checkpoint
+    from mmtool.failover.commits.exchange import checkpointed, refusal, refused_positions
+    from mmtool.failover.service.connections import target_side
     from mmtool.insight.flow_now import connect
+    from mmtool.insight.positions import translate_positions
     from mmtool.insight.translation import look_along, translate_groups
     from mmtool.plan.groups.offsets import Rules
 
@@ -257,9 +260,15 @@ def export(
         )
     chain = loaded(where.config).chain(where.source, where.target)
     flows = [connect(one, timeout, beside_mm2=True) for one in chain]
-    flow = look_along(flows, topic or ())
-    found = translate_groups(flow, chosen, Rules()) if query is None else translated_checkpoint(flow, query)
-    write_offsets(found, format_, refusal(found), with_group=not chosen.is_one)
+    if query is None:
+        found = translate_groups(look_along(flows, topic or ()), chosen, Rules())
+        refused = refusal(found)
+    else:
+        positions = checkpointed(query, topic or ())
+        side = partial(target_side, chain[0], timeout)
+        found = translate_positions(flows, side, positions, Rules(), every_partition=True)
+        refused = refused_positions(query, found.plans[0], outside=False) or found.error
+    write_offsets(found, format_, refused, with_group=not chosen.is_one)
 
 
 class ImportedKind(StrEnum):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -202,7 +203,7 @@ def _translate_positions(
     assert path is not None
     found = translate_positions(
         ways,
-        lambda: connections.target_side(ways[0].settings, timeout),
+        partial(connections.target_side, ways[0].settings, timeout),
         read_positions("--positions", path),
         rules,
         refine=refine,

@@ -143,3 +143,20 @@ def test_several_ways_that_are_as_short_are_listed(tmp_path):
     with pytest.raises(Exception, match="east->west->north, east->south->north"):
         settings.chain("east", "north")
     assert [flow.name for flow in settings.chain("south", "north")] == ["south->north"]
+
+
+@pytest.mark.parametrize(
+    ("position", "options", "key", "offset"),
+    [
+        ("orders,0,22", (), "downstream_offset", 20),
+        ("west.east.orders,0,20", ("--reverse",), "upstream_offset", 22),
+    ],
+)
+def test_a_position_outside_kafka_is_translated_along_the_chain(
+    along, mmtool, tmp_path, position, options, key, offset
+):
+    file = tmp_path / "positions.csv"
+    file.write_text(position)
+    flow = ("-c", along.config, "-s", "east", "-t", "north")
+    ended = mmtool("translate-offsets", *flow, "-o", "json", "--positions", file, *options)
+    assert [(row["exactness"], row[key]) for row in ended.rows] == [("exact", offset)]

@@ -132,6 +132,16 @@ def test_as_spark_has_every_partition_of_a_topic(translate, file):
     )
 
 
+def test_as_spark_has_the_partitions_that_the_mirror_has_and_no_others(translate, scene):
+    scene.target.add_topic("east.orders", scene.target.ids["east.orders"], 20, 10, 0)
+    found = json.loads(translate(BOTH, "--as", "spark").stdout)
+    assert found == {"east.orders": {"0": 11, "1": 10, "2": -2}}
+    scene.source.add_topic("orders", scene.source.ids["orders"], 21, 10, 0, 0)
+    assert json.loads(translate(BOTH, "--as", "spark").stdout) == found
+    back = translate(BACK, "--reverse", "--as", "spark")
+    assert json.loads(back.stdout) == {"orders": {"0": 12, "1": 10, "2": -2, "3": -2}}
+
+
 @pytest.mark.parametrize("tool", ["connect", "spark"])
 @pytest.mark.parametrize("refused", ["orders,0,99", "logs,0,1", "orders,7,0"])
 def test_a_document_for_all_offsets_is_not_written_if_one_is_refused(translate, tool, refused):
@@ -168,6 +178,18 @@ def test_without_the_source_only_what_needs_it_is_refused(translate, scene):
     ended = translate("orders,1,10\norders,7,0\norders-new,0,0\norders,0,99\nlogs,0,1\n", "-o", "json")
     reasons = ["", "source_unreachable", "source_unreachable", "beyond_mirror", "not_mirrored"]
     assert (ended.code, rows(ended, "reason")) == (3, [(reason,) for reason in reasons])
+
+
+def test_without_the_source_the_checkpoint_of_a_query_is_translated_too(mmtool, scene, tmp_path):
+    for folder, text in (("offsets", 'v1\n{}\n{"orders":{"0":12,"1":7}}'), ("commits", "v1\n{}")):
+        (tmp_path / "query" / folder).mkdir(parents=True)
+        (tmp_path / "query" / folder / "3").write_text(text)
+    scene.source.go_away(AWAY)
+    words = ("--in", "spark-checkpoint", tmp_path / "query", "--format", "spark")
+    ended = mmtool("groups", "export", "-c", scene.config, *words)
+    assert json.loads(ended.stdout) == {"east.orders": {"0": 11, "1": 7}}
+    other = mmtool("groups", "export", "-c", scene.config, *words, "--topic", "payments")
+    assert (other.code, "query has no offsets of payments" in other.stderr) == (2, True)
 
 
 def test_records_are_not_compared_without_the_source(translate, scene):

@@ -78,6 +78,6 @@ class ConnectWorker:
 
     def _answers(self) -> bool:
         try:
-            return self.ask("GET", "/connectors") == []
+            return bool(self.ask("GET", "/connectors") == [])
         except (urllib.error.URLError, ConnectionError):
             return False

@@ -21,11 +21,10 @@ from mmtool.failover.report.rows import (
     reset_lines,
     translation_rows,
 )
-from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.partitions import target_log
-from mmtool.insight.translation import Translation, active_groups, plan_groups
+from mmtool.insight.translation import Translation, active_groups
 from mmtool.kafka.ports import ClusterPort
-from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, Commit, GroupFacts, GroupKind, only_of_kind
+from mmtool.plan.groups.facts import ABSENT, OWN_GROUP_PREFIX, GroupFacts, GroupKind, only_of_kind
 from mmtool.plan.groups.imports import (
     EARLIEST,
     connector_offsets,
@@ -36,7 +35,7 @@ from mmtool.plan.groups.imports import (
     starting_offsets,
     write_reset_csv,
 )
-from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict, Rules
+from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict
 from mmtool.plan.words import counted, few, tally
 from mmtool.runtime.files import file_errors, write_named
 from mmtool.translation.answers import Reason, Sides
@@ -131,24 +130,25 @@ def groups_of(names: list[str]) -> str:
     return f"{'groups' if len(names) > 1 else 'group'} {few(names)}"
 
 
-def translated_checkpoint(flow: FlowNow, directory: Path) -> Translation:
-    """Translate the offsets of a Structured Streaming checkpoint to offsets on the target.
+def checkpointed(directory: Path, topics: Collection[str]) -> dict[TopicPartition, int]:
+    """Offsets that the last finished batch of a Structured Streaming query had read; an unfinished one is read again.
 
     Args:
-        flow: The flow that mirrors the query's topics.
         directory: The query's ``checkpointLocation``.
+        topics: ``--topic``: only offsets of these topics; empty for all.
 
     Raises:
-        UsageError: There is no such checkpoint, or it has no Kafka source.
+        UsageError: There is no such checkpoint, or it has no Kafka source, or no offsets of ``topics``.
     """
-    commits = {place: Commit(offset) for place, offset in _checkpointed(directory).items()}
-    warnings: list[str] = []
-    plans = plan_groups(flow, [GroupFacts(str(directory), commits)], Rules(), warnings)
-    return Translation(flow, Rules(), tuple(plans), tuple(warnings))
+    offsets = {at: one for at, one in _checkpointed(directory).items() if not topics or at.topic in topics}
+    if not offsets:
+        raise UsageError(
+            f"{directory} has no offsets of {few(sorted(topics))}", remedy="name topics that the query reads"
+        )
+    return offsets
 
 
 def _checkpointed(directory: Path) -> dict[TopicPartition, int]:
-    """Offsets that the last finished batch had read; Spark reads an unfinished batch again."""
     done = max(_batches(directory / "commits"), default=None)
     path = directory / "offsets" / str(done)
     if not directory.is_dir():
@@ -206,15 +206,21 @@ def offsets_document(found: Translation, format_: str, refused: RefusedError | N
     inside = [v for v in plan.verdicts if v.target is not None and v.refusal in (None, Reason.NO_COMMIT)]
     if not inside:
         raise RefusedError(
-            f"{plan.group} has no committed offset in a topic of the flow",
+            "no committed offset is in a topic of the flow",
             remedy="name the flow that mirrors its topics: -s ALIAS -t ALIAS; a group that has committed nothing has no"
             " offsets to export",
             code=Reason.NO_COMMIT,
         )
     offsets = {place: offset_of(one) for one in inside if (place := plan.written_to(one)) is not None}
+    known = {at: offset for at, offset in offsets.items() if offset is not None}
     if format_ == "connect":
-        return connector_offsets({at: offset for at, offset in offsets.items() if offset is not None})
-    return starting_offsets({at: EARLIEST if offset is None else offset for at, offset in offsets.items()})
+        return connector_offsets(known)
+    flow, forward = found.flow, found.rules.direction is Direction.FORWARD
+    topics = flow.end.target_topics if forward else flow.topics
+    places = {at for at in offsets if at.topic not in topics}
+    for topic in {at.topic for at in offsets} & topics.keys():
+        places |= {TopicPartition(topic, n) for n in range(topics[topic].partitions)}
+    return starting_offsets(dict.fromkeys(places, EARLIEST) | known)
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,18 +22,18 @@ _TAKE_LATER = (
 _SENTENCES: Final = {
     Reason.NEVER_RAN: "the flow has never mirrored this partition: `mmtool status -c FILE` shows why",
     Reason.BEYOND_MIRROR: "the position is past the last mirrored record: let `mmtool replicate` catch up;"
-    " if {read} is lost, start at the end of the mirror",
+    " if {source} is lost, start at the end of the mirror",
     Reason.BEYOND_SOURCE_END: "the position on {read}, or its translation on {written}, is past the log's end: check"
     " the offset, and whether the topic was truncated or recreated",
     Reason.TARGET_LOG_START_PASSED: "the records after the position are deleted: " + _TAKE_LATER,
     Reason.PARTITION_MISSING: "{read} or {written} has no such partition of the topic, or the topic was recreated:"
     " check the partition number",
     Reason.NOT_MIRRORED: "the flow has not mirrored the records after the position: " + _TAKE_LATER,
-    Reason.SOURCE_UNREACHABLE: "only the source can tell: run the command again when it answers",
+    Reason.SOURCE_UNREACHABLE: "only {source} can tell: run the command again when {source} answers",
     Reason.AMBIGUOUS: "several offsets on {written} are possible: compare the records around the position on both"
     " clusters; where MirrorMaker 2 runs the flow, add --refine",
 }
-_BY_SOURCE: Final = frozenset({Reason.NEVER_RAN, Reason.NOT_MIRRORED})
+_BY_SOURCE: Final = frozenset({Reason.NEVER_RAN, Reason.NOT_MIRRORED, Reason.AMBIGUOUS})
 _OUTSIDE: Final = {
     Direction.FORWARD: "the flow does not mirror this topic from {read}: name topics as on {read} (with --reverse, as"
     " on {written}), which `topics` and `topics.exclude` allow",
@@ -61,7 +61,7 @@ def plan_positions(
     commits = {place: Commit(offset) for place, offset in positions.items()}
     plan = plan_group(GroupFacts("", commits), partitions, rules)
     found = {plan.read_from(verdict): verdict for verdict in plan.verdicts}
-    topics = {place.topic for place in partitions}
+    topics, (read, written, is_reverse, _) = {place.topic for place in partitions}, rules.sides
     lines = []
     for place in positions:
         verdict, facts = found.pop(place), partitions.get(place)
@@ -70,7 +70,7 @@ def plan_positions(
         detail = "" if facts is None else facts.problems
         if refusal is not None and not detail:
             template = _OUTSIDE[rules.direction] if is_outside else _SENTENCES.get(refusal, "")
-            detail = template.format(read=rules.sides.read, written=rules.sides.written)
+            detail = template.format(read=read, written=written, source=written if is_reverse else read)
         lines.append(
             replace(
                 verdict,
