@@ -101,6 +101,7 @@ def _refusal(
     if rules.source_asked:
         return verdict.refusal
     # what the source has deleted, MM2's topics on it, and runs of the reverse flow may answer these
-    is_same = facts.same_offsets and verdict.answer == Exact(verdict.commit.offset if verdict.commit else 0)
+    answer = verdict.answer
+    is_same = facts.same_offsets and isinstance(answer, Exact) and verdict.commit == Commit(answer.offset)
     needs_source = verdict.refusal in _BY_SOURCE or (facts.has_others and not is_same)
     return Reason.SOURCE_UNREACHABLE if needs_source else verdict.refusal
