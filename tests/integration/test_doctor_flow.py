@@ -9,7 +9,6 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from kit.consumers import consume, consumer_of
-from kit.kafka_tools import join_share_group
 from kit.lab_admin import alter_topic, delete_records, grow_topic
 from kit.leftovers import hang_transaction, join_as_worker
 from kit.load import Load, Transactions, produce
@@ -163,7 +162,6 @@ class Patient:
     def break_groups(self):
         consume(self.source, "connect-ill-sink", ["ill-fine"], at_most=3)
         join_as_worker(self.source, "ill-connect")
-        join_share_group(self.source, "ill-fans", "ill-fine")
         for topic in ("ill-counts", "ill-words"):
             create_topic(self.source, topic, 1)
         self.load("ill-words", keys="cyclic")
@@ -244,7 +242,6 @@ PLANTED = {
     ("loop", "target.source.ill-again"): ("source", "problem", "source->target->source"),
     ("assign_group", "ill-assigned"): ("source", "warning", "on source and has no members"),
     ("streams_group", "ill-app-classic"): ("source", "problem", "mirrored as source.ill-app-classic-counts"),
-    ("share_group", "ill-fans"): ("source", "warning", "share.auto.offset.reset"),
     ("connect_group", "connect-ill-sink"): ("source", "warning", "sink connector"),
     ("connect_group", "ill-connect"): ("source", "warning", "Kafka Connect workers"),
     ("schema_registry", "_schemas"): ("source", "warning", "_schemas is not mirrored to target"),

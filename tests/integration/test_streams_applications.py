@@ -16,7 +16,7 @@ from kit.streams_app import counting_by_key
 from mmtool.config import load_settings
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
-from mmtool.plan.groups.facts import Commit
+from mmtool.plan.groups.facts import Commit, GroupKind
 from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
@@ -35,9 +35,11 @@ async def mirror(settings):
 class Words:
     """An application that counts words, and where it runs."""
 
-    def __init__(self, bench, folder):
+    protocol = "classic"
+
+    def __init__(self, bench, folder, name="words"):
         self.bench, self.folder = bench, folder
-        self.name = f"words-{os.getpid()}"
+        self.name = f"{name}-{os.getpid()}"
         self.input, self.output = f"{self.name}-in", f"{self.name}-out"
         self.changelog, self.written = f"{self.name}-counts-changelog", 0
         self.mirrored = f"{self.input}|{self.name}-.*-(changelog|repartition)"
@@ -61,7 +63,11 @@ class Words:
         """Until it has counted what was written last; it has left the group afterwards."""
         counted = len(read_topic(self.at(side), self.output)) + KEYS * EACH
         with counting_by_key(
-            self.at(side), self.name, (self.input, self.output), self.folder / f"{side}-{self.written}"
+            self.at(side),
+            self.name,
+            (self.input, self.output),
+            self.folder / f"{side}-{self.written}",
+            self.protocol,
         ):
             wait_until(
                 lambda: len(read_topic(self.at(side), self.output)) >= counted, "the counts", PATIENCE_SECONDS
@@ -130,6 +136,29 @@ def test_after_the_failback_every_count_goes_on(words, tmp_path):
     words.write("source")
     words.run("source")
     assert words.counts("source") == words.expected("source")
+
+
+def test_an_application_that_has_changed_to_the_streams_protocol_moves_and_comes_home(
+    mmtool, bench, tmp_path
+):
+    """Offset sync has made a consumer group of it on the target, as it was one when it was mirrored."""
+    app = Words(bench, tmp_path, "streams")
+    app.write("source")
+    app.run("source")
+    asyncio.run(mirror(load_settings(app.properties, os.environ).one("source", "target")))
+    flow = ("-s", "source", "-t", "target", "-c", app.properties, "-g", app.name)
+    assert mmtool("groups", "sync", "--once", *flow).code == 0
+    app.protocol = "streams"
+    app.write("source")
+    app.run("source")
+    for mode, there in (("planned", "target"), ("failback", "source")):
+        answer = app.failover(tmp_path, mode)
+        assert (answer.code, answer.rows[0]["state"]) == (0, "completed"), answer.stderr
+        assert answer.rows[0]["groups"][0]["kind"] == "streams"
+        app.write(there)
+        app.run(there)
+        assert app.counts(there) == app.expected(there)
+        assert groups_of(app.at(there)).listing().kind(app.name) is GroupKind.STREAMS
 
 
 def test_the_topics_of_foreign_key_joins_are_state_and_a_name_alone_is_no_application(

@@ -36,12 +36,6 @@ def list_topics(bootstrap: str, config: Path, jvm: Sequence[str] = ()) -> list[s
     return _run("org.apache.kafka.tools.TopicCommand", bootstrap, *words, jvm=jvm).split()
 
 
-def join_share_group(bootstrap: str, group: str, topic: str) -> None:
-    """``kafka-console-share-consumer`` for a moment: the group is there afterwards (KIP-932); raises as above."""
-    wanted = ("--group", group, "--topic", topic, "--timeout-ms", "1000")
-    _run("org.apache.kafka.tools.consumer.ConsoleShareConsumer", bootstrap, *wanted)
-
-
 def _run(tool: str, bootstrap: str, *arguments: str, jvm: Sequence[str] = ()) -> str:
     jars = classpath("tools")
     archive = ClassArchive(jars[0].parent, jars)

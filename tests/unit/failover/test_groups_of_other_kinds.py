@@ -1,11 +1,11 @@
-"""A share or streams group of the same name on the destination: every move is refused before anything is done."""
+"""Share groups: moved as such, and refused before anything is done where the destination cannot take one."""
 
 import pytest
 
 from kit.scene import all_mirrored
 from mmtool.failover.modes import drill, planned_mode
 from mmtool.insight.translation import translate_groups
-from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.facts import GroupKind, GroupSelection
 from mmtool.plan.groups.offsets import Rules
 
 APP = GroupSelection(("app",))
@@ -39,3 +39,29 @@ def test_a_translation_refuses_such_a_group_and_names_the_cluster(scene):
     assert [verdict.refusal for plan in found.plans for verdict in plan.verdicts] == ["active_on_target"]
     assert not found.writable
     assert any(told.startswith("on west, group app is a share group") for told in found.warnings)
+
+
+def test_a_share_group_is_refused_where_brokers_do_not_know_such_groups(scene):
+    scene.source.groups.others["app"] = "share"
+    scene.target.groups.knows_share_groups = False
+    found = translate_groups(scene.look(), APP, Rules())
+    assert not found.writable
+    assert [
+        "the brokers of west have no share groups" in plan.why(plan.verdicts[0]) for plan in found.plans
+    ] == [True]
+
+
+def test_a_share_group_is_moved_as_one(scene):
+    scene.source.groups.others["app"] = "share"
+    rehearsal = planned_mode.rehearse(scene.look(), APP)
+    ended = planned_mode.execute(rehearsal, scene.context(rehearsal))
+    assert ended.operation.error is None
+    assert scene.target.groups.listing().kind("app") is GroupKind.SHARE
+
+
+def test_configs_of_a_share_group_are_brought_before_it_is_written(scene):
+    scene.source.groups.others["app"] = "share"
+    scene.source.groups.configured["app"] = {"share.auto.offset.reset": "earliest"}
+    rehearsal = planned_mode.rehearse(scene.look(), APP)
+    planned_mode.execute(rehearsal, scene.context(rehearsal))
+    assert scene.target.groups.configured == {"app": {"share.auto.offset.reset": "earliest"}}

@@ -130,6 +130,7 @@ APIS = {
     21: "DeleteRecords", 22: "InitProducerId", 24: "AddPartitionsToTxn", 26: "EndTxn", 27: "WriteTxnMarkers",
     29: "DescribeAcls",
     30: "CreateAcls", 31: "DeleteAcls", 32: "DescribeConfigs", 35: "DescribeLogDirs", 36: "SaslAuthenticate",
+    44: "IncrementalAlterConfigs",
     42: "DeleteGroups", 47: "OffsetDelete", 60: "DescribeCluster", 61: "DescribeProducers", 65: "DescribeTransactions",
     66: "ListTransactions", 69: "ConsumerGroupDescribe", 90: "DescribeShareGroupOffsets",
     91: "AlterShareGroupOffsets", 92: "DeleteShareGroupOffsets",
