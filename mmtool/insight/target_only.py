@@ -95,7 +95,7 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
     topics = side.target.topics()
     maps = _maps(side, identity, topics) if control.flow is not None else {}
     partitions = _partitions(side, topics, maps, held)
-    kinds = {} if control.look is UNKNOWN else control.look.kinds
+    kinds = {} if control.look is UNKNOWN else control.look.known_kinds
     groups = _groups(side, selected, current, kinds)
     known = {name: control.removed.get(name) for name in selected.known}
     facts = EmergencyFacts(
@@ -243,14 +243,14 @@ def current_checkpoints(
 
 
 def _groups(
-    side: TargetSide, selected: SelectedGroups, held: Checkpoints, kinds: Mapping[str, str]
+    side: TargetSide, selected: SelectedGroups, held: Checkpoints, kinds: Mapping[str, GroupKind]
 ) -> tuple[GroupFacts, ...]:
     names = selected.known
     standing, before = side.target.groups.describe_each(names), side.target.groups.commits_each(names)
     failed = before.failed | standing.failed
     if failed and len(failed) == len(names):
         raise next(iter(failed.values()))
-    of = {name: GroupKind(kinds.get(name, GroupKind.CONSUMER)) for name in names}
+    of = {name: kinds.get(name, GroupKind.CONSUMER) for name in names}
     problems = {name: error.message for name, error in failed.items()} | unsupported(of, side.target)
     return tuple(
         GroupFacts(name, {}, problem=problems[name])

@@ -44,7 +44,7 @@ from mmtool.kafka.wire.groups import (
 )
 from mmtool.kafka.wire.metadata import LATEST, AlterGroupConfigsRequest, DescribeGroupConfigsRequest
 from mmtool.kafka.wire.request import UnsupportedByBrokerError, WireRequest
-from mmtool.kafka.wire.scan import list_offsets
+from mmtool.kafka.wire.scan import Patience, offsets_each
 from mmtool.kafka.wire.share_groups import (
     AlteredStarts,
     AlterShareGroupOffsetsRequest,
@@ -65,6 +65,8 @@ Sending: TypeAlias = "Callable[[WireCluster, int, list[str]], Awaitable[dict[str
 DESCRIBE, READ, DELETE = "DESCRIBE", "READ", "DELETE"
 """Rights on a group."""
 _SPARE_SECONDS = 5.0
+_END_SECONDS = 2.0
+"""For the end of a share partition's log, without which the answer is less exact."""
 _PER_REQUEST = 100
 """Groups whose commits are in one response: about 4 MB at 1,000 partitions each."""
 _PER_QUESTION = 1_000
@@ -376,8 +378,9 @@ class KafkaGroups:
         return self._wire.ask(ask, what)
 
     def _ends(self, places: Collection[TopicPartition], *, committed: bool) -> dict[TopicPartition, int]:
-        ends = dict.fromkeys(places, LATEST)
-        ask = partial(list_offsets, timestamps=ends, read_committed=committed, seconds=self._seconds)
+        """The log ends, without those of partitions that do not answer: what is acknowledged there is unknown."""
+        ends, patience = dict.fromkeys(places, LATEST), Patience(_END_SECONDS, _END_SECONDS, unknown=None)
+        ask = partial(offsets_each, timestamps=ends, patience=patience, read_committed=committed)
         return self._wire.ask(ask, "reading the log ends of share partitions")
 
     def _starts_of(self, group: str, answer: ShareStarts) -> dict[TopicPartition, ShareStart]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from mmtool.plan.groups.facts import GroupKind
 from mmtool.plan.records.documents import Document, UnreadableDocumentError
 from mmtool.plan.words import moment
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
@@ -94,6 +95,11 @@ class LookRecord(Document):
     looked_ms: int
     untold: dict[str, int | None] = field(default_factory=dict)
     kinds: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def known_kinds(self) -> dict[str, GroupKind]:
+        """The kinds, without those that only a later mmtool knows."""
+        return {group: GroupKind(kind) for group, kind in self.kinds.items() if kind in set(GroupKind)}
 
     def asked_ms(self, group: str) -> int | Unknown:
         """When the source last reported the group's commits, in ms of the owner's clock; UNKNOWN where it never did."""

@@ -238,14 +238,15 @@ class Checkpoints:
     _removals: dict[str, RemovedRecord] = field(default_factory=dict)
     _configs: dict[str, Configs] = field(default_factory=dict)
     _unbrought: list[str] = field(default_factory=list)
+    _configs_at: float = 0.0
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def kinds(self) -> dict[str, GroupKind]:
         """The kinds of groups that are no consumer groups, also of those that the source no longer lists."""
-        before = {} if self._last is UNKNOWN else self._last.kinds
+        before = {} if self._last is UNKNOWN else self._last.known_kinds
         held = {group for group, _ in self._written}
-        kept = {group: GroupKind(kind) for group, kind in before.items() if group in held}
+        kept = {group: kind for group, kind in before.items() if group in held}
         return kept | dict(self._groups.kinds)
 
     async def perform(self) -> None:
@@ -325,9 +326,11 @@ class Checkpoints:
             self._translate(flow, {key: c for key, c in ours.items() if self._settled.get(key) != c})
 
     def _bring_configs(self, flow: FlowNow) -> None:
-        """Keep the configs of share groups on the target, for an emergency; not those of groups that belong to it."""
-        if not (share := share_groups(self._groups.kinds)):
+        """Bring the configs of share groups once a minute; not to groups that belong to the target."""
+        share = share_groups(self._groups.kinds)
+        if not share or time.monotonic() < self._configs_at:
             return
+        self._configs_at = time.monotonic() + _AGAIN_SECONDS
         moved = flow.clusters.state.control(flow.identity).moved
         ours = [group for group in share if group not in moved]
         brought, self._unbrought = bring_configs(
