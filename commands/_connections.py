@@ -211,8 +211,9 @@ def smoke_flow(flow: FlowSettings, timeout: timedelta, start_command: str) -> Sm
 
         return sign_now(flow, seconds)
 
+    state = FollowedFlowState(flow.target, external=flow.is_external)
     return SmokeFlow(
-        replace(connect(flow, patience, beside_mm2=True), state=FollowedFlowState(flow.target)),
+        replace(connect(flow, patience, beside_mm2=True), state=state),
         KafkaFlowWatch(flow, seconds),
         KafkaCanary(flow, seconds),
         mirror_maker,

@@ -303,6 +303,14 @@ WithoutState = Annotated[
         " they lose their state.",
     ),
 ]
+AcceptUnverified = Annotated[
+    bool,
+    execution_option(
+        "--accept-unverified",
+        help="With mmtool.mirror = external: also use offsets around which the records of the mirror were not compared"
+        " with the source's; how many records are read again is unknown.",
+    ),
+]
 AllowRewind = Annotated[
     bool,
     execution_option(

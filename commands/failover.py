@@ -78,6 +78,7 @@ def planned(
     promote_acls: choices.Promote = False,
     principal_map: choices.Principals = None,
     without_state: options.WithoutState = False,
+    accept_unverified: options.AcceptUnverified = False,
     files: choices.PlanFiles,
     reason: operations.Why = "",
     execution: options.Execution,
@@ -103,8 +104,10 @@ def planned(
             "fence": fence.value,
             "fence_watch": None if fence is FenceKind.NONE else f"{fence_watch.total_seconds():g}s",
             **choices.common_options(without_state, promote_acls, principal_map),
+            "accept-unverified": "" if accept_unverified else None,
         },
     )
+    settings = settings.accepting_unverified("accept-unverified" in said)
     principals = choices.chosen_principals(said)
     seconds = None if timeout is None else timeout.total_seconds()
     with connections.lock_requested(settings, patience, execute=execution.execute, yes=execution.yes) as lock:
@@ -132,6 +135,7 @@ def emergency(
     principal_map: choices.Principals = None,
     accept_data_loss: AcceptDataLoss = False,
     without_state: options.WithoutState = False,
+    accept_unverified: options.AcceptUnverified = False,
     files: choices.PlanFiles,
     reason: operations.Why = "",
     execution: options.Execution,
@@ -153,7 +157,8 @@ def emergency(
     if choices.was_executed(asked, saved, settings, timeout):
         return
     given = {"unknown": unknown.value} | choices.common_options(without_state, promote_acls, principal_map)
-    said = choices.options_of(saved, given)
+    said = choices.options_of(saved, given | {"accept-unverified": "" if accept_unverified else None})
+    settings = settings.accepting_unverified("accept-unverified" in said)
     principals = choices.chosen_principals(said)
     with connections.lock_requested(settings, timeout, execute=execution.execute, yes=execution.yes) as lock:
         from mmtool.failover.service import group_move  # takes a while, as the lock does
@@ -222,6 +227,7 @@ def drill(
     max_rto: MaxRto = None,
     max_reread: MaxReread = None,
     without_state: DrillState = False,
+    accept_unverified: options.AcceptUnverified = False,
     reason: operations.Why = "",
     execution: options.Execution,
     timeout: options.DrainTimeout = None,
@@ -241,6 +247,7 @@ def drill(
     limits = Limits(None if max_rto is None else max_rto.total_seconds(), max_reread)
     gate = partial(service.gate, limits=limits)
     patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(where)
+    settings = settings.accepting_unverified(accept_unverified)
     chosen = choices.groups_of(None, "failover drill", groups, settings)
     asked = operations.Asked("failover drill", execution, where.words, partitions)
 

@@ -135,6 +135,7 @@ def translate_offsets(
     outside: OutsidePositions,
     allow_rewind: options.AllowRewind = False,
     allow_skip: AllowSkip = False,
+    accept_unverified: options.AcceptUnverified = False,
     execution: options.Execution,
     timeout: options.Timeout = options.DEFAULT_TIMEOUT,
 ) -> None:
@@ -155,7 +156,7 @@ def translate_offsets(
     chosen = selection(groups, meant)
     _check_options(execution, chosen, csv, flows, refine=refine)
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
-    ways = [connect(one, timeout, beside_mm2=True) for one in flows]
+    ways = [connect(one.accepting_unverified(accept_unverified), timeout, beside_mm2=True) for one in flows]
     if outside.positions is not None:
         _translate_positions(outside, ways, rules, timeout, execution.output, refine=refine)
         return

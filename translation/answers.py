@@ -47,6 +47,7 @@ class Reason(StrEnum):
     UNREADABLE_STATE = "unreadable_state"
     AMBIGUOUS = "ambiguous"
     STATE_NOT_MIRRORED = "state_not_mirrored"
+    MIRROR_NOT_VERIFIED = "mirror_not_verified"
 
     @property
     def sentence(self) -> str:
@@ -92,6 +93,10 @@ _SET_BY_HAND = (
     "leave the group out of the failover, and set its offset on {written} with `kafka-consumer-groups --reset-offsets"
     " --to-offset OFFSET --execute`"
 )
+_VERIFY = (
+    "`mmtool verify -c FILE` compares both logs and stores the result; to use the same offset all the same, add"
+    " `--accept-unverified`, with an unknown number of records read again"
+)
 _SHOWN = "`mmtool status -c FILE` shows the lag and the state"
 _WHY_NEVER = (
     "start `mmtool replicate`; if it or MirrorMaker 2 already runs, `mmtool status -c FILE` shows why the partition is"
@@ -133,6 +138,8 @@ _SENTENCES = {
     Reason.STATE_NOT_MIRRORED: "{written} does not hold this Kafka Streams application's state topic under the same"
     " name, or lacks records of it: mirror the topic with IdentityReplicationPolicy (again, if {written} has lost"
     " records), or move the application with empty state by `--without-state`",
+    Reason.MIRROR_NOT_VERIFIED: "the mirror is not kept by mmtool, and the records around the group's commit on {read}"
+    " are not known to be the same on {written}: " + _VERIFY,
 }
 
 _EMERGENCY = {
@@ -159,6 +166,9 @@ _EMERGENCY = {
     " --reset-offsets --to-offset OFFSET --execute`",
     Reason.AMBIGUOUS: "mmtool does not know which offset on {written} belongs to the group's last checkpoint: "
     + _SET_BY_HAND,
+    Reason.MIRROR_NOT_VERIFIED: "the mirror is not kept by mmtool, and no `mmtool verify` that {written} has stored"
+    " compared the records around the group's last checkpoint: leave the group out of the failover; or, to move it to"
+    " the same offset all the same, add `--accept-unverified`",
 }
 """Sentences that differ when only the target is read."""
 

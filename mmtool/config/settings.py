@@ -99,6 +99,7 @@ class FlowSettings(Frozen):
         mm2_exactly_once: Connect's ``TARGET.exactly.once.source.support`` is enabled: MM2 copies nothing twice.
         mm2_group: The file's name for the group of MM2's workers; None where MM2 names it.
         mm2_offsets_topic: Likewise for the topic of their stored offsets.
+        accepts_unverified: ``--accept-unverified``: offsets of an external mirror that was not compared are used.
     """
 
     source: ClusterSettings
@@ -141,8 +142,10 @@ class FlowSettings(Frozen):
     mm2_exactly_once: bool = False
     mm2_group: str | None = None
     mm2_offsets_topic: str | None = None
+    accepts_unverified: bool = False
     origins: Literal["all", "local"]
     offsets: Literal["translated", "same"]
+    mirror: Literal["own", "external"]
     prefill_max_offsets: int
     spark_master: str | None
     spark_conf: Properties
@@ -262,6 +265,15 @@ class FlowSettings(Frozen):
     def keeps_offsets(self, topic: str) -> bool:
         """Whether the records of a source topic's mirror have the source's own offsets."""
         return self.offsets == "same" and not self.policy.is_heartbeats_topic(topic)
+
+    @property
+    def is_external(self) -> bool:
+        """Whether another system keeps the mirrors, with the source's own offsets; mmtool copies nothing."""
+        return self.mirror == "external"
+
+    def accepting_unverified(self, accepts: bool) -> FlowSettings:
+        """The same flow; with ``accepts``, also offsets of its mirrors that were not compared with the source."""
+        return self.model_copy(update={"accepts_unverified": True}) if accepts else self
 
     def kept_in(self, topic: str) -> str:
         """The target topic whose records have a source topic's own offsets; empty where they are translated."""

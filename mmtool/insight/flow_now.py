@@ -106,7 +106,7 @@ def connect(
         flow,
         KafkaCluster(flow.source, seconds, probe_seconds),
         KafkaCluster(flow.target, seconds, probe_seconds),
-        KafkaFlowState(flow.target),
+        KafkaFlowState(flow.target, external=flow.is_external),
         way_back_state(flow),
         Mm2Topics(flow) if beside_mm2 else None,
     )

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
+from mmtool.insight.external_mirror import verified_by
 from mmtool.kafka.ports import Answers
 from mmtool.plan.flow.positions import STILL
 from mmtool.plan.groups.offsets import Direction, PartitionFacts
@@ -106,7 +107,7 @@ def _facts(
             refused = refused_topics(flow, flow.clusters.state.control(flow.identity))
     problems = {source: refused[source.topic] for source in unknown if source.topic in refused}
     problems |= _problems(source_logs, target_logs, targets)
-    return [
+    facts = [
         PartitionFacts(
             source,
             targets[source],
@@ -119,6 +120,16 @@ def _facts(
             problem=problems.get(source, ""),
         )
         for source in sources
+    ]
+    return _with_verified(flow, facts) if flow.clusters.settings.is_external else facts
+
+
+def _with_verified(flow: FlowNow, found: Iterable[PartitionFacts]) -> list[PartitionFacts]:
+    """The facts of mirrors that mmtool does not keep, with what an earlier verify has compared."""
+    control, accepts = flow.clusters.state.control(flow.identity), flow.clusters.settings.accepts_unverified
+    return [
+        replace(one, verified=verified_by(control, one, flow.target_topics), accepts_unverified=accepts)
+        for one in found
     ]
 
 

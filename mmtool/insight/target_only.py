@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from mmtool.insight.external_mirror import verified_by
 from mmtool.insight.partitions import passed_over, target_log
 from mmtool.insight.translation import left_out, unsupported
 from mmtool.plan.failover.risks import EmergencyFacts, LastWord
@@ -94,7 +95,7 @@ def look_at_target(side: TargetSide, selection: GroupSelection, now_ms: int) -> 
     left_behind = select_groups(selection, held.checkpoints.keys() - current.keys(), accepts).known
     topics = side.target.topics()
     maps = _maps(side, identity, topics) if control.flow is not None else {}
-    partitions = _partitions(side, topics, maps, held)
+    partitions = _partitions(side, topics, maps, held, control)
     kinds = {} if control.look is UNKNOWN else control.look.known_kinds
     groups = _groups(side, selected, current, kinds)
     known = {name: control.removed.get(name) for name in selected.known}
@@ -196,6 +197,7 @@ def _partitions(
     topics: Mapping[str, TopicFacts],
     maps: Mapping[TopicPartition, PartitionMap],
     held: StoredCheckpoints,
+    control: ControlView,
 ) -> dict[TopicPartition, PartitionFacts]:
     def target(place: TopicPartition) -> TopicPartition:
         known = maps.get(place)
@@ -212,7 +214,7 @@ def _partitions(
     lost = {place for place, part in maps.items() if not _is_there(part, topics)}
     incomplete = any(part.mirror_start.upstream for part in maps.values()) or known - maps.keys()
     synced = side.synced.synced().maps if incomplete else {}
-    return {
+    facts = {
         place: PartitionFacts(
             place,
             target,
@@ -221,9 +223,13 @@ def _partitions(
             target_log(None if place in lost else logs.get(target)),
             synced=synced.get(place),
             problem=logs.failed[target].message if target in logs.failed else "",
+            accepts_unverified=side.settings.accepts_unverified,
         )
         for place, target in targets.items()
     }
+    if not side.settings.is_external:
+        return facts
+    return {place: replace(one, verified=verified_by(control, one, topics)) for place, one in facts.items()}
 
 
 def current_checkpoints(

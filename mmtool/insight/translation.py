@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
+from mmtool.insight.external_mirror import with_compared
 from mmtool.insight.flow_now import FlowClusters, FlowNow, identify_pair
 from mmtool.insight.partitions import partition_facts, standstill
 from mmtool.kafka.ports import LogPart
@@ -287,6 +288,9 @@ def plans_by(
             replace(group, commits={at: one for at, one in group.commits.items() if at.topic in topics})
             for group in groups
         ]
+    if flow.clusters.settings.is_external:
+        commits = [(at, one.offset) for group in groups for at, one in group.commits.items()]
+        partitions = with_compared(flow, partitions, commits, rules.direction)
     rules = replace(rules, sides=flow.sides(rules.direction))
     return [plan_group(group, partitions, rules) for group in groups]
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, is_away
 from mmtool.failover.commits.group_configs import Configs, bring_configs, share_groups
 from mmtool.failover.commits.write import AT_ONCE, FRESH_SECONDS, MOVED_JUST_NOW, moved_since
+from mmtool.insight.external_mirror import with_compared
 from mmtool.insight.group_lookup import ShownCommits
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look, metadata_warnings, selected_groups, selection_warnings
@@ -399,6 +400,9 @@ class GroupSync:
             warnings += problems
         topics = {place.topic for of_group in commits.values() for place in of_group}
         partitions = partition_facts(flow, Direction.FORWARD, warnings, topics=topics)
+        if flow.clusters.settings.is_external:
+            asked = [(place, one.offset) for of_group in commits.values() for place, one in of_group.items()]
+            partitions = dict(with_compared(flow, partitions, asked, Direction.FORWARD))
         led = {name: lead(GroupFacts(name, of_group), partitions) for name, of_group in commits.items()}
         moved = self._moved
         stay = {name: of for name, of in led.items() if name not in moved}

@@ -21,7 +21,7 @@ from mmtool.failover.modes.rehearsal import (
     refuse_changed_names,
 )
 from mmtool.failover.modes.steps import run_steps
-from mmtool.failover.operation.hooks import with_hooks
+from mmtool.failover.operation.hooks import of_flow
 from mmtool.failover.operation.marks import Marking
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.report.plan_file import seen_of_target
@@ -119,7 +119,7 @@ def rehearse(
     topics = topics_to_fence(now.facts.groups, {place.topic for place in now.facts.partitions})
     promotion = NO_PROMOTION if acls is None else acls.plan(topics, names)
     plan = plan_emergency(operation_id or new_operation_id(), names, now.facts, unknowns, state, promotion)
-    plan = with_hooks(replace(plan, lags=lags), side.settings.hooks)
+    plan = of_flow(replace(plan, lags=lags), side.settings)
     warnings = tuple(_warnings(now, plan, state, names))
     if selection.unit is not None:
         moving = [group.group for group in now.facts.groups]
@@ -199,6 +199,7 @@ class EmergencySteps:
             StepName.CHECK: self.check,
             StepName.TRANSLATE: self.translate,
             StepName.VALIDATE: self.cutover.validate,
+            StepName.STOP_MIRROR: lambda: None,  # the hook does it
             StepName.WRITE: self.cutover.write,
             StepName.READ_BACK: self.cutover.read_back,
             StepName.HAND_OVER: self.cutover.hand_over,

@@ -33,7 +33,7 @@ from mmtool.failover.modes.rehearsal import (
     select,
 )
 from mmtool.failover.modes.steps import run_steps
-from mmtool.failover.operation.hooks import with_hooks
+from mmtool.failover.operation.hooks import of_flow
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.operation.records import Recorded
 from mmtool.failover.operation.states import OperationState
@@ -128,7 +128,7 @@ def rehearse(
     known = [group.group for group in groups]
     state = app_state(flow, known, without=without_state)
     plan = plan_planned(operation_id or new_operation_id(), names, groups, plans, fenced, state, promotion)
-    plan = with_hooks(plan, settings.hooks)
+    plan = of_flow(plan, settings)
     warnings = (
         *selection_warnings(selected),
         *metadata_warnings(flow, groups, Direction.FORWARD),
@@ -233,6 +233,7 @@ class PlannedSteps:
             StepName.TRANSLATE: self.translate,
             StepName.PROVE: self.prove,
             StepName.VALIDATE: self.validate,
+            StepName.STOP_MIRROR: lambda: None,  # the hook does it
             StepName.WRITE: self.write,
             StepName.READ_BACK: self.cutover.read_back,
             StepName.HAND_OVER: self.cutover.hand_over,

@@ -47,6 +47,14 @@ _LONGEST_LIST = 100_000
 """Limit of one environment variable, in bytes; Linux allows 128 KiB."""
 
 
+def of_flow(plan: FailoverPlan, flow: FlowSettings) -> FailoverPlan:
+    """A new plan with what the flow's settings add to it: its hooks, and the step that stops an external mirror."""
+    if flow.is_external:
+        stops, accepts = StepName.STOP_MIRROR in flow.hooks, flow.accepts_unverified
+        plan = replace(plan, is_external=True, stops_mirror=stops, accepts_unverified=accepts).with_steps()
+    return with_hooks(plan, flow.hooks)
+
+
 def with_hooks(plan: FailoverPlan, hooks: Mapping[str, str]) -> FailoverPlan:
     """The plan with each hook named in its step's sentence, and a guard for each hook that cannot be executed.
 
@@ -162,8 +170,9 @@ def _failed(
 
 
 def _runs(step: Step, plan: FailoverPlan) -> str:
-    """How a step's sentence introduces its hook: a fence by hook is that hook and nothing else."""
-    is_the_step = step.name is StepName.FENCE and plan.fence.kind is FenceKind.HOOK
+    """How a step's sentence introduces its hook: a fence by hook, and a promotion, is that hook and nothing else."""
+    by_hook = plan.fence.kind is FenceKind.HOOK
+    is_the_step = step.name is StepName.STOP_MIRROR or (step.name is StepName.FENCE and by_hook)
     return "this hook is" if is_the_step else "then run the hook"
 
 

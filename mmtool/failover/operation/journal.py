@@ -213,6 +213,8 @@ class Journalist:
             body["state"] = list(plan.state)
         if plan.without_state:
             body["without_state"] = True
+        if plan.accepts_unverified:
+            body["accept_unverified"] = True
         self._write((EntryKind.BEGAN, body), operation=operation)
 
     def changed(self, operation: Operation, step: Step, state: StepState) -> None:

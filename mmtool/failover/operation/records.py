@@ -275,6 +275,7 @@ def _begun(entry: JournalEntry) -> Recorded:
         diverged=REPLAYED if diverged == REPLAYED.words else diverged_of(diverged),
         state=tuple(body.get("state", ())),
         without_state=bool(body.get("without_state", False)),
+        accepts_unverified=bool(body.get("accept_unverified", False)),
         promotion=Promotion("promotes" in body, withdraws=mode is Mode.FAILBACK, renamed=renamed),
     )
     source_id = body["source_id"]

@@ -105,7 +105,7 @@ def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
     return TargetSide(
         flow,
         KafkaCluster(flow.target, timeout.total_seconds()),
-        KafkaFlowState(flow.target),
+        KafkaFlowState(flow.target, external=flow.is_external),
         Mm2Topics(flow, target_only=True),
     )
 

@@ -273,7 +273,8 @@ def resumption_of(
         RefusedError: The operation cannot be resumed.
         UsageError: A folder is given for an operation that writes no file.
     """
-    flow, found, plan = known.flow, known.found, known.found.head.plan
+    found, plan = known.found, known.found.head.plan
+    flow = known.flow.accepting_unverified(plan.accepts_unverified)
     require(found, Trigger.RESUME)
     if folder is not None and (found.mode != Mode.FAILBACK or plan.diverged != TO_FILE):
         raise UsageError(

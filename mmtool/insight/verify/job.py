@@ -72,7 +72,7 @@ class ComparedFlow:
 
     def wrote(self, view: BatchView, part: Range) -> bool:
         """Whether the flow wrote a batch of the target."""
-        return part.is_by_mm2 or view.header.producer_id in self.ours
+        return part.is_by_mm2 or self.settings.is_external or view.header.producer_id in self.ours
 
 
 class Reading(NamedTuple):
@@ -288,9 +288,11 @@ def _source(reading: Reading, part: Range, start: int, stop: int) -> AsyncIterat
 
 
 def _target(reading: Reading, part: Range, start: int, stop: int) -> AsyncIterator[BatchView]:
+    is_external = reading.flow.settings.is_external  # it may hold aborted records, as its source does
     return read_range(
         reading.target, part.target.topic, part.target_id, part.target.partition,
-        start, AtMost(stop), read_committed=part.is_by_mm2,
+        start, AtMost(stop),
+        read_committed=reading.flow.settings.reads_committed if is_external else part.is_by_mm2,
     )  # fmt: skip
 
 

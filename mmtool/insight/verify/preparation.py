@@ -83,17 +83,25 @@ class VerifiedPoints:
             if before is None or before.at_ms < record.at_ms:
                 self._records[record.topic_id, record.partition] = record
 
-    def point(self, place: TopicPartition) -> Joint | None:
-        """How far a partition was verified last (B); None where it never was."""
+    def _record(self, place: TopicPartition) -> VerifiedRecord | None:
         topic = self._flow.topics.get(place.topic)
         record = None if topic is None else self._records.get((topic.topic_id, place.partition))
         there = self._flow.target_topics.get(self._flow.remote(place.topic))
-        if record is None or there is None or record.target_topic_id != there.topic_id:
-            return None
-        return Joint(record.upstream, record.downstream)
+        return None if record is None or there is None or record.target_topic_id != there.topic_id else record
 
-    def save(self, points: Mapping[TopicPartition, Joint]) -> None:
-        """Keep these; a control topic that may not be written is no failure."""
+    def point(self, place: TopicPartition) -> Joint | None:
+        """How far a partition was verified last (B); None where it never was."""
+        record = self._record(place)
+        return None if record is None else Joint(record.upstream, record.downstream)
+
+    def _start(self, place: TopicPartition, start: int) -> int:
+        """Where all that is verified begins: an earlier comparison may reach up to the one that begins at ``start``."""
+        record = self._record(place)
+        before = None if record is None or record.upstream < start else record.start
+        return start if before is None else min(before, start)
+
+    def save(self, points: Mapping[TopicPartition, Joint], starts: Mapping[TopicPartition, int]) -> None:
+        """Keep these, compared from their ``starts`` on; a control topic that may not be written is no failure."""
         now_ms, by = int(time.time() * 1000), operator()
         records = [
             VerifiedRecord(
@@ -104,9 +112,11 @@ class VerifiedPoints:
                 *point,
                 by,
                 now_ms,
+                start,
             )
             for place, point in sorted(points.items())
-            if self.point(place) != point
+            for start in [self._start(place, starts[place])]
+            if (known := self._record(place)) is None or (self.point(place), known.start) != (point, start)
         ]
         self._records |= {(record.topic_id, record.partition): record for record in records}
         if records and not (self._in_topic and self._to_topic(records)):

@@ -263,13 +263,16 @@ def _compare(
         for result in results:
             done.setdefault(result.part.source, []).append(result)
         if options.sample >= 1:
-            points = {}
+            points, starts, is_external = {}, {}, flow.clusters.settings.is_external
             for place, of in done.items():
                 since = flow.partitions[place].since if place in flow.partitions else None
+                first = min(result.part.start for result in of)
                 point = passed(since if isinstance(since, Joint) else None, of)
-                if point is not None:
-                    points[place] = point
-            flow.points.save(points)
+                starts[place] = first.upstream
+                differs = is_external and any(result.findings.counts for result in of)
+                if point is not None or differs:  # it takes back what was verified before
+                    points[place] = first if point is None else point
+            flow.points.save(points, starts)
         if any(result.lost for result in results):
             for cluster in (flow.clusters.source, flow.clusters.target):
                 cluster.probe()  # the ranges to come would wait in vain for a cluster that is away

@@ -14,6 +14,7 @@ from mmtool.kafka.groups.lease import members_now
 from mmtool.kafka.logs.missing_times import first_missing_times
 from mmtool.kafka.mirror_maker import FollowedMirrorMaker
 from mmtool.kafka.state.control_view import ControlView
+from mmtool.kafka.state.external_maps import external_maps
 from mmtool.kafka.state.log_reader import StoredTopic
 from mmtool.kafka.state.state_log import (
     partition_maps,
@@ -27,6 +28,7 @@ from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.flow.positions import PositionTrails
 from mmtool.plan.topics.configs import cleanup_policies
 from mmtool.plan.topics.retention import Retention
+from mmtool.translation.blocks import Block
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
 from mmtool.translation.stored_runs import stored_block
 from mmtool.translation.types import UNKNOWN, Unknown
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from mmtool.plan.records.documents import FlowRecord
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.plan.topics.configs import ConfigEntry
-    from mmtool.translation.blocks import Block, BlockKey, WriterState
+    from mmtool.translation.blocks import BlockKey, WriterState
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.types import TopicId
 
@@ -75,12 +77,15 @@ def unbooked_of(writer: WriterState, producers: Sequence[ProducerState]) -> int 
 
 
 class KafkaFlowState:
-    """A `FlowStatePort` on the flow's target."""
+    """A `FlowStatePort` on the flow's target; an ``external`` flow has no offset runs, and its maps no need of them."""
 
-    def __init__(self, target: ClusterSettings) -> None:
+    def __init__(self, target: ClusterSettings, *, external: bool = False) -> None:
         self._target = target
+        self._external = external
 
     def maps(self, identity: FlowIdentity) -> dict[Place, PartitionMap]:
+        if self._external:
+            return external_maps(self._target, identity, self.control(identity))
         return read_maps(self._target, identity)
 
     def control(self, identity: FlowIdentity) -> ControlView:
@@ -105,8 +110,8 @@ class KafkaFlowState:
 class FollowedFlowState(KafkaFlowState):
     """The same for repeated reads of one flow: only new records are read, decoded and joined."""
 
-    def __init__(self, target: ClusterSettings) -> None:
-        super().__init__(target)
+    def __init__(self, target: ClusterSettings, *, external: bool = False) -> None:
+        super().__init__(target, external=external)
         self._blocks: dict[BlockKey, Block] = {}
         self._keys: dict[Place, set[BlockKey]] = {}
         self._maps: dict[Place, PartitionMap] = {}
@@ -114,6 +119,8 @@ class FollowedFlowState(KafkaFlowState):
         self._runs = StoredTopic(target)
 
     def maps(self, identity: FlowIdentity) -> dict[Place, PartitionMap]:
+        if self._external:
+            return super().maps(identity)
         records = self._runs.follow(identity.runs_topic, self._forget)
         while records:  # a record is let go once its block is taken
             if (key := take_block(self._blocks, records.pop(), identity, stored_block)) is not None:
@@ -210,7 +217,7 @@ class KafkaFlowWatch(FollowedFlowState):
 
     def __init__(self, flow: FlowSettings, timeout_seconds: float) -> None:
         """Take the flow's settings and the longest time of one request, in seconds."""
-        super().__init__(flow.target)
+        super().__init__(flow.target, external=flow.is_external)
         self._flow = flow
         self._seconds = timeout_seconds
         self._view = ControlView(trails=PositionTrails())
@@ -225,6 +232,12 @@ class KafkaFlowWatch(FollowedFlowState):
         return self._view
 
     def newest_blocks(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], Block]:
+        if self._external:  # the whole map as one block
+            maps = self.maps(identity)
+            return {
+                place: Block(m.about, m.last_block_start, m.mirror_start, None, m.runs, m.tail, sealed=False)
+                for place, m in maps.items()
+            }
         return read_newest_blocks(self._flow.target, identity)
 
     def first_missing_times(self, places: Collection[FirstMissing]) -> Mapping[FirstMissing, int]:

@@ -124,6 +124,8 @@ def _settled(
     known = None if verdict.source is None else facts.partitions.get(verdict.source)
     if known is None or verdict.source is None:
         return verdict
+    if known.verified is not None and verdict.commit is not None:
+        return verdict  # offsets of a mirror that mmtool does not keep need proof
     if verdict.commit is None:
         return _without_word(group, verdict, known, facts, unknowns)
     word = facts.words.get((group.group, verdict.source))
@@ -195,6 +197,8 @@ def _risk(verdict: OffsetVerdict, facts: EmergencyFacts) -> Risk:
     if isinstance(verdict.answer, Skipping) and lost.most is not UNKNOWN:
         lost = replace(lost, most=lost.most + verdict.answer.skip_max)
     if verdict.answer is None or isinstance(verdict.answer, Refused) or known.target_log is UNKNOWN:
+        return Risk(lost, UNKNOWN, age)
+    if isinstance(verdict.answer, Bounded) and verdict.answer.reread_max is UNKNOWN:
         return Risk(lost, UNKNOWN, age)
     most = max(0, known.target_log.log_end - verdict.answer.offset)
     rate = facts.rates.get((verdict.group, verdict.source), UNKNOWN)

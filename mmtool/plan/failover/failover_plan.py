@@ -56,6 +56,9 @@ class FailoverPlan:
         without_state: ``--without-state``: applications move although their state does not.
         held: For a failback, the source's topics that are not mirrored meanwhile.
         promotion: Producers' ACLs that are created on the target, or that a failback withdraws there.
+        is_external: Another system keeps the mirrors.
+        stops_mirror: A hook stops them.
+        accepts_unverified: ``--accept-unverified``: offsets of mirrors that were not compared are used.
     """
 
     operation_id: str
@@ -73,6 +76,9 @@ class FailoverPlan:
     lags: tuple[StateLag, ...] = ()
     held: tuple[str, ...] = ()
     promotion: Promotion = NO_PROMOTION
+    is_external: bool = False
+    stops_mirror: bool = False
+    accepts_unverified: bool = False
 
     @property
     def executable(self) -> bool:
@@ -98,6 +104,8 @@ class FailoverPlan:
     def promotes(self) -> bool:
         """Whether producers go on with the mirrored topics on the target, because none reaches the source any more."""
         fenced = self.fence.kind is not FenceKind.NONE
+        if self.is_external:
+            return False
         return self.mode is Mode.EMERGENCY or (self.mode is Mode.PLANNED and fenced)
 
     @property
@@ -118,7 +126,8 @@ class FailoverPlan:
 
     def with_steps(self) -> FailoverPlan:
         """The plan with its steps and their sentences, with the numbers that are known when it is planned."""
-        order = order_of(self.mode, self.fence.kind, changes_acls=self.promotion.is_asked_for)
+        acls, stops = self.promotion.is_asked_for, self.stops_mirror
+        order = order_of(self.mode, self.fence.kind, changes_acls=acls, stops_mirror=stops)
         case, fields = self.case, self._fields
         steps = (
             Step(

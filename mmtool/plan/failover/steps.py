@@ -48,6 +48,7 @@ class StepName(StrEnum):
     PROVE = "prove_boundary"
     PROMOTE = "promote_acls"
     WITHDRAW = "withdraw_acls"
+    STOP_MIRROR = "promote"
     WRITE = "write"
     READ_BACK = "read_back"
     HAND_OVER = "hand_over"
@@ -108,11 +109,12 @@ FENCE_STEPS = (StepName.FENCE, StepName.TRANSACTIONS, StepName.ENDS)
 
 
 def order_of(
-    mode: Mode, fence: FenceKind = FenceKind.NONE, *, changes_acls: bool = False
+    mode: Mode, fence: FenceKind = FenceKind.NONE, *, changes_acls: bool = False, stops_mirror: bool = False
 ) -> tuple[StepName, ...]:
     """The names of a mode's steps in order, with those of a fence and of producers' ACLs where they are requested.
 
-    The ACLs come before the offsets are validated, so that these are still written right after that.
+    The ACLs come before the offsets are validated, so that these are still written right after that. A mirror that
+    another system keeps is stopped when all is validated, because mmtool cannot start it again.
     """
     order = ORDER[mode]
     if fence is not FenceKind.NONE:
@@ -121,11 +123,14 @@ def order_of(
     if changes_acls:
         at = order.index(StepName.VALIDATE)
         order = (*order[:at], acl_step(mode), *order[at:])
+    if stops_mirror:
+        at = order.index(StepName.WRITE)
+        order = (*order[:at], StepName.STOP_MIRROR, *order[at:])
     return order
 
 
 _REAL = [name.value for mode, order in ORDER.items() if mode is not Mode.DRILL for name in order]
-_ASKED_FOR = (*FENCE_STEPS, StepName.PROMOTE, StepName.WITHDRAW)
+_ASKED_FOR = (*FENCE_STEPS, StepName.PROMOTE, StepName.WITHDRAW, StepName.STOP_MIRROR)
 HOOKABLE = tuple(dict.fromkeys([*_REAL, *(name.value for name in _ASKED_FOR)]))
 """The steps that ``mmtool.hook.STEP`` may name: every step but a drill's own."""
 

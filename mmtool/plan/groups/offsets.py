@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.plain_text import did_you_mean
 from mmtool.plan.groups.facts import Commit, GroupFacts, GroupKind
@@ -41,10 +41,13 @@ from mmtool.translation.translate import (
 from mmtool.translation.types import UNKNOWN, DownstreamOffset, TopicPartition, Unknown, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.sync_map import SyncMap
+
+
+AnyAnswer = TypeVar("AnyAnswer", bound=Answer | Skipping)
 
 
 class Direction(StrEnum):
@@ -87,6 +90,10 @@ class PartitionFacts:
         placed: Commits on the source that were translated by comparing the records of both logs (``--refine``).
         then: The same partition on the next hop of a chain, from this target on; None at its end.
         problem: Why one of the logs did not answer, where it is not simply absent.
+        verified: Of an external mirror, the offsets around which an earlier verify found the same records on both
+            clusters; None for a mirror that mmtool or MM2 keeps.
+        compared: Of an external mirror, more such offsets: those around which records were compared just now.
+        accepts_unverified: Whether the other offsets of an external mirror are used as well.
     """
 
     source: TopicPartition
@@ -100,6 +107,13 @@ class PartitionFacts:
     placed: Mapping[int, Placed] = field(default_factory=dict)
     then: PartitionFacts | None = None
     problem: str = ""
+    verified: range | None = None
+    compared: Collection[int] = ()
+    accepts_unverified: bool = False
+
+    def is_verified(self, offset: int) -> bool:
+        """Whether the records around an offset of the mirror are the source's; always so, but for external ones."""
+        return self.verified is None or offset in self.verified or offset in self.compared
 
     @property
     def same_offsets(self) -> bool:
@@ -397,7 +411,7 @@ def _over_hop(
     if facts.target_log is UNKNOWN:
         return Refused(Reason.PARTITION_MISSING), None
     if facts.map is not None:
-        by_runs = _by_runs(facts, facts.map, commit, rules, facts.target_log)
+        by_runs = verified_only(facts, _by_runs(facts, facts.map, commit, rules, facts.target_log))
         forward, start = rules.direction is Direction.FORWARD, facts.map.mirror_start
         # before the first offset that the flow mirrored, only MM2's topics can translate it
         is_before = commit.offset < (start.upstream if forward else start.downstream)
@@ -414,6 +428,18 @@ def _over_hop(
     else:
         answer = translate_by_syncs(synced, UpstreamOffset(commit.offset), target=target, source=source)
     return answer, facts.synced.knowledge
+
+
+def verified_only(facts: PartitionFacts, answer: AnyAnswer) -> AnyAnswer | Bounded | Refused:
+    """The answer where the mirror's records around it are known to be the source's; else what is left of it.
+
+    That is a refusal, or an unknown bound where the operator accepts the offset unverified.
+    """
+    if isinstance(answer, Refused) or facts.is_verified(answer.offset):
+        return answer
+    return (
+        Bounded(answer.offset, UNKNOWN) if facts.accepts_unverified else Refused(Reason.MIRROR_NOT_VERIFIED)
+    )
 
 
 def _by_runs(

@@ -10,7 +10,14 @@ from math import ceil
 from typing import NamedTuple
 
 from mmtool.plan.groups.facts import Commit, GroupFacts
-from mmtool.plan.groups.offsets import Direction, PartitionFacts, Rules, answer_forward, answer_of
+from mmtool.plan.groups.offsets import (
+    Direction,
+    PartitionFacts,
+    Rules,
+    answer_forward,
+    answer_of,
+    verified_only,
+)
 from mmtool.translation.answers import Reason, Refused, Skipping
 from mmtool.translation.mm2_records import Checkpoint
 from mmtool.translation.translate import clamp_ahead
@@ -39,6 +46,7 @@ def checkpoint_of(group: str, commit: Commit, facts: PartitionFacts) -> Checkpoi
             answer = clamp_ahead(facts.map, upstream, target=facts.target_log)
         else:
             answer = answer_forward(facts, facts.map.upstream_frontier, facts.target_log)
+    answer = verified_only(facts, answer)
     if isinstance(answer, Refused):
         return answer
     return Checkpoint(group, facts.target, upstream, DownstreamOffset(answer.offset), commit.metadata)
@@ -129,7 +137,8 @@ def lead(group: GroupFacts, partitions: Mapping[TopicPartition, PartitionFacts])
         assert not isinstance(answer, Skipping)
         beyond = answer == Refused(Reason.BEYOND_MIRROR) and facts.back is None
         if beyond and facts.map is not None and facts.target_log is not UNKNOWN:
-            answer = clamp_ahead(facts.map, UpstreamOffset(commit.offset), target=facts.target_log)
+            clamped = clamp_ahead(facts.map, UpstreamOffset(commit.offset), target=facts.target_log)
+            answer = verified_only(facts, clamped)
         if isinstance(answer, Refused):
             led.refused[facts.target] = answer.reason
             if facts.problems:

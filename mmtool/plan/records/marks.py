@@ -160,6 +160,7 @@ class VerifiedRecord(Document):
         downstream: The same position on the target.
         by: The operator, as ``user@host``.
         at_ms: When, by that host's clock.
+        start: The source's first offset that was compared; None where an older mmtool wrote this.
     """
 
     PREFIX = "verified/"
@@ -173,3 +174,11 @@ class VerifiedRecord(Document):
     downstream: int
     by: str
     at_ms: int
+    start: int | None = None
+
+    def offsets(self, target_topic_id: str) -> range:
+        """The offsets around which records were compared, where the target's topic is still the same; else none."""
+        is_any = self.start is not None and self.start < self.upstream
+        if not is_any or self.upstream != self.downstream or self.target_topic_id != target_topic_id:
+            return range(0)
+        return range(self.start or 0, self.upstream + 1)

@@ -28,6 +28,7 @@ from mmtool.plan.topics.configs import KeptConfig, ResetConfig, SetConfig, plan_
 from mmtool.plan.topics.facts import TopicFacts, configs_hidden
 from mmtool.plan.words import counted, retried, then
 from mmtool.replication.background.checkpoints import Checkpoints, GroupOffsets
+from mmtool.replication.background.external_positions import SECONDS, ExternalPositions
 from mmtool.replication.mm2.guard import (
     RECENT_SECONDS,
     MirrorMakerGuard,
@@ -313,6 +314,9 @@ def duties_of(
     for pair, cluster in pairs:
         beat = Heartbeats(pair, cluster)
         duties.append(Duty("heartbeats", pair.emit_heartbeats_interval_seconds, beat.perform, "first"))
+    if here.is_external:
+        positions = ExternalPositions(run)
+        duties.append(Duty("positions of mirrors", SECONDS, positions.perform, "last"))
     if here.emit_checkpoints:
         target = KafkaCluster(here.target, _SECONDS)
         checkpoints = Checkpoints(_flow_now(run, target), flow.target)
@@ -339,7 +343,8 @@ def _flow_now(run: FlowRun, target: KafkaCluster) -> Callable[[], FlowNow]:
     here = run.flow.settings
     source = KafkaCluster(here.source, _SECONDS)
     back = way_back_state(here, FollowedFlowState)
-    clusters = FlowClusters(here, source, target, FollowedFlowState(here.target), back)
+    state = FollowedFlowState(here.target, external=here.is_external)
+    clusters = FlowClusters(here, source, target, state, back)
 
     def now() -> FlowNow:
         topics = run.view.topics.values()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from mmtool.errors import MmtoolError
 from mmtool.failover.commits.group_configs import Configs, bring_configs, share_groups
 from mmtool.failover.commits.group_sync import Offsets, OffsetSyncer
+from mmtool.insight.external_mirror import with_compared
 from mmtool.insight.group_lookup import ShownCommits, remedy_of
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import selected_groups
@@ -365,6 +366,9 @@ class Checkpoints:
         if not commits:
             return
         facts = partition_facts(flow.narrowed_to({place.topic for _, place in commits}), Direction.FORWARD)
+        if flow.clusters.settings.is_external:
+            asked = [(place, commit.offset) for (_, place), commit in commits.items()]
+            facts = dict(with_compared(flow, facts, asked, Direction.FORWARD))
         for key, commit in commits.items():
             group, place = key
             found = checkpoint_of(group, commit, facts[place]) if place in facts else None

@@ -16,6 +16,8 @@ from mmtool.java import java_binary
 from mmtool.kafka.groups.lease import holder_now
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.state_log import read_control, read_newest_blocks
+from mmtool.kafka.wire.metadata import LATEST
+from mmtool.kafka.wire.scan import list_offsets
 from mmtool.output.progress import ProgressSnapshot
 from mmtool.plan.records.documents import State
 from mmtool.plan.records.identity import FlowIdentity
@@ -151,8 +153,27 @@ class Drain:
         self.goal = {(found[tp.topic].topic_id, tp.partition): end for tp, end in self.until.items()}
         self.names = {found[tp.topic].topic_id: tp.topic for tp in self.until}
 
+    async def _await_other(self) -> None:
+        """Wait until the system that keeps the flow's mirrors has brought their ends to the goal."""
+        remote = self.flow.remote_topic
+        downs = {TopicPartition(remote(at.topic), at.partition): end for at, end in self.until.items()}
+        async with await connect(self.flow) as context:
+            while True:
+                self._refuse_held(await self._control())
+                await context.target.refresh({down.topic for down in downs})
+                ends = await list_offsets(context.target, dict.fromkeys(downs, LATEST), read_committed=False)
+                left = sum(max(0, end - ends.get(down, 0)) for down, end in downs.items())
+                if not left:
+                    return
+                said = f"waiting for the system that keeps the mirrors: {counted(left, 'offset')} left"
+                self.sayings.once("left", flow_notice(self.flow.name, said, Event.PROGRESS, lag_records=left))
+                await asyncio.sleep(_POLL_SECONDS)
+
     async def reach(self) -> None:
         """Watch the flow's owner, or run the flow, until the goal is reached."""
+        if self.flow.is_external:
+            await self._await_other()
+            return
         while not await self._is_reached():
             self._refuse_held(await self._control())
             # a living owner is watched, not replaced

@@ -79,7 +79,8 @@ class Engine:
         try:
             await self.flows.meet()
             self.flows.timeline.note(StartStep.CLUSTERS)
-            starting = left_behind(self._open_spark, "spark")
+            if self._copies:
+                starting = left_behind(self._open_spark, "spark")
             await self.flows.take()
             for run in self.flows.runs:
                 if options.until is not None:
@@ -87,8 +88,10 @@ class Engine:
                 elif options.until_caught_up:
                     await unless_stopped(run.set_goal(), self.stop)
             if not self._is_done():
-                await self._wait_for_spark(starting)
-                await self._rounds(starting)
+                if starting is not None:
+                    await self._wait_for_spark(starting)
+                    self._spark = starting.result()
+                await self._rounds()
             clean = True
             if self._is_done():
                 await self.flows.finish()
@@ -102,6 +105,11 @@ class Engine:
                     await run.close(clean=clean)
                 self.say(flow_notice(run.name, "stopped", Event.FLOW_STOPPED, clean=clean))
             await ending
+
+    @property
+    def _copies(self) -> bool:
+        """Whether any flow's mirrors are mmtool's own, so that Spark is needed."""
+        return not all(flow.is_external for flow in self.flows.settings)
 
     # --- before the first round ---------------------------------------------------------------------------
 
@@ -136,8 +144,7 @@ class Engine:
 
     # --- rounds -------------------------------------------------------------------------------------------
 
-    async def _rounds(self, starting: asyncio.Future[Rounds]) -> None:
-        self._spark = starting.result()
+    async def _rounds(self) -> None:
         self.flows.start_duties()
         failures = 0
         while not self.stop.is_set() and not self._is_done():
@@ -145,6 +152,7 @@ class Engine:
             await self.flows.settle()
             if not any(run.loads() for run in self.flows.present()):
                 is_filling = any(run.prefills.is_busy for run in self.flows.present())
+                is_filling |= any(run.flow.settings.is_external for run in self.flows.present())  # by others
                 if self.flows.options.has_goal and not (self.flows.is_busy or is_filling):
                     return
                 await self._idle()
@@ -335,7 +343,8 @@ def replicate(
     timeline.note(StartStep.CONFIGURATION)
     if options.take_over:
         refuse_take_over(chosen.flows)
-    java_binary()  # missing or too old is said before anything is touched
+    if not all(flow.is_external for flow in chosen.flows):
+        java_binary()  # missing or too old is said before anything is touched
     flows = FlowSupervisor(
         chosen.flows, options, asyncio.Event(), say, chosen.heartbeats_only, timeline=timeline
     )

@@ -133,6 +133,10 @@ class FlowRun:
     def name(self) -> str:
         return self.flow.identity.name
 
+    @property
+    def _writes_same_offsets(self) -> bool:
+        return self.flow.settings.offsets == "same" and not self.flow.settings.is_external
+
     # --- taking and leaving -------------------------------------------------------------------------------
 
     async def check(self, say: Callable[[str], None]) -> None:
@@ -147,7 +151,7 @@ class FlowRun:
         """
         await check_identity(self.flow, self.warnings)
         await check_stored(self.flow, self._topics.matched)
-        if self.flow.settings.offsets == "same":
+        if self._writes_same_offsets:
             await check_right(self.flow)
         await self._predecessor.check(say)
 
@@ -158,7 +162,7 @@ class FlowRun:
             UsageError: with the source's offsets, a topic has records of MirrorMaker 2 on the target.
             RefusedError: a prefill costs more than the flow allows.
         """
-        if self.flow.settings.offsets == "same":
+        if self._writes_same_offsets:
             await refuse_topics_of_mm2(self.flow)
             await check_prefill(self.flow, await self._topics.wanted())
 
@@ -239,7 +243,8 @@ class FlowRun:
         """
         await self._predecessor.check_again()
         await self._claim(in_doubt=self.life.is_in_doubt, to_mirror=True)
-        await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
+        if not self.flow.settings.is_external:
+            await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
         await self.refresh()
         return self.ownership.claimed()
 
@@ -315,7 +320,9 @@ class FlowRun:
             for t, why in self.view.deleted.items()
             if t in before.topics
         ]
-        begun = await self._begin([(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks])
+        is_external = self.flow.settings.is_external
+        unknown = [(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks]
+        begun = not is_external and await self._begin(unknown)
         await self._refusals.tell({**self.view.refused, **self.view.deleted}, self.view.gone)
         return begun or self.view.shape != before.shape
 
@@ -385,8 +392,8 @@ class FlowRun:
 
     def partitions(self) -> list[PartitionAssignment]:
         """Assignments of all mirrored partitions; halted and held ones are included, because they are shown."""
-        found = []
-        for topic, partition in self.view.places:
+        found: list[PartitionAssignment] = []
+        for topic, partition in () if self.flow.settings.is_external else self.view.places:
             place = (topic.topic_id, partition)
             block = self.standing.blocks.get(place)
             if block is not None:
@@ -505,6 +512,8 @@ class FlowRun:
     def known_positions(self) -> list[PositionRecord]:
         """The position of every mirrored partition: last written by a worker, or else by the offset runs."""
         seen = self.watch.positions
+        if self.flow.settings.is_external:
+            return list(map(self.watch.holds.shown, seen.values()))
         return [
             self.watch.holds.shown(
                 waiting(

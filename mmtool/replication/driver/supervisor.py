@@ -294,8 +294,10 @@ class FlowSupervisor:
         if run.standing.later:
             self._looks[name] = asyncio.create_task(self._look(run))
         if is_first:
-            count = len(run.partitions())
-            said = f"owner of the flow; {counted(count, 'partition')} to mirror"
+            is_external = run.flow.settings.is_external
+            count = len(run.view.places if is_external else run.partitions())
+            does = "that another system mirrors" if is_external else "to mirror"
+            said = f"owner of the flow; {counted(count, 'partition')} {does}"
             self.say(flow_notice(name, said, Event.OWNERSHIP_ACQUIRED, partitions=count))
             if run.flow.settings.throttle_bytes_per_second is not None:
                 self._tell_throttle(run)

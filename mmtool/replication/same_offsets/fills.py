@@ -216,12 +216,12 @@ def next_number(producers: Iterable[ProducerState], producer_id: int, epoch: int
 
 
 async def offset_writers(flow: FlowContext) -> OffsetWritersRecord | None:
-    """The flow's ids, taken at its first claim; None for a flow that translates offsets. Call it behind that claim.
+    """The flow's ids, taken at its first claim; None for a flow that writes no such mirror. Call it behind that claim.
 
     Raises:
         UnreachableError, NotAuthorisedError, RefusedError: The target does not answer, or denies a part.
     """
-    if flow.settings.offsets != "same":
+    if flow.settings.offsets != "same" or flow.settings.is_external:
         return None
     control = await in_thread(read_control, flow.settings.target, flow.identity)
     if control.offset_writers is not None:

@@ -201,6 +201,8 @@ class MirrorTopics:
             self._flow.settings.remote_topic,
             self._flow.settings.replication_factor,
         )
+        if self._flow.settings.is_external:
+            steps = []
         result, made = TrialResult(), list[str]()
         failed: dict[str, Problem | HaltReason] = {}
         if steps:
@@ -388,8 +390,9 @@ class MirrorTopics:
             there = target.get(remote)
             want, have = len(topic.partitions), len(there.partitions) if there is not None else 0
             if there is None or have < want:
+                absent = "does not exist" if self._flow.settings.is_external else "cannot be created"
                 why = (
-                    f"target topic {remote} cannot be created"
+                    f"target topic {remote} {absent}"
                     if there is None
                     else f"target topic {remote} has {counted(have, 'partition')}, {want} are needed"
                 )
@@ -412,6 +415,8 @@ class MirrorTopics:
     ) -> str:
         """Why a target topic could not be created or grown, with the remedy for it; None where no broker answered."""
         settings = self._flow.settings
+        if settings.is_external:
+            return "the system that keeps the mirror (mmtool.mirror = external) has to create it"
         if isinstance(why, HaltReason):
             return why if settings.refresh_topics else HaltReason(why.cause, restarting(why.cure))
         helps = what_helps(
