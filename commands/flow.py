@@ -10,6 +10,7 @@ import typer
 from mmtool.commands import _options as options
 from mmtool.commands._connections import destination, one_flow
 from mmtool.commands._dialogue import is_agreed
+from mmtool.errors import UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, talk
 
 if TYPE_CHECKING:
@@ -184,11 +185,22 @@ def _seen(
     *,
     past: bool = False,
 ) -> FlowNow:
-    """The flow that is meant, once its clusters have answered."""
+    """The flow that is meant, once its clusters have answered.
+
+    Raises:
+        UsageError: Another system mirrors it.
+    """
     from mmtool.insight.flow_now import connect
     from mmtool.insight.translation import look
 
-    return look(connect(one_flow(where), timeout), tuple(topics or ()), past=past)
+    flow = one_flow(where)
+    if flow.is_external:
+        raise UsageError(
+            f"{flow.name} has mmtool.mirror = external: mmtool does not mirror its topics, so it can neither stop nor"
+            " move the mirrors",
+            remedy="use the system that keeps the mirrors",
+        )
+    return look(connect(flow, timeout), tuple(topics or ()), past=past)
 
 
 def _do(

@@ -271,6 +271,11 @@ class FlowSettings(Frozen):
         """Whether another system keeps the mirrors, with the source's own offsets; mmtool copies nothing."""
         return self.mirror == "external"
 
+    @property
+    def writes_same_offsets(self) -> bool:
+        """Whether mmtool itself writes mirrors with the source's own offsets."""
+        return self.offsets == "same" and not self.is_external
+
     def accepting_unverified(self, accepts: bool) -> FlowSettings:
         """The same flow; with ``accepts``, also offsets of its mirrors that were not compared with the source."""
         return self.model_copy(update={"accepts_unverified": True}) if accepts else self

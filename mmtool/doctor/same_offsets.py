@@ -39,7 +39,9 @@ _TRANSLATE = "set mmtool.offsets = translated for this flow"
 
 
 @flow_check(
-    "same_offsets", "mirrors can keep the source's offsets", only=lambda flow: flow.settings.offsets == "same"
+    "same_offsets",
+    "mirrors can keep the source's offsets",
+    only=lambda flow: flow.settings.writes_same_offsets,
 )
 def check_same_offsets(flow: ExaminedFlow) -> Iterator[Finding]:
     """Only for flows with [`mmtool.offsets = same`](../concepts/same-offsets.md).

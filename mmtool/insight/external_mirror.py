@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from mmtool.kafka.ports import LogPart
+from mmtool.plan.groups.offsets import Direction
 from mmtool.translation.equal_mirror import proves
 from mmtool.translation.types import UNKNOWN
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.state.control_view import ControlView
-    from mmtool.plan.groups.offsets import Direction, PartitionFacts
+    from mmtool.plan.groups.offsets import PartitionFacts
     from mmtool.plan.topics.facts import TopicFacts
     from mmtool.translation.types import TopicPartition
 
@@ -58,7 +59,7 @@ def with_compared(
         assert facts.map is not None
         assert facts.source_log is not UNKNOWN
         ahead = max(offset, 0) > facts.map.upstream_frontier
-        at = facts.map.upstream_frontier if ahead and direction == "forward" else offset
+        at = facts.map.upstream_frontier if ahead and direction is Direction.FORWARD else offset
         if not facts.is_verified(at):
             asked.setdefault(place, set()).add(at)
     found: dict[TopicPartition, set[int]] = {}

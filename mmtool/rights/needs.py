@@ -119,7 +119,7 @@ _CONDITIONS = {
     "syncs_groups": Condition(
         "`sync.group.offsets.enabled`", lambda flow: flow.emit_checkpoints and flow.sync_group_offsets
     ),
-    "keeps_offsets": Condition("`mmtool.offsets = same`", lambda flow: flow.offsets == "same"),
+    "keeps_offsets": Condition("`mmtool.offsets = same`", lambda flow: flow.writes_same_offsets),
     "writes_letters": Condition(
         "`mmtool.on.oversize = dead-letter`", lambda flow: flow.on_oversize == "dead-letter"
     ),

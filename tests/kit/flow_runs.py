@@ -38,6 +38,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
 
     settings = SimpleNamespace(
         offsets="translated",
+        is_external=False,
         keeps_offsets=lambda _: False,
         kept_in=lambda _: "",
         refresh_topics=True,

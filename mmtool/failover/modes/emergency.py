@@ -240,5 +240,5 @@ class EmergencySteps:
             raise rehearsal.loss_refused(f"{lost}; no offset was committed")
         self.cutover.plans, self.cutover.risks = plan.groups, plan.risks
         self.cutover.figures = replace(
-            self.cutover.figures, rpo_records=or_none(costs.lost.most), reread_records=costs.reread
+            self.cutover.figures, rpo_records=or_none(costs.lost.most), reread_records=or_none(costs.reread)
         )

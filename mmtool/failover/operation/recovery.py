@@ -185,7 +185,7 @@ def _figures(found: Recorded) -> Figures:
     plan, said = found.operation.plan, found.figures
     costs = costs_of(plan)
     lost = or_none(costs.lost.most)
-    rpo, again = (lost, costs.reread) if plan.mode is Mode.EMERGENCY else (0, reread_of(plan.groups))
+    rpo, again = (lost, or_none(costs.reread)) if plan.mode is Mode.EMERGENCY else (0, reread_of(plan.groups))
     return replace(
         said,
         rpo_records=rpo if said.rpo_records is None else said.rpo_records,

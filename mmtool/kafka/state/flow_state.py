@@ -117,6 +117,11 @@ class FollowedFlowState(KafkaFlowState):
         self._maps: dict[Place, PartitionMap] = {}
         self._stale: set[Place] = set()
         self._runs = StoredTopic(target)
+        self._view = ControlView()
+
+    def control(self, identity: FlowIdentity) -> ControlView:
+        self._view = read_control(self._target, identity, self._view)
+        return self._view
 
     def maps(self, identity: FlowIdentity) -> dict[Place, PartitionMap]:
         if self._external:
@@ -226,10 +231,6 @@ class KafkaFlowWatch(FollowedFlowState):
 
     def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
         return members_now(self._flow.target, identity.ownership_group, self._seconds)
-
-    def control(self, identity: FlowIdentity) -> ControlView:
-        self._view = read_control(self._flow.target, identity, self._view)
-        return self._view
 
     def newest_blocks(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], Block]:
         if self._external:  # the whole map as one block

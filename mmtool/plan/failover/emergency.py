@@ -47,13 +47,14 @@ class Costs:
 
     Attributes:
         lost: Records over all partitions.
-        reread: Records that the groups read again, added up over the groups, at the most.
+        reread: Records that the groups read again, added up over the groups, at the most; UNKNOWN where an offset of a
+            mirror that was not compared is used.
         expected: The expected number of these; UNKNOWN where it is unknown for a partition.
         oldest_seconds: The age of the oldest known offset; UNKNOWN where no offset is known.
     """
 
     lost: Loss
-    reread: int
+    reread: int | Unknown
     oldest_seconds: float | Unknown
     expected: int | Unknown = UNKNOWN
     partitions_at_risk: tuple[TopicPartition, ...] = field(default=())
@@ -215,9 +216,11 @@ def costs_of(plan: FailoverPlan) -> Costs:
     lost = losses(plan.risks)
     ages = [risk.age_seconds for risk in plan.risks.values() if risk.age_seconds is not UNKNOWN]
     rereads = [risk.reread for risk in plan.risks.values() if risk.reread is not UNKNOWN]
+    answers = [verdict.answer for of in plan.groups for verdict in of.verdicts]
+    is_unbounded = any(isinstance(one, Bounded) and one.reread_max is UNKNOWN for one in answers)
     return Costs(
         total_loss(lost.values()),
-        sum(rereads),
+        UNKNOWN if is_unbounded else sum(rereads),
         max(ages, default=UNKNOWN),
         total_expected(plan.risks.values()),
         tuple(sorted(place for place, loss in lost.items() if loss.is_possible)),
@@ -287,6 +290,8 @@ def loss_told(plan: FailoverPlan, costs: Costs, facts: EmergencyFacts) -> str:
 
 
 def _read_again(costs: Costs, names: Names) -> str:
+    if costs.reread is UNKNOWN:
+        return "an unknown number of records is read again, because a mirror was not verified"
     if costs.reread == 0:
         return "nothing is read again"
     most = f"at most {counted(costs.reread, 'record')}"

@@ -112,8 +112,13 @@ class PartitionFacts:
     accepts_unverified: bool = False
 
     def is_verified(self, offset: int) -> bool:
-        """Whether the records around an offset of the mirror are the source's; always so, but for external ones."""
-        return self.verified is None or offset in self.verified or offset in self.compared
+        """Whether the records around an offset of the mirror are the source's; always so, but for external ones.
+
+        At the end of logs without a record there is nothing to compare.
+        """
+        logs = [log for log in (self.source_log, self.target_log) if log is not UNKNOWN]
+        is_empty = bool(logs) and all(log.log_start == log.log_end == offset for log in logs)
+        return self.verified is None or is_empty or offset in self.verified or offset in self.compared
 
     @property
     def same_offsets(self) -> bool:

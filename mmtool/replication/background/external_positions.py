@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SECONDS = 2.0
 """How often both clusters are asked for the ends of their logs."""
+_KNOWN_MS = 3_000
 
 
 @dataclass(slots=True)
@@ -53,6 +54,8 @@ class ExternalPositions:
             start, end = logs[up]
             before = run.watch.positions.get((topic.topic_id, number))
             behind = ends[down] < end
+            if before is not None and _is_known(before, ends[down], end, now_ms):
+                continue
             since_ms = (before.behind_since_ms if before else 0) or now_ms
             at_end_ms = before.at_end_ms if before else 0
             records.append(
@@ -77,3 +80,9 @@ class ExternalPositions:
                 )
             )
         await write_documents(flow, flow.identity.control_topic, records)
+
+
+def _is_known(last: PositionRecord, mirrored_to: int, source_end: int, now_ms: int) -> bool:
+    """Whether a position says the same and is so young that readers take it for the present one."""
+    is_young = now_ms - last.observed_ms < _KNOWN_MS
+    return is_young and (last.upstream_position, last.source_end) == (mirrored_to, source_end)

@@ -39,6 +39,7 @@ from mmtool.replication.ownership.checks import (
     check_stored,
     own_topic_id,
     refuse_lost_runs,
+    refuse_own_runs,
 )
 from mmtool.replication.ownership.claim_and_recover import claim_and_recover, claim_blindly, doubtful
 from mmtool.replication.ownership.internal_topics import (
@@ -133,10 +134,6 @@ class FlowRun:
     def name(self) -> str:
         return self.flow.identity.name
 
-    @property
-    def _writes_same_offsets(self) -> bool:
-        return self.flow.settings.offsets == "same" and not self.flow.settings.is_external
-
     # --- taking and leaving -------------------------------------------------------------------------------
 
     async def check(self, say: Callable[[str], None]) -> None:
@@ -151,8 +148,10 @@ class FlowRun:
         """
         await check_identity(self.flow, self.warnings)
         await check_stored(self.flow, self._topics.matched)
-        if self._writes_same_offsets:
+        if self.flow.settings.writes_same_offsets:
             await check_right(self.flow)
+        if self.flow.settings.is_external:
+            await refuse_own_runs(self.flow)
         await self._predecessor.check(say)
 
     async def check_topics(self) -> None:
@@ -162,7 +161,7 @@ class FlowRun:
             UsageError: with the source's offsets, a topic has records of MirrorMaker 2 on the target.
             RefusedError: a prefill costs more than the flow allows.
         """
-        if self._writes_same_offsets:
+        if self.flow.settings.writes_same_offsets:
             await refuse_topics_of_mm2(self.flow)
             await check_prefill(self.flow, await self._topics.wanted())
 
@@ -243,8 +242,7 @@ class FlowRun:
         """
         await self._predecessor.check_again()
         await self._claim(in_doubt=self.life.is_in_doubt, to_mirror=True)
-        if not self.flow.settings.is_external:
-            await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
+        await refuse_lost_runs(self.flow, self._positions, self.standing.blocks)
         await self.refresh()
         return self.ownership.claimed()
 

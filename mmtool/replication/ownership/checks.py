@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UnreachableError
 from mmtool.kafka.errors import DOCTOR_PRINTS, NO_LEADER
 from mmtool.kafka.state.flow_state import KafkaFlowState
-from mmtool.kafka.state.state_log import read_block_keys
+from mmtool.kafka.state.state_log import read_block_keys, read_newest_blocks
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
 from mmtool.kafka.wire.codes import DENIED, Code
 from mmtool.kafka.wire.scan import without_leader
@@ -328,6 +328,25 @@ def _refusal(identity: FlowIdentity, topic: str, alias: str) -> RefusedError:
     )
 
 
+async def refuse_own_runs(flow: FlowContext) -> None:
+    """Refuse a flow whose mirrors another system is to keep, if mmtool has mirrored its topics.
+
+    Raises:
+        RefusedError: There are offset runs; the message names a topic.
+    """
+    blocks = await in_thread(read_newest_blocks, flow.settings.target, flow.identity)
+    if blocks:
+        topic = min(block.about.source_topic for block in blocks.values())
+        raise RefusedError(
+            f"{flow.identity.name}: mmtool.mirror = external, but mmtool itself has mirrored topics of this flow, for"
+            f" example {topic}",
+            remedy="set mmtool.mirror = own; or, if another system is to mirror these topics anew, set it so, run"
+            f" `mmtool flow forget {flow.identity.options} --topic TOPIC --execute` for each of them, delete their"
+            " mirrors, and set mmtool.mirror = external again",
+            code="own_mirrors",
+        )
+
+
 async def refuse_lost_runs(
     flow: FlowContext,
     positions: Mapping[tuple[str, int], PositionRecord],
@@ -338,7 +357,8 @@ async def refuse_lost_runs(
     Raises:
         RefusedError: there are such partitions; the message names one.
     """
-    if lost := await lost_runs(flow, positions, blocks):
+    lost = {} if flow.settings.is_external else await lost_runs(flow, positions, blocks)
+    if lost:
         first = min(lost.values(), key=lambda position: (position.topic, position.partition))
         raise RefusedError(
             f"{flow.identity.name}: the {OFFSET_RUNS} of {counted(len(lost), 'partition')} are lost, for example of"

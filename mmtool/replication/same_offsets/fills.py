@@ -221,7 +221,7 @@ async def offset_writers(flow: FlowContext) -> OffsetWritersRecord | None:
     Raises:
         UnreachableError, NotAuthorisedError, RefusedError: The target does not answer, or denies a part.
     """
-    if flow.settings.offsets != "same" or flow.settings.is_external:
+    if not flow.settings.writes_same_offsets:
         return None
     control = await in_thread(read_control, flow.settings.target, flow.identity)
     if control.offset_writers is not None:

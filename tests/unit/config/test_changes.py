@@ -46,6 +46,7 @@ NOT_READ_BY_REPLICATE = {"enabled", "alias_keys", "way_back", "mirrors_canary", 
     "mm2_exactly_once",
     "mm2_group",
     "mm2_offsets_topic",
+    "accepts_unverified",
 }
 
 

@@ -153,7 +153,9 @@ class PutOff(Run):
         self.block = assigned().block
         self.ends, self.looks = list(ends), 0
         source = SimpleNamespace(refresh=self._refresh, topic_id=lambda _: self.block.about.topic_id)
-        self.flow = SimpleNamespace(source=source, settings=SimpleNamespace(throttle_bytes_per_second=None))
+        self.flow = SimpleNamespace(
+            source=source, settings=SimpleNamespace(is_external=False, throttle_bytes_per_second=None)
+        )
         monkeypatch.setattr(supervisor, "_LOOK_SECONDS", 0.001)
         monkeypatch.setattr(supervisor, "offsets_now", self._offsets_now)
 
