@@ -54,12 +54,10 @@ def with_compared(
     asked: dict[TopicPartition, set[int]] = {}
     for place, offset in commits if flow.then is None else ():
         facts = partitions.get(place)
-        if facts is None or facts.verified is None or UNKNOWN in (facts.source_log, facts.target_log):
+        if facts is None or facts.map is None or UNKNOWN in (facts.source_log, facts.target_log):
             continue
-        assert facts.map is not None
-        assert facts.source_log is not UNKNOWN
-        ahead = max(offset, 0) > facts.map.upstream_frontier
-        at = facts.map.upstream_frontier if ahead and direction is Direction.FORWARD else offset
+        end = facts.map.upstream_frontier
+        at = min(offset, end) if direction is Direction.FORWARD else offset
         if not facts.is_verified(at):
             asked.setdefault(place, set()).add(at)
     found: dict[TopicPartition, set[int]] = {}

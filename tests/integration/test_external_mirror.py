@@ -217,6 +217,12 @@ def test_the_source_topic_recreated_is_not_the_one_that_was_verified(bench):
     assert {reason for *_, reason in scene.translated().values()} == {"mirror_not_verified"}
 
 
+def test_a_mirror_that_no_replicate_has_seen_is_never_ran(bench):
+    scene = Scene(bench)
+    scene.kept.catch_up()
+    assert {reason for *_, reason in scene.translated("--accept-unverified").values()} == {"never_ran"}
+
+
 def test_replicate_says_which_mirrors_are_missing(bench):
     scene = Scene(bench)
     delete_topic(scene.target, scene.kept.mirror)

@@ -77,7 +77,7 @@ def unbooked_of(writer: WriterState, producers: Sequence[ProducerState]) -> int 
 
 
 class KafkaFlowState:
-    """A `FlowStatePort` on the flow's target; an ``external`` flow has no offset runs, and its maps no need of them."""
+    """A `FlowStatePort` on the flow's target; the maps of an ``external`` flow come from the ends of its mirrors."""
 
     def __init__(self, target: ClusterSettings, *, external: bool = False) -> None:
         self._target = target

@@ -340,7 +340,7 @@ async def refuse_own_runs(flow: FlowContext) -> None:
         raise RefusedError(
             f"{flow.identity.name}: mmtool.mirror = external, but mmtool itself has mirrored topics of this flow, for"
             f" example {topic}",
-            remedy="set mmtool.mirror = own; or, if another system is to mirror these topics anew, set it so, run"
+            remedy="set mmtool.mirror = own; or, if another system is to mirror these topics, set it so, run"
             f" `mmtool flow forget {flow.identity.options} --topic TOPIC --execute` for each of them, delete their"
             " mirrors, and set mmtool.mirror = external again",
             code="own_mirrors",
