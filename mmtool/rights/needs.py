@@ -120,6 +120,7 @@ _CONDITIONS = {
         "`sync.group.offsets.enabled`", lambda flow: flow.emit_checkpoints and flow.sync_group_offsets
     ),
     "keeps_offsets": Condition("`mmtool.offsets = same`", lambda flow: flow.writes_same_offsets),
+    "copies": Condition("`mmtool.mirror = own`", lambda flow: not flow.is_external),
     "writes_letters": Condition(
         "`mmtool.on.oversize = dead-letter`", lambda flow: flow.on_oversize == "dead-letter"
     ),
@@ -200,10 +201,10 @@ target MIRRORS
   READ               ..!!.  the topic's records cannot be read, and no group's offsets can be committed
   DESCRIBE           .!...  the topic is not shown
   READ               .?..?  {_SEARCHED}
-  WRITE              !....  `mmtool replicate` cannot mirror records to the topic
-  CREATE             !....  mmtool cannot create the topic
+  WRITE              !....  `mmtool replicate` cannot mirror records to the topic  if copies
+  CREATE             !....  mmtool cannot create the topic  if copies
   ALTER              ?....  when the source topic gains partitions, no partition is mirrored until the mirror has
-      as many
+      as many  if copies
   ALTER_CONFIGS      ?....  changes of the source topic's configuration are not copied  if syncs_configs
   DELETE             ?....  `mmtool replicate` cannot prefill the topic, and ends if its mirror begins far above offset
       0  if keeps_offsets

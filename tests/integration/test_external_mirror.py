@@ -16,6 +16,7 @@ from kit.lab_admin import delete_topic
 from kit.load import Load, Transactions, produce
 from kit.lookups import groups_of
 from kit.processes import error_of, partitions_of, row_of
+from kit.same_offsets import compacted
 from mmtool.lab.topics import create_topic, end_offsets, read_topic
 from mmtool.plan.groups.facts import Commit
 from mmtool.translation.types import TopicPartition
@@ -29,19 +30,23 @@ EXTERNAL = {"mmtool.offsets": "same", "mmtool.mirror": "external", "sync.group.o
 class Scene:
     """A topic with transactions, a group that has read a part of it, and its mirror."""
 
-    def __init__(self, bench, **extra):
+    def __init__(self, bench, create=None, **extra):
         self.bench, self.stem = bench, f"kept-{time.monotonic_ns()}"
         self.topic, self.group = f"{self.stem}-orders", f"{self.stem}-billing"
         self.properties = bench.properties(f"{self.stem}-.*", **{**EXTERNAL, **extra})
         self.source, self.target = (bench.fleet[side].bootstrap for side in ("source", "target"))
         self.kept = KeptMirror(bench.flow(self.properties), self.topic)
-        create_topic(self.source, self.topic, 2)
-        self.write(0)
+        if create is None:
+            create_topic(self.source, self.topic, 2)
+            self.write(0)
+        else:
+            create(self.source, self.topic)
+            self.kept.partitions = len(end_offsets(self.source, self.topic))
         self.commit()
         self.kept.create()
 
     def commit(self):
-        places = [TopicPartition(self.topic, number) for number in range(2)]
+        places = [TopicPartition(self.topic, number) for number in range(self.kept.partitions)]
         assert groups_of(self.source).alter(self.group, dict.fromkeys(places, Commit(AT))) == {}
 
     def write(self, first):
@@ -185,6 +190,14 @@ def test_a_mirror_that_differs_is_never_taken_for_the_source(bench, spoil):
     assert {exactness for _, exactness, _ in bounded.values()} == {"bounded"}
     assert scene.ask("groups", "sync", "-g", scene.group, "--once").code == 3
     assert scene.emergency()[0] == 3
+
+
+def test_holes_of_compaction_at_the_same_offsets_do_no_harm(bench):
+    scene = Scene(bench, create=compacted)
+    scene.kept.catch_up()
+    scene.replicated()
+    assert {(exact, reason) for _, exact, reason in scene.translated().values()} == {("exact", "")}
+    assert set(scene.verify().values()) == {"identical"}
 
 
 def test_a_recreated_topic_is_not_the_one_that_was_verified(bench):

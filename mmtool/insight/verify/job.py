@@ -67,8 +67,9 @@ class ComparedFlow:
     left_out: frozenset[int] = frozenset()
 
     def ships(self, view: BatchView, part: Range) -> bool:
-        """Whether the flow copies a batch of the source; of a range that MM2 mirrored, every one with records."""
-        return not view.header.is_control and (part.is_by_mm2 or view.header.producer_id not in self.left_out)
+        """Whether the flow copies a batch of the source; where mmtool does not mirror, each one with records."""
+        carries_all = part.is_by_mm2 or self.settings.is_external
+        return not view.header.is_control and (carries_all or view.header.producer_id not in self.left_out)
 
     def wrote(self, view: BatchView, part: Range) -> bool:
         """Whether the flow wrote a batch of the target."""

@@ -442,9 +442,9 @@ def verified_only(facts: PartitionFacts, answer: AnyAnswer) -> AnyAnswer | Bound
     """
     if isinstance(answer, Refused) or facts.is_verified(answer.offset):
         return answer
-    return (
-        Bounded(answer.offset, UNKNOWN) if facts.accepts_unverified else Refused(Reason.MIRROR_NOT_VERIFIED)
-    )
+    if not facts.accepts_unverified:
+        return Refused(Reason.MIRROR_NOT_VERIFIED)
+    return answer if isinstance(answer, Skipping) else Bounded(answer.offset, UNKNOWN)
 
 
 def _by_runs(

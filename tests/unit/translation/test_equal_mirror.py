@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.offsets import Direction, PartitionFacts, Rules, answer_of
 from mmtool.plan.records.marks import VerifiedRecord
-from mmtool.translation.answers import Bounded, Exact, Reason, Refused, SourceLog, TargetLog
+from mmtool.translation.answers import Bounded, Exact, Reason, Refused, Skipping, SourceLog, TargetLog
 from mmtool.translation.blocks import MirroredPartition
 from mmtool.translation.equal_mirror import equal_map, proves
 from mmtool.translation.lockstep import Seen
@@ -88,6 +88,11 @@ def test_at_the_end_of_two_logs_without_a_record_there_is_nothing_to_verify():
     empty = replace(facts(7, 7), source_log=SourceLog(7, 7))
     assert answer_of(empty, Commit(7), FORWARD)[0] == Exact(7)
     assert answer_of(facts(7, 7), Commit(7), FORWARD)[0] == Refused(Reason.MIRROR_NOT_VERIFIED)
+
+
+def test_an_accepted_offset_still_says_what_is_skipped():
+    known = facts(9, 5, accepts_unverified=True)
+    assert answer_of(known, Commit(3), Rules(allow_skip=True))[0] == Skipping(5, 2)
 
 
 VERIFIED = VerifiedRecord("orders", "source-id", "target-id", 0, 90, 90, "me", 1, start=10)
