@@ -146,6 +146,9 @@ def test_a_planned_failover_waits_for_the_mirror_and_stops_it_by_the_hook(bench,
     line = ("failover", "planned", "-g", scene.group, "--execute", "--yes")
     behind = scene.ask(*line, "--timeout", "5s")
     assert (behind.code, told.exists()) == (4, False), behind.stderr
+    runbook = tmp_path / "runbook.md"
+    assert scene.ask(*line[:4], "--runbook", str(runbook)).code == 0
+    assert "run mmtool.hook.promote, which stops the mirror of" in runbook.read_text()
     late = threading.Timer(5.0, scene.kept.catch_up)
     late.start()
     failed = scene.ask(*line)
