@@ -17,7 +17,7 @@ from mmtool.insight.translation import look, refined_plans
 from mmtool.plan.groups.facts import OWN_GROUP_PREFIX, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.records.documents import State
-from mmtool.plan.words import at_most, counted
+from mmtool.plan.words import at_most
 from mmtool.translation.answers import Bounded, Exact, Reason
 from mmtool.translation.types import DownstreamOffset
 

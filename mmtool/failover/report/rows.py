@@ -232,7 +232,9 @@ def reread_expected(verdict: OffsetVerdict) -> int | None:
 
 def reread_of(plans: Iterable[GroupPlan]) -> int | None:
     """Records that groups read again at most, summed over all partitions; None if one has no known bound."""
-    bounds = [reread_max(verdict) for plan in plans for verdict in plan.verdicts if verdict.answer is not None]
+    bounds = [
+        reread_max(verdict) for plan in plans for verdict in plan.verdicts if verdict.answer is not None
+    ]
     known = [most for most in bounds if most is not None]
     return sum(known) if len(known) == len(bounds) else None
 
