@@ -68,7 +68,7 @@ class FakeGroups(Mortal):
         exists: Which partitions the cluster has; a commit for another one fails.
         denied: Partitions for which a commit is refused, as by a broker that does not tell rights beforehand.
         rights_missing: What a broker tells beforehand.
-        others: Share and streams groups, and what they are.
+        others: Groups that are no consumer groups, and what they are.
         hidden: Groups that cannot be asked, and why.
         knows_share_groups: Whether the brokers do.
         configured: Each group's own configs.
@@ -95,10 +95,10 @@ class FakeGroups(Mortal):
     def listing(self) -> GroupListing:
         self.answer()
         names = dict.fromkeys([*self.committed, *self.members])
-        kinds = {name: GroupKind(kind) for name, kind in self.others.items()}
-        return GroupListing(
-            {name: self._standing(name).state for name in {**names, **kinds}}, {}, kinds=kinds
-        )
+        kinds = {name: GroupKind(kind) for name, kind in self.others.items() if kind in set(GroupKind)}
+        others = {name: kind for name, kind in self.others.items() if name not in kinds}
+        states = {name: self._standing(name).state for name in {**names, **kinds}}
+        return GroupListing(states, others, kinds=kinds)
 
     def commits(
         self, groups: Collection[str], *, stable: bool = False

@@ -276,7 +276,9 @@ class OffsetSyncer:
         problem = f"group {name}: {told}" if told else ""
         moved = sum(before.get(place) != sent[place].offset for place in written)
         causes = frozenset(one.name for one in problems.values() if one.name)
-        why_not = "" if group.can_be_written else occupied(name, self.target.alias, group.there)
+        other_kind = occupied(name, self.target.alias, group.there)
+        why_not = other_kind if group.there.idle else group.there.sentence
+        why_not = "" if group.can_be_written else why_not
         return SyncedGroup(why_not, frozenset(stands), moved, frozenset(ahead), others, problem, causes)
 
 

@@ -11,28 +11,21 @@ The flow has stopped and does not start meanwhile (its topics are marked ``faile
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING
 
+from mmtool.insight.flow_now import FlowNow
 from mmtool.insight.flow_progress import not_copied
 from mmtool.insight.partitions import partition_facts
-from mmtool.kafka.batches import raw_records
-from mmtool.plan.groups.offsets import Direction
+from mmtool.kafka.batches import BatchView, raw_records
+from mmtool.kafka.ports import BatchesPort, Bounds
+from mmtool.plan.groups.offsets import Direction, PartitionFacts
 from mmtool.translation.divergence import DivergedTail, TailPart
-from mmtool.translation.types import UNKNOWN, UpstreamOffset
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from mmtool.insight.flow_now import FlowNow
-    from mmtool.kafka.batches import BatchView
-    from mmtool.kafka.ports import BatchesPort, Bounds
-    from mmtool.plan.groups.offsets import PartitionFacts
-    from mmtool.translation.partition_map import PartitionMap
-    from mmtool.translation.types import TopicId, TopicPartition
+from mmtool.translation.partition_map import PartitionMap
+from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition, UpstreamOffset
 
 
 class TailKind(StrEnum):

@@ -164,10 +164,10 @@ class GroupStanding:
     def fits(self, kind: GroupKind) -> bool:
         """Whether it takes positions of a group of a kind, or is not there.
 
-        An application that changes its Streams protocol has a consumer group on one cluster and a streams group on the
-        other: both take committed offsets.
+        An application that has changed to the streams protocol has a consumer group where it was mirrored to before.
         """
-        return self == ABSENT or (self.kind is GroupKind.SHARE) == (kind is GroupKind.SHARE)
+        was_classic = kind is GroupKind.STREAMS and self.kind is GroupKind.CONSUMER
+        return self == ABSENT or self.kind is kind or was_classic
 
     @property
     def sentence(self) -> str:
