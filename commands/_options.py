@@ -53,6 +53,7 @@ EXCLUDE = (
         ("positions", one)
         for one in ("group", "groups", "all_groups", "unit", "topic", "csv", "allow_rewind", "execute")
     ),
+    ("topics", "principal"),
 )
 """Options of which one takes away the effect of the other."""
 

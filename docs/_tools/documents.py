@@ -53,6 +53,7 @@ from mmtool.plan.groups.sync import SyncRow
 from mmtool.plan.groups.undo import UndoFile
 from mmtool.plan.records.documents import Checked
 from mmtool.plan.runbook.plan_file import PlanFile
+from mmtool.plan.topics.needed import NeededTopic
 from mmtool.plan.words import Names
 from mmtool.rights.scope import NeededRight
 
@@ -91,6 +92,7 @@ class Written:
 _OPERATIONS = ("planned", "emergency", "failback", "drill", "list", "show", "resume", "cancel", "rollback")
 PRINTED = {
     "acls": Printed(("acls",), (NeededRight,)),
+    "acls-topics": Printed(("acls",), (NeededTopic,)),
     "config-check": Printed(("config check",), (FindingRow,)),
     "config-import": Printed(("config import",), (ImportRow,)),
     "config-show": Printed(("config show",), (Explained,)),

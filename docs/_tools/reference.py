@@ -294,7 +294,8 @@ def rights() -> str:
         - MirrorMaker 2's offset syncs of the flow: only the rows of the cluster that `offset-syncs.topic.location`
           names, and none with `emit.offset-syncs.enabled = false`;
         - MirrorMaker 2's checkpoints of the flow: no row with `emit.checkpoints.enabled = false`;
-        - MirrorMaker 2's heartbeats on the source: only if the reverse flow is not enabled.
+        - MirrorMaker 2's heartbeats on the source: only if the reverse flow is not enabled;
+        - CREATE, and ALTER on mirrors: not with `mmtool.create.topics = false`.
 
         READ, WRITE, DELETE and ALTER imply DESCRIBE; ALTER_CONFIGS implies DESCRIBE_CONFIGS.
         """

@@ -93,9 +93,11 @@ class FlowReader:
     report: Report
 
     def settings(self) -> FlowSettings:
+        values = self._of_table()
+        creates = {"creates_topics": values["create_topics"]}  # whoever gets a cluster gets the limit with it
         return FlowSettings(
-            source=self.source,
-            target=self.target,
+            source=self.source.model_copy(update=creates),
+            target=self.target.model_copy(update=creates),
             enabled=self.is_enabled(),
             topic_aliases=self.topic_aliases,
             alias_keys=alias_keys(self.scopes, self.source.alias, self.target.alias),
@@ -106,7 +108,7 @@ class FlowReader:
             spark_conf=RawProperties(_texts(self._free("mmtool.spark.conf."))),
             hooks=_texts(self._hooks()),
             units=self._units(),
-            **self._of_table(),
+            **values,
         )
 
     def _of_table(self) -> dict[str, Any]:

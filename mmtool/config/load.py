@@ -266,7 +266,9 @@ def _cluster(alias: str, scopes: Scopes, clients: Clients, report: Report) -> Cl
         security=common,
         role_bootstrap_servers={role: text for role, text in servers.items() if text not in {"", bootstrap}},
         role_security={role: security for role, security in securities.items() if security != common},
-        **{role: extras(clients.roles[role]) for role in ROLES},
+        producer=extras(clients.roles["producer"]),
+        consumer=extras(clients.roles["consumer"]),
+        admin=extras(clients.roles["admin"]),
     )
 
 

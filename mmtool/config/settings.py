@@ -47,6 +47,7 @@ class ClusterSettings(Frozen):
         alias: As in ``clusters``.
         bootstrap_servers: Comma list of host:port.
         expected_cluster_id: ``ALIAS.mmtool.cluster.id``; a cluster that answers with another id is refused.
+        creates_topics: ``mmtool.create.topics`` of the flow.
         security: ``ALIAS.k`` over global ``k``.
         role_bootstrap_servers: By role, where ``ALIAS.<role>.bootstrap.servers`` differs.
         role_security: By role, where ``ALIAS.<role>.k`` differs.
@@ -58,6 +59,7 @@ class ClusterSettings(Frozen):
     alias: str
     bootstrap_servers: str
     expected_cluster_id: str | None = None
+    creates_topics: bool = True
     security: Security = Security()
     role_bootstrap_servers: Mapping[Role, str] = {}
     role_security: Mapping[Role, Security] = {}
@@ -158,6 +160,7 @@ class FlowSettings(Frozen):
     on_oversize: Literal["halt", "dead-letter"]
     on_timestamp_refused: Literal["halt", "raise-limit"]
     on_topic_recreated: Literal["halt", "restart"]
+    create_topics: bool
     hooks: Mapping[str, str]
     units: Mapping[str, Unit]
 

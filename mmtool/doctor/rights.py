@@ -131,7 +131,10 @@ def check_rights(flow: ExaminedFlow) -> Iterator[Finding]:
     except MmtoolError as error:
         message = f"rights on the groups of {flow.source.alias} were not checked: {error.message}"
         untold.append(warning(flow.source.alias, "", message, error.remedy))
-    source, target = list(_source_lacks(flow, groups)), list(_target_lacks(flow, groups))
+    source, target = (
+        [one for one in lacks if flow.settings.create_topics or one.operation != AclOperation.CREATE.name]
+        for lacks in (_source_lacks(flow, groups), _target_lacks(flow, groups))
+    )
     untold += _untold_rights(flow)
     yield from untold
     yield from judge_rights(flow.source, source)
@@ -172,7 +175,7 @@ def _target_lacks(flow: ExaminedFlow, groups: Collection[str]) -> Iterator[Lack]
     details, identity = flow.target, flow.identity()
     remote = flow.mirror_names().values()
     mirrors = _needs(flow, "target", Resource.MIRRORS, *_ON_MIRRORS)
-    (create,) = _needs(flow, "target", Resource.MIRRORS, "CREATE")
+    create = next(iter(_needs(flow, "target", Resource.MIRRORS, "CREATE")), None)
     yield from _on_topics(details, remote, mirrors, create=create)
     kept = _needs(flow, "target", Resource.INTERNAL, *_KEPT)
     yield from _on_topics(details, own_topics(identity), kept, pattern=f"{OWN_TOPIC_PREFIX}*")

@@ -6,13 +6,15 @@ from contextlib import suppress
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from mmtool.doctor.finding import SOURCE, Finding, flow_check, problem, warning
+from mmtool.doctor.finding import SOURCE, Finding, flow_check, limited, problem, warning
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UsageError
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import check_filters_and_rights, meeting, name_problem, taken_names
+from mmtool.plan.topics.needed import PRINT_TOPICS
 from mmtool.plan.words import counted, few, named_topics
 from mmtool.replication.ownership.checks import refuse_changed_names
 from mmtool.replication.ownership.limits import refuse_growth, refuse_meeting, refuse_repetition
+from mmtool.replication.topics.needed import TopicNeeds
 from mmtool.translation.names import DefaultPolicy
 from mmtool.translation.types import UNKNOWN, Unknown
 
@@ -50,6 +52,29 @@ def check_partitions(flow: ExaminedFlow) -> Iterator[Finding]:
         if mirror is not None or ran:
             yield from judge_partitions(flow.settings, topic, mirror)
     yield from judge_halted(flow.settings, [standing.row for standing in flow.standings()])
+
+
+@flow_check(
+    "topics",
+    "every topic that the flow needs exists, with its partitions and its cleanup.policy",
+    only=lambda flow: not flow.settings.create_topics,
+)
+def check_topics(flow: ExaminedFlow) -> Iterator[Finding]:
+    """With `mmtool.create.topics = false`: mmtool's internal topics, MirrorMaker 2's and the mirrors are as needed.
+
+    Problem: a topic is missing, has too few partitions or another `cleanup.policy`
+    Warning: a source topic does not show its configuration
+    Effect: `replicate` waits for the topic
+    Remedy: `mmtool acls --topics`
+    """
+    needs = TopicNeeds([(flow.clusters, flow.identity())], flow.settings_of_file.heartbeats_only)
+    lacking = [topic for topic in needs.topics() if topic.reason]
+    yield from limited(
+        problem(t.cluster, t.topic, f"{t.reason}, and mmtool.create.topics = false", PRINT_TOPICS)
+        for t in lacking
+    )
+    for sentence in needs.warnings:
+        yield warning(flow.source.alias, "", sentence, "")
 
 
 def _has_run(flow: ExaminedFlow) -> bool:

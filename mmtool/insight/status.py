@@ -150,6 +150,8 @@ class WatchedFlow:
             if facts.holder is None and has_unmirrored(facts):
                 progress = mirror_maker_progress(flow, self.watch, ends)
                 facts = replace(facts, mirror_maker=progress)
+            if not (facts.ran or self.clusters.settings.create_topics):
+                facts = replace(facts, topic_faults=self.watch.topic_faults(flow.identity))
             if facts.unlisted:
                 facts = replace(facts, deleted=self.clusters.source.lacks(facts.unlisted))
             rows = self._rows(facts)

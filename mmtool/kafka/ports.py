@@ -472,6 +472,9 @@ class FlowWatchPort(FlowStatePort, Protocol):
     def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
         """The members of the flow's ownership group: the owner, and its standbys."""
 
+    def topic_faults(self, identity: FlowIdentity) -> str:
+        """What is missing or differs of the flow's internal topics, as a sentence; empty for nothing."""
+
     def newest_blocks(self, identity: FlowIdentity) -> Mapping[tuple[TopicId, int], Block]:
         """The last block of offset runs of every mirrored partition, by source topic id and partition."""
 

@@ -105,6 +105,11 @@ class Need:
     optional: frozenset[Purpose] = frozenset()
     when: Condition = ALWAYS
 
+    def is_needed_by(self, flow: FlowSettings) -> bool:
+        """Whether the settings of a flow ask for it; with ``mmtool.create.topics = false`` it creates no topics."""
+        creates = self.operation == "CREATE" or (self.kind is Resource.MIRRORS and self.operation == "ALTER")
+        return self.when.holds(flow) and (flow.create_topics or not creates)
+
     @property
     def is_optional(self) -> bool:
         """Whether no purpose needs it."""
@@ -290,7 +295,7 @@ NEEDS = tuple(_needs(_TABLE))
 def needs_for(flow: FlowSettings, purpose: Purpose) -> Iterator[tuple[Need, bool]]:
     """The lines of the table for one purpose of a flow, each with whether it is optional."""
     for need in NEEDS:
-        if need.when.holds(flow) and purpose in need.needed | need.optional:
+        if need.is_needed_by(flow) and purpose in need.needed | need.optional:
             yield need, purpose not in need.needed
 
 
@@ -298,7 +303,7 @@ def needs_on(flow: FlowSettings, side: Side, kind: Resource) -> dict[str, Need]:
     """By operation on one kind of resource, the line that needs it most, whatever the purpose."""
     found: dict[str, Need] = {}
     for need in NEEDS:
-        if (need.side, need.kind) == (side, kind) and need.when.holds(flow):
+        if (need.side, need.kind) == (side, kind) and need.is_needed_by(flow):
             known = found.get(need.operation)
             if known is None or (known.is_optional and not need.is_optional):
                 found[need.operation] = need

@@ -365,6 +365,7 @@ class FakeFlowWatch(FakeFlowState):
         times: Timestamps of source records, by topic, partition and offset.
         keeps: What the source keeps, by topic.
         mm2: What MirrorMaker 2 has stored.
+        faults: What is missing or differs of the flow's internal topics.
     """
 
     present: tuple[FlowMember, ...] = ()
@@ -372,12 +373,17 @@ class FakeFlowWatch(FakeFlowState):
     times: dict[tuple[str, int, int], int] = field(default_factory=dict)
     keeps: dict[str, Retention] = field(default_factory=dict)
     groups: int = 0
+    faults: str = ""
     mm2: MirrorMakerProgress = field(default_factory=MirrorMakerProgress)
     heard: Callable[[], None] = lambda: None
 
     def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
         del identity
         return self.present
+
+    def topic_faults(self, identity: FlowIdentity) -> str:
+        del identity
+        return self.faults
 
     def control(self, identity: FlowIdentity) -> ControlView:
         del identity

@@ -27,16 +27,17 @@ def consumer_groups(bootstrap: str, *arguments: str) -> str:
     Raises:
         AssertionError: It failed.
     """
-    return _run("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", bootstrap, *arguments)
+    return run_tool("org.apache.kafka.tools.consumer.group.ConsumerGroupCommand", bootstrap, *arguments)
 
 
 def list_topics(bootstrap: str, config: Path, jvm: Sequence[str] = ()) -> list[str]:
     """``kafka-topics --list`` with a file of client properties; raises as above."""
     words = ("--command-config", str(config), "--list")
-    return _run("org.apache.kafka.tools.TopicCommand", bootstrap, *words, jvm=jvm).split()
+    return run_tool("org.apache.kafka.tools.TopicCommand", bootstrap, *words, jvm=jvm).split()
 
 
-def _run(tool: str, bootstrap: str, *arguments: str, jvm: Sequence[str] = ()) -> str:
+def run_tool(tool: str, bootstrap: str, *arguments: str, jvm: Sequence[str] = ()) -> str:
+    """One of Kafka's tools, by its class: what it wrote to stdout; raises as above."""
     jars = classpath("tools")
     archive = ClassArchive(jars[0].parent, jars)
     command = java_command(

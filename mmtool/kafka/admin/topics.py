@@ -6,11 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, admin
 
 from mmtool.config import ClusterSettings
+from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.clients import admin_client
 from mmtool.kafka.errors import KINDS, ErrorSubject, failure_of, remedy_of_refusal, unreachable
@@ -26,6 +28,7 @@ from mmtool.plan.topics.configs import (
     nearest_value,
 )
 from mmtool.plan.topics.facts import DENIALS, CreateTopic, GrowTopic
+from mmtool.plan.topics.needed import MISSING_TOPICS, PRINT_TOPICS, NeededTopic, faults_of, needed_topic
 
 _TIMEOUT_SECONDS = 30.0
 
@@ -286,6 +289,45 @@ class TopicAdmin:
             self._client.create_partitions(new, request_timeout=_TIMEOUT_SECONDS) if new else {}
         )
 
+    def compare(
+        self, topics: Iterable[CreateTopic], policies: Mapping[str, str] = MappingProxyType({})
+    ) -> list[NeededTopic]:
+        """Compare topics with those of the cluster, as `needed_topic` does.
+
+        Args:
+            topics: The topics as mmtool would create them.
+            policies: The ``cleanup.policy`` that a topic must have, where its configs do not say it.
+
+        Raises:
+            UnreachableError: the cluster does not answer.
+            NotAuthorisedError: without DESCRIBE on a topic: whether it exists is unknown.
+        """
+        wanted = {topic.name: topic for topic in topics}
+        counts: dict[str, int] = {}
+        collection = TopicCollection(list(wanted))
+        futures = self._client.describe_topics(collection, request_timeout=_TIMEOUT_SECONDS) if wanted else {}
+        for name, future in futures.items():
+            try:
+                counts[name] = len(future.result(_TIMEOUT_SECONDS + 5).partitions)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    right = f"DESCRIBE on topic {name}"
+                    raise failure_of(
+                        self._cluster, error.args[0], f"describing {name}", right=right
+                    ) from error
+        configs = self.configs(counts)
+        return [
+            needed_topic(
+                self._cluster.alias,
+                topic,
+                counts.get(name),
+                configs.get(name),
+                policies.get(name),
+                exact=name.startswith(OWN_TOPIC_PREFIX) and not topic.source_topic,
+            )
+            for name, topic in wanted.items()
+        ]
+
     def _collect(self, futures: Mapping[str, Any]) -> dict[str, Problem]:
         failed: dict[str, Problem] = {}
         for topic, future in futures.items():
@@ -303,6 +345,8 @@ class TopicAdmin:
     def create_needed(self, topics: Iterable[CreateTopic], names: str, factor: str) -> None:
         """Create topics that mmtool needs; raise on the first that cannot be created.
 
+        With ``mmtool.create.topics = false`` it creates none, and refuses if one is missing or differs.
+
         Args:
             topics: The topics; one that exists already is accepted.
             names: Pattern of their names, for the sentence about missing rights.
@@ -313,6 +357,10 @@ class TopicAdmin:
             UnreachableError: when the target does not answer, or cannot now.
             RefusedError: when the target refuses one for another reason; the message has the broker's.
         """
+        if not self._cluster.creates_topics:
+            if faults := faults_of(self.compare(topics)):
+                raise RefusedError(faults, remedy=PRINT_TOPICS, code=MISSING_TOPICS)
+            return
         for topic, problem in self.create_adjusted(topics, _OWN_NEED).failed.items():
             cause, reason, alias = problem.name, problem.by_name, self._cluster.alias
             if KINDS.get(cause) is ErrorSubject.AWAY:

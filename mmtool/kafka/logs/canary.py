@@ -28,6 +28,11 @@ _CONFIGS = {
 }
 
 
+def canary_topic(flow: FlowSettings) -> CreateTopic:
+    """The definition of the canary topic on a flow's source."""
+    return CreateTopic(CANARY_TOPIC, CANARY_TOPIC, 1, flow.offset_syncs_replication_factor, _CONFIGS)
+
+
 class KafkaCanary:
     """A `CanaryPort`."""
 
@@ -37,10 +42,8 @@ class KafkaCanary:
         self._seconds = timeout_seconds
 
     def create(self) -> None:
-        factor = self._flow.offset_syncs_replication_factor
-        topic = CreateTopic(CANARY_TOPIC, CANARY_TOPIC, 1, factor, _CONFIGS)
-        admin = TopicAdmin(self._flow.source)
-        admin.create_needed([topic], CANARY_TOPIC, "offset-syncs.topic.replication.factor")
+        admin, key = TopicAdmin(self._flow.source), "offset-syncs.topic.replication.factor"
+        admin.create_needed([canary_topic(self._flow)], CANARY_TOPIC, key)
 
     def produce(self, records: Sequence[CanaryRecord]) -> list[CanaryRecord]:
         failed: list[Any] = []

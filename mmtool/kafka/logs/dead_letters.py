@@ -41,6 +41,11 @@ _CONFIGS = {"cleanup.policy": "delete", "retention.ms": "-1", "max.message.bytes
 """Configs of a dead-letter topic: it accepts any record that the source accepted, and deletes none by itself."""
 
 
+def dead_letter_topic(mirror: str, partitions: int, replication_factor: int) -> CreateTopic:
+    """The definition of the topic for the dead letters of a mirror, with as many partitions."""
+    return CreateTopic("", mirror + DEAD_LETTER_SUFFIX, partitions, replication_factor, _CONFIGS)
+
+
 @dataclass(frozen=True, slots=True)
 class Letter:
     """One dead letter.
@@ -144,10 +149,10 @@ class KafkaDeadLetters:
         if have > place.partition:
             return
         admin = TopicAdmin(self._target)
-        if have:
+        if have and self._target.creates_topics:
             await in_thread(admin.grow, [GrowTopic("", place.topic, have, wanted)])
         else:
-            topic = CreateTopic("", place.topic, wanted, self._factor, _CONFIGS)
+            topic = dead_letter_topic(target, wanted, self._factor)
             await in_thread(admin.create_needed, [topic], f"*{DEAD_LETTER_SUFFIX}", "replication.factor")
         await known_everywhere(cluster, [place.topic])
 

@@ -16,6 +16,7 @@ from mmtool.kafka.mirror_maker import FollowedMirrorMaker
 from mmtool.kafka.state.control_view import ControlView
 from mmtool.kafka.state.external_maps import external_maps
 from mmtool.kafka.state.log_reader import StoredTopic
+from mmtool.kafka.state.own_log import internal_topics
 from mmtool.kafka.state.state_log import (
     partition_maps,
     read_control,
@@ -27,6 +28,7 @@ from mmtool.kafka.wire.scan import active_producers
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.flow.positions import PositionTrails
 from mmtool.plan.topics.configs import cleanup_policies
+from mmtool.plan.topics.needed import faults_of
 from mmtool.plan.topics.retention import Retention
 from mmtool.translation.blocks import Block
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
@@ -231,6 +233,10 @@ class KafkaFlowWatch(FollowedFlowState):
 
     def members(self, identity: FlowIdentity) -> tuple[FlowMember, ...]:
         return members_now(self._flow.target, identity.ownership_group, self._seconds)
+
+    def topic_faults(self, identity: FlowIdentity) -> str:
+        wanted = internal_topics(identity, self._flow.offset_syncs_replication_factor)
+        return faults_of(TopicAdmin(self._flow.target).compare(wanted))
 
     def newest_blocks(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], Block]:
         if self._external:  # the whole map as one block

@@ -21,6 +21,7 @@ from mmtool.plan.records.documents import OwnerRecord, PositionRecord, State
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import owner_client, shard_of
 from mmtool.plan.topics.facts import BEGIN_AGAIN, TopicFacts, not_the_same
+from mmtool.plan.topics.needed import PRINT_TOPICS
 from mmtool.plan.topics.retention import Retention, deleted_unmirrored, passing
 from mmtool.plan.words import joined, moment
 from mmtool.translation.blocks import Block
@@ -100,6 +101,7 @@ class FlowFacts:
         shards: How many the flow has; 0 where it never ran.
         mirror_maker: MirrorMaker 2's progress on a flow that mmtool never ran.
         trails: The workers' earlier positions; None where they were not read.
+        topic_faults: Which internal topics a flow that never ran waits for, as a sentence; empty for none.
         now_ms: When these facts were read.
     """
 
@@ -124,6 +126,7 @@ class FlowFacts:
     begins_again: bool = False
     kept_in: Mapping[str, str] = field(default_factory=dict)
     refreshes: bool = True
+    topic_faults: str = ""
     slots: SlotsRecord | None = None
     shards: int = 0
     trails: PositionTrails | None = None
@@ -264,7 +267,8 @@ def flow_row(facts: FlowFacts) -> PartitionRow | None:
     if facts.blocks:
         return PartitionRow(facts.source, facts.target, None, state=State.HALTED, reason=_control_lost(facts))
     if facts.holder is None:
-        return PartitionRow(facts.source, facts.target, None, state=State.NEVER_RAN, reason=NEVER)
+        reason = f"{NEVER}: {facts.topic_faults}; {PRINT_TOPICS}" if facts.topic_faults else NEVER
+        return PartitionRow(facts.source, facts.target, None, state=State.NEVER_RAN, reason=reason)
     reason = f"replicate ({facts.holder}) is starting the flow for the first time"
     return PartitionRow(facts.source, facts.target, None, state=State.STARTING, reason=reason)
 

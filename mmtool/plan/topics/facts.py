@@ -21,6 +21,7 @@ _PASSES = frozenset(
     }
 )
 _NO_REFRESH = "refresh.topics.enabled = false"
+AT_NEXT_REFRESH = "mmtool tries again at the next refresh of topics (refresh.topics.interval.seconds)"
 
 BEGIN_AGAIN = (
     "set mmtool.on.topic.recreated = restart, then stop and start `mmtool replicate`, to mirror the topic again from"
@@ -246,7 +247,7 @@ def what_helps(
     """
     if cause is None or cause in _PASSES:
         if refreshes:
-            return "mmtool tries again at the next refresh of topics (refresh.topics.interval.seconds)"
+            return AT_NEXT_REFRESH
         return f"stop and start `mmtool replicate` to try again ({_NO_REFRESH})"
     exclude = f"or add {source_topic} to topics.exclude"
     if cause == "TOPIC_EXCEPTION" and not exists:

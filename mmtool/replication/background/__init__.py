@@ -35,8 +35,9 @@ from mmtool.replication.mm2.guard import (
     MirrorMakerWatch,
     writes_same_topics,
 )
-from mmtool.replication.ownership.internal_topics import mm2_topic
-from mmtool.replication.topics.mirror_topics import ConfigNotices, config_rules
+from mmtool.replication.ownership.internal_topics import heartbeats_topic
+from mmtool.replication.topics.mirror_topics import ConfigNotices
+from mmtool.replication.topics.needed import config_rules
 from mmtool.runtime.threads import came_within, in_thread
 from mmtool.translation.mm2_records import Heartbeat
 from mmtool.translation.types import UNKNOWN
@@ -177,10 +178,10 @@ class Heartbeats:
     _is_there: bool = False
 
     async def perform(self) -> None:
-        topic = self.pair.policy.heartbeats_topic()
+        wanted = heartbeats_topic(self.pair)
+        topic = wanted.name
         try:
             if not self._is_there:
-                wanted = mm2_topic(topic, self.pair.heartbeats_replication_factor)
                 await in_thread(TopicAdmin(self.pair.target).create_internal, [wanted])
                 await self.target.refresh([topic])
             aliases = self.pair.topic_aliases

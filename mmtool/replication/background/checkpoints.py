@@ -27,7 +27,7 @@ from mmtool.plan.groups.sync import checkpoint_of, is_news, is_settled
 from mmtool.plan.records.documents import CommitRatesRecord
 from mmtool.plan.records.marks import LookRecord, RemovedRecord
 from mmtool.plan.words import counted
-from mmtool.replication.ownership.internal_topics import mm2_topic
+from mmtool.replication.ownership.internal_topics import checkpoints_topic
 from mmtool.runtime.threads import LookUps, in_thread
 from mmtool.translation.answers import Refused
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint
@@ -292,8 +292,7 @@ class Checkpoints:
     def _prepare(self, flow: FlowNow, topic: str) -> None:
         """Create the topic as MM2 does, and read its checkpoints, so that none is written twice (KAFKA-15905)."""
         settings = flow.clusters.settings
-        factor = settings.checkpoints_replication_factor
-        TopicAdmin(settings.target).create_internal([mm2_topic(topic, factor)])
+        TopicAdmin(settings.target).create_internal([checkpoints_topic(settings)])
         self._written.clear()
         for record in read_log(settings.target, topic):
             found = decode_checkpoint(record.key, record.value)

@@ -159,8 +159,11 @@ class FlowRun:
 
         Raises:
             UsageError: with the source's offsets, a topic has records of MirrorMaker 2 on the target.
-            RefusedError: a prefill costs more than the flow allows.
+            RefusedError: a prefill costs more than the flow allows; an internal topic is missing or differs, and
+                mmtool may not create it.
         """
+        if not self.flow.settings.create_topics:
+            await make_internal_topics(self.flow)  # which then only compares them
         if self.flow.settings.writes_same_offsets:
             await refuse_topics_of_mm2(self.flow)
             await check_prefill(self.flow, await self._topics.wanted())

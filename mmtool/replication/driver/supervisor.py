@@ -23,6 +23,7 @@ from mmtool.kafka.wire.scan import offsets_now
 from mmtool.output import human
 from mmtool.plan.flow.phases import MEANING, START, FlowEvent, FlowPhase, FlowTransition
 from mmtool.plan.records.documents import State
+from mmtool.plan.topics.needed import MISSING_TOPICS
 from mmtool.plan.words import counted, retried
 from mmtool.replication.background import Duty, Scheduler, duties_of
 from mmtool.replication.driver.context import Place, connect
@@ -168,7 +169,7 @@ class FlowSupervisor:
         elif self.runs and is_away(failure) and not self.options.has_goal:
             said = f"{retried(failure)}; this flow starts when the cluster answers; starting the other flows"
             self.say(flow_notice(flow.name, said, Event.FLOW_DEFERRED, code=failure.code))
-        else:
+        elif self.options.has_goal or getattr(failure, "code", "") != MISSING_TOPICS:
             raise failure
         if not self.options.has_goal:
             self._expect(flow)

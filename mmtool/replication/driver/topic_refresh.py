@@ -55,9 +55,8 @@ class TopicRefresher:
         changes that no later one sees as new, so the flow's next refresh counts as a change.
         """
         asked, self._asked = self._asked, False
-        self._at = time.monotonic() + min(
-            run.flow.settings.refresh_topics_interval_seconds for run in self.runs
-        )
+        intervals = (run.flow.settings.refresh_topics_interval_seconds for run in self.runs)
+        self._at = time.monotonic() + min(intervals, default=_AGAIN_SECONDS)
         changed, told = False, [run.view.refused for run in self.runs]
         try:
             for run in self.runs:

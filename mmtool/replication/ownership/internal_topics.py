@@ -77,10 +77,24 @@ def _make_internal_topics(flow: FlowContext) -> set[str]:
     with suppress(NotAuthorisedError):  # DESCRIBE_CONFIGS is no right that is asked for
         check_kept(settings.target.alias, admin.configs([topic.name for topic in own]))
     if settings.emit_offset_syncs:
-        where, topic = syncs_place(settings)
-        wanted = mm2_topic(topic, settings.offset_syncs_replication_factor)
-        TopicAdmin(where).create_internal([wanted])
+        where, _ = syncs_place(settings)
+        TopicAdmin(where).create_internal([syncs_topic(settings)])
     return missing
+
+
+def syncs_topic(flow: FlowSettings) -> CreateTopic:
+    """The definition of MM2's offset-syncs topic."""
+    return mm2_topic(flow.offset_syncs_topic, flow.offset_syncs_replication_factor)
+
+
+def checkpoints_topic(flow: FlowSettings) -> CreateTopic:
+    """The definition of MM2's checkpoints topic, on the target."""
+    return mm2_topic(flow.checkpoints_topic, flow.checkpoints_replication_factor)
+
+
+def heartbeats_topic(pair: FlowSettings) -> CreateTopic:
+    """The definition of MM2's heartbeats topic, on the target of the pair."""
+    return mm2_topic(pair.policy.heartbeats_topic(), pair.heartbeats_replication_factor)
 
 
 def mm2_topic(name: str, replication_factor: int) -> CreateTopic:

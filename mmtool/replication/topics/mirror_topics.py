@@ -18,17 +18,14 @@ from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.records.documents import PositionRecord, position_key
 from mmtool.plan.records.identity import PRODUCERS_TOPIC, shard_of
 from mmtool.plan.topics.configs import (
-    TIME_BOUNDS,
     ConfigAdjustment,
     ConfigEntry,
-    ConfigRules,
-    SetConfig,
     TargetLimits,
     adjustment_sentences,
-    plan_topic_configs,
 )
 from mmtool.plan.topics.disappearance import StoredPartition, last_of_each
 from mmtool.plan.topics.facts import (
+    AT_NEXT_REFRESH,
     BEGIN_AGAIN,
     CreateTopic,
     GrowTopic,
@@ -45,10 +42,12 @@ from mmtool.plan.topics.facts import (
     target_denied,
     what_helps,
 )
+from mmtool.plan.topics.needed import NOT_CREATED
 from mmtool.plan.words import counted
 from mmtool.replication.ownership.checks import under_new_names
 from mmtool.replication.ownership.internal_topics import short_of_replicas, write_documents
 from mmtool.replication.pump.state_writer import store_owned
+from mmtool.replication.topics.needed import carried_configs, differing_mirrors
 from mmtool.replication.topics.presence import AbsenceCheck, gone_for_good, presence_of
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.types import TopicId, TopicPartition
@@ -191,6 +190,9 @@ class MirrorTopics:
         met = meeting(source, remote, alias) | taken_names(source, remote, taken, alias)
         target, gone = await self._settled(source, on_record)
         gone |= met
+        if not self._flow.settings.create_topics:
+            left_out = {*gone, *filter(spared.__contains__, source)}
+            gone |= await self._differing(source, target, on_record, left_out)
         steps = plan_topics(
             [
                 TopicFacts(t.name, t.topic_id, len(t.partitions))
@@ -321,6 +323,8 @@ class MirrorTopics:
 
         Returns the result, and those that were not asked for, each with the reason.
         """
+        if not self._flow.settings.create_topics:
+            return TrialResult(), dict.fromkeys((step.name for step in steps), NOT_CREATED)
         creates = [step for step in steps if isinstance(step, CreateTopic)]
         configs = self._source.configs([step.source_topic for step in creates])
         blind = {
@@ -329,7 +333,7 @@ class MirrorTopics:
             if s.source_topic not in configs
         }
         filled = [
-            replace(step, configs=self._carried(configs[step.source_topic]))
+            replace(step, configs=carried_configs(self._flow.settings, configs[step.source_topic]))
             for step in creates
             if step.name not in blind
         ]
@@ -337,12 +341,25 @@ class MirrorTopics:
         grown = self._target.grow([step for step in steps if isinstance(step, GrowTopic)])
         return TrialResult({**created.failed, **grown}, created.adjustments), blind
 
-    def _carried(self, entries: Mapping[str, ConfigEntry]) -> dict[str, str]:
-        """The configs with which a target topic is created: those of its source that the flow carries over."""
+    async def _differing(
+        self,
+        source: Mapping[str, TopicMetadata],
+        target: Mapping[str, TopicMetadata],
+        on_record: Mapping[TopicId, MirroredPartition],
+        left_out: Container[str],
+    ) -> dict[str, str]:
+        """Topics that no record was mirrored of yet, and whose mirrors are not as needed; each with the reason."""
+        flow = self._flow.settings
+        begun = {about.source_topic for about in on_record.values()}
+        new = [
+            TopicFacts(name, topic.topic_id, len(topic.partitions))
+            for name, topic in source.items()
+            if name not in begun and name not in left_out and flow.remote_topic(name) in target
+        ]
+        found = await in_thread(differing_mirrors, flow, self._source, self._target, new) if new else {}
         return {
-            step.name: step.value
-            for step in plan_topic_configs(entries, {}, config_rules(self._flow.settings))
-            if isinstance(step, SetConfig)
+            name: f"{topic.reason}: {self._with_remedy(NOT_CREATED, name, topic.partitions, exists=True)}"
+            for name, topic in found.items()
         }
 
     @property
@@ -390,14 +407,14 @@ class MirrorTopics:
             there = target.get(remote)
             want, have = len(topic.partitions), len(there.partitions) if there is not None else 0
             if there is None or have < want:
-                absent = "does not exist" if self._flow.settings.is_external else "cannot be created"
-                why = (
-                    f"target topic {remote} {absent}"
-                    if there is None
-                    else f"target topic {remote} has {counted(have, 'partition')}, {want} are needed"
-                )
+                settings = self._flow.settings
+                is_ours = settings.create_topics and not settings.is_external
+                lacks = "cannot be created" if is_ours else "is missing"
+                if there is not None:
+                    lacks = f"has {counted(have, 'partition')}, {want} are needed"
                 view.refused[name] = (
-                    f"{why}: {self._with_remedy(failed.get(remote), name, want, exists=have > 0)}"
+                    f"target topic {remote} {lacks}: "
+                    f"{self._with_remedy(failed.get(remote), name, want, exists=have > 0)}"
                 )
                 continue
             view.topics[name] = MirroredTopic(
@@ -418,7 +435,8 @@ class MirrorTopics:
         if settings.is_external:
             return "the system that keeps the mirror (mmtool.mirror = external) has to create it"
         if isinstance(why, HaltReason):
-            return why if settings.refresh_topics else HaltReason(why.cause, restarting(why.cure))
+            again = f"{why.cure}; {AT_NEXT_REFRESH}" if settings.refresh_topics else restarting(why.cure)
+            return HaltReason(why.cause, again)
         helps = what_helps(
             why.name if why else None,
             name,
@@ -450,13 +468,6 @@ async def source_ends(flow: FlowContext, view: TopicsView) -> dict[tuple[TopicId
     committed = flow.settings.reads_committed
     ends = await list_offsets(flow.source, dict.fromkeys(places, LATEST), read_committed=committed)
     return {places[tp]: end for tp, end in ends.items()}
-
-
-def config_rules(flow: FlowSettings) -> ConfigRules:
-    """Which topic configs a flow carries over: not those that mmtool sets by itself."""
-    own = TIME_BOUNDS if flow.on_timestamp_refused == "raise-limit" else frozenset[str]()
-    accepts = flow.config_properties_exclude.accepts
-    return ConfigRules(lambda name: name not in own and accepts(name), flow.use_defaults_from)
 
 
 def refuse_recreated(

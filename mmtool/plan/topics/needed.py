@@ -1,0 +1,121 @@
+"""The topics that a flow needs, and how those of a cluster differ from them (``mmtool.create.topics = false``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from mmtool.plan.topics.configs import ConfigEntry, ConfigOrigin, cleanup_policies
+from mmtool.plan.topics.facts import HaltReason
+from mmtool.plan.words import are, counted, named_topics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from mmtool.plan.topics.facts import CreateTopic
+
+CLEANUP_POLICY = "cleanup.policy"
+MISSING_TOPICS = "topics_missing"
+"""The code of the error about topics that mmtool may not create."""
+PRINT_TOPICS = "run the commands that `mmtool acls --topics -c FILE` prints, as a user who may create topics"
+_OWN_KEY = "mmtool.create.topics = false"
+NOT_CREATED = HaltReason(_OWN_KEY, PRINT_TOPICS)
+"""Why mmtool does not create a topic, or add partitions to it."""
+
+
+class TopicState(StrEnum):
+    """What a cluster has of a needed topic."""
+
+    READY = "ready"
+    MISSING = "missing"
+    DIFFERENT = "different"
+
+
+@dataclass(frozen=True, slots=True)
+class NeededTopic:
+    """A topic that a flow needs, as mmtool would create it.
+
+    Attributes:
+        cluster: The alias of its cluster.
+        topic: Its name there.
+        source_topic: The mirrored topic; null for an internal topic.
+        partitions: The least number of partitions.
+        replication_factor: -1: the broker's default.
+        configs: The topic's configs.
+        state: ``ready``, ``missing`` or ``different``.
+        reason: What is missing or differs; empty for ``ready``.
+        has_partitions: The partitions that the topic has now; null for a missing topic.
+        policy: The ``cleanup.policy`` that an existing topic has to get; null where it need not change.
+    """
+
+    cluster: str
+    topic: str
+    source_topic: str | None
+    partitions: int
+    replication_factor: int
+    state: TopicState
+    reason: str
+    has_partitions: int | None
+    policy: str | None
+    configs: dict[str, str] = field(default_factory=dict)
+
+
+def needed_topic(
+    alias: str,
+    wanted: CreateTopic,
+    count: int | None,
+    configs: Mapping[str, ConfigEntry] | None,
+    policy: str | None = None,
+    *,
+    exact: bool = False,
+) -> NeededTopic:
+    """Compare a topic with the one that mmtool would create.
+
+    Args:
+        alias: The cluster's alias.
+        wanted: The topic that mmtool would create.
+        count: The partitions of the topic on the cluster; None if it is missing.
+        configs: Its configs; None where they are not shown.
+        policy: The ``cleanup.policy`` that it must have; by default that of ``wanted``, if any.
+        exact: A topic with one partition must not have more: the assignment of the only one is a lease.
+    """
+    faults: list[str] = []
+    change: str | None = None
+    if count is None:
+        faults = ["is missing"]
+    else:
+        if count < wanted.partitions or (exact and wanted.partitions == 1 < count):
+            faults.append(f"has {counted(count, 'partition')} instead of {wanted.partitions}")
+        policy = policy or wanted.configs.get(CLEANUP_POLICY)
+        there = cleanup_policies(configs or {})
+        if policy and there and there != _policies(policy):
+            faults.append(f"has {CLEANUP_POLICY}={','.join(sorted(there))} instead of {policy}")
+            change = policy
+    state = TopicState.MISSING if count is None else TopicState.DIFFERENT if faults else TopicState.READY
+    return NeededTopic(
+        alias,
+        wanted.name,
+        wanted.source_topic or None,
+        wanted.partitions,
+        wanted.replication_factor,
+        state,
+        f"topic {wanted.name} on {alias} {' and '.join(faults)}" if faults else "",
+        count,
+        change,
+        dict(wanted.configs),
+    )
+
+
+def _policies(text: str) -> frozenset[str]:
+    return cleanup_policies({CLEANUP_POLICY: ConfigEntry(text, ConfigOrigin.OVERRIDE, on_topic=True)})
+
+
+def faults_of(topics: Sequence[NeededTopic]) -> str:
+    """What is missing or differs of topics of one cluster, and the setting that forbids a change; empty for nothing."""
+    missing = [topic.topic for topic in topics if topic.state is TopicState.MISSING]
+    faults = [topic.reason for topic in topics if topic.state is TopicState.DIFFERENT]
+    if missing:
+        names, number = named_topics(missing, len(missing)), len(missing)
+        faults.insert(0, f"{names} on {topics[0].cluster} {are(number)} missing")
+    return f"{'; '.join(faults)}; {_OWN_KEY}" if faults else ""

@@ -1,0 +1,220 @@
+"""A user who may create no topic: `mmtool acls --topics` lists the topics, and mmtool waits until they are there."""
+
+import re
+import shlex
+from contextlib import ExitStack
+
+import pytest
+
+from kit.acls import Grants, user_lines, write_file
+from kit.fences import guarded_cluster
+from kit.kafka_tools import run_tool
+from kit.lab_admin import configs_of, grow_topic
+from kit.load import Load, produce
+from kit.lookups import commit, committed
+from kit.processes import MmtoolProcess, error_of
+from mmtool.config import ClusterSettings
+from mmtool.kafka.admin.topics import TopicAdmin
+from mmtool.lab.ports import patience, wait_until
+from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.plan.topics.facts import CreateTopic, GrowTopic
+
+pytestmark = pytest.mark.kafka
+
+LINES = {
+    "west->east.enabled": "true",
+    "west->east.topics": "orders, bills-.*",
+    "west->east.groups": "app",
+    "replication.factor": "1",
+    "offset-syncs.topic.replication.factor": "1",
+    "checkpoints.topic.replication.factor": "1",
+    "heartbeats.topic.replication.factor": "1",
+    "sync.group.offsets.enabled": "true",
+    "mmtool.create.topics": "false",
+    "mmtool.round.seconds": "5",
+} | {
+    f"{name}.interval.seconds": "2"
+    for name in ("emit.checkpoints", "emit.heartbeats", "refresh.groups", "refresh.topics", "sync.group.offsets")
+}  # fmt: skip
+CONTROL = "mmtool-control.west.internal"
+INTERNAL = {
+    "east": {
+        CONTROL: 1,
+        "mmtool-offset-runs.west.internal": 8,
+        "mmtool-producers.internal": 1,
+        "mmtool-journal.internal": 1,
+        "west.checkpoints.internal": 1,
+        "heartbeats": 1,
+    },
+    "west": {"mm2-offset-syncs.east.internal": 1, "heartbeats": 1},
+}
+MIRRORS = {"west.orders": 3, "west.bills-eu": 2, "west.heartbeats": 1}
+TOOLS = {
+    "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs.sh": "org.apache.kafka.tools.ConfigCommand",
+}
+
+
+class Stage:
+    """Two guarded clusters with topics and a group on the source, and a user without the right to create topics."""
+
+    def __init__(self, clusters, directory, mmtool):
+        self.directory, self.mmtool = directory, mmtool
+        self.path = write_file(directory / "mm2.properties", user_lines(clusters, "mm") | LINES)
+        self.at = {alias: cluster.lab.bootstrap for alias, cluster in clusters.items()}
+        self.west, self.east = self.at["west"], self.at["east"]
+        create_topic(self.west, "orders", 3, **{"cleanup.policy": "compact", "segment.ms": "3600000"})
+        create_topic(self.west, "bills-eu", 2)
+        for topic, partitions in (("orders", 3), ("bills-eu", 2)):
+            produce(self.west, Load(topic, 30, partitions, 100, keys="sequence"))
+        commit(self.west, "app", "bills-eu", 10, 10)
+        rows = self.ask("acls", "--for", "replicate", "--for", "failover", "-o", "json").rows
+        assert not [row for row in rows if row["operation"] == "CREATE"]
+        Grants(clusters, "mm").replace(rows)
+
+    def ask(self, *words):
+        return self.mmtool(*words, "-c", self.path)
+
+    def replicate(self):
+        return MmtoolProcess(self.directory / "run", "replicate", "-c", str(self.path))
+
+    def run_printed(self):
+        """Run the lines of ``--format kafka-topics`` with Kafka's own tools, as a user who may do everything."""
+        lines = self.ask("acls", "--topics", "--format", "kafka-topics").stdout.splitlines()
+        alias = ""
+        for line in lines:
+            if line.startswith("# cluster "):
+                alias = line.removeprefix("# cluster ")
+            elif not line.startswith("#"):
+                tool, _, _, *words = shlex.split(line)
+                run_tool(TOOLS[tool], self.at[alias], *words)
+        return lines
+
+    def apply_json(self):
+        """Create or grow the topics of the JSON document through an admin client."""
+        for row in self.ask("acls", "--topics", "--format", "json").rows:
+            admin = TopicAdmin(self.settings(row["cluster"]))
+            if row["state"] == "missing":
+                about = ("", row["topic"], row["partitions"], row["replication_factor"], row["configs"])
+                assert admin.create([CreateTopic(*about)]) == {}
+            elif (have := row["has_partitions"]) < row["partitions"]:
+                assert admin.grow([GrowTopic("", row["topic"], have, row["partitions"])]) == {}
+
+    def settings(self, alias):
+        return ClusterSettings(alias=alias, bootstrap_servers=self.at[alias])
+
+    def status_of(self, topic):
+        return {row["reason"] for row in self.ask("status", "-o", "json").rows if row["topic"] == topic}
+
+    def wait_mirrored(self, topic):
+        target = f"west.{topic}"
+        wait_until(
+            lambda: (
+                target in topics_of(self.east)
+                and end_offsets(self.east, target) == end_offsets(self.west, topic)
+            ),
+            f"{topic} is mirrored",
+            patience(60),
+            poll=0.5,
+        )
+
+
+@pytest.fixture
+def stage(request, tmp_path, mmtool):
+    with ExitStack() as ends:
+        clusters = {
+            alias: ends.enter_context(guarded_cluster(tmp_path / alias, *request.param))
+            for alias in ("west", "east")
+        }
+        yield Stage(clusters, tmp_path, mmtool)
+
+
+def made_on(at):
+    """The topics of a cluster, with their partitions, but for Kafka's own."""
+    return {name: count for name, count in topics_of(at).items() if not name.startswith("__")}
+
+
+def rows_by_topic(answer):
+    return {(row["cluster"], row["topic"]): row for row in answer.rows}
+
+
+@pytest.mark.parametrize("stage", [()], indirect=True, ids=["4.4"])
+def test_topics_that_kafkas_tool_creates_from_the_list_are_all_that_a_flow_and_a_failover_need(stage):
+    """Wrong topics are named, and wait for their mending, which a running replicate notices by itself."""
+    create_topic(stage.east, CONTROL, 1, **{"cleanup.policy": "delete"})
+    create_topic(stage.east, "west.bills-eu", 1, **{"cleanup.policy": "compact"})
+    before = made_on(stage.east)
+    with stage.replicate() as process:
+        process.wait_line(
+            "cannot start yet: topics mmtool-offset-runs.west.internal, .* on east are missing; "
+        )
+        assert f"topic {CONTROL} on east has cleanup.policy=delete instead of compact" in process.stderr
+        assert "mmtool acls --topics" in process.stderr
+        (row,) = stage.ask("status", "-o", "json").rows
+        assert (row["state"], f"{CONTROL} on east has cleanup.policy=delete" in row["reason"]) == (
+            "never_ran",
+            True,
+        )
+        checks = [row for row in stage.ask("doctor", "-o", "json").rows if row["severity"] == "problem"]
+        assert {row["check"] for row in checks} <= {"topics", "compaction"}, checks
+        named = {row["subject"] for row in checks if row["check"] == "topics"}
+        assert {"west.orders", "west.bills-eu", CONTROL} <= named
+        assert made_on(stage.east) == before
+
+        listed = rows_by_topic(stage.ask("acls", "--topics", "-o", "json"))
+        wanted = {("east", name): count for name, count in (INTERNAL["east"] | MIRRORS).items()} | {
+            ("west", name): count for name, count in INTERNAL["west"].items()
+        }
+        assert {place: row["partitions"] for place, row in listed.items()} == wanted
+        assert listed["east", "west.orders"]["configs"] == {
+            "cleanup.policy": "compact",
+            "segment.ms": "3600000",
+        }
+        assert listed["east", "west.bills-eu"]["state"] == "different"
+
+        stage.run_printed()
+        stage.wait_mirrored("orders")
+        stage.wait_mirrored("bills-eu")
+        assert {row["state"] for row in stage.ask("acls", "--topics", "-o", "json").rows} == {"ready"}
+
+        create_topic(stage.west, "bills-late", 2)
+        produce(stage.west, Load("bills-late", 10, 2, 100, keys="sequence"))
+        grow_topic(stage.west, "orders", 4)
+        process.wait_line("topic bills-late is not mirrored: target topic west.bills-late is missing")
+        process.wait_line(
+            "topic orders is not mirrored: target topic west.orders has 3 partitions, 4 are needed"
+        )
+        (late,) = stage.status_of("bills-late")
+        assert "mmtool.create.topics = false: run the commands that `mmtool acls --topics -c " in late
+        stage.run_printed()
+        stage.wait_mirrored("bills-late")
+        produce(stage.west, Load("orders", 8, 4, 100, first_sequence=30, keys="sequence"))
+        stage.wait_mirrored("orders")
+
+        wait_until(lambda: committed(stage.east, "app"), "the group's offsets", patience(30), poll=0.5)
+        moved = stage.ask("failover", "planned", "-g", "app", "--execute", "--yes")
+        assert moved.code == 0, moved.stderr
+        assert committed(stage.east, "app") == {("west.bills-eu", 0): 10, ("west.bills-eu", 1): 10}
+        assert not re.findall("denie|AUTHORIZATION", process.stderr)
+        assert process.stop().code == 143
+    assert made_on(stage.east) == INTERNAL["east"] | MIRRORS | {"west.orders": 4, "west.bills-late": 2}
+    configs = configs_of(stage.east, [CONTROL, "west.bills-eu"])
+    assert (configs[CONTROL]["cleanup.policy"], configs["west.bills-eu"].get("cleanup.policy")) == (
+        "compact",
+        "delete",
+    )
+
+
+@pytest.mark.parametrize("stage", [("3.9.1",)], indirect=True, ids=["3.9"])
+def test_a_command_that_lacks_an_internal_topic_is_refused_and_the_json_list_makes_it_work(stage):
+    before = [made_on(at) for at in (stage.west, stage.east)]
+    refused = stage.ask("replicate", "--until-caught-up", "-o", "json")
+    assert (refused.code, error_of(refused)["code"]) == (3, "topics_missing")
+    smoke = stage.ask("smoke", "-o", "json", "--timeout", "20s")
+    assert (smoke.code, error_of(smoke)["code"]) == (3, "topics_missing")
+    assert [made_on(at) for at in (stage.west, stage.east)] == before
+    stage.apply_json()
+    answer = stage.ask("replicate", "--until-caught-up")
+    assert answer.code == 0, answer.stderr
+    stage.wait_mirrored("orders")
+    assert committed(stage.east, "app") == {("west.bills-eu", 0): 10, ("west.bills-eu", 1): 10}
