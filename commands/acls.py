@@ -13,30 +13,19 @@ from mmtool.output import Column, OutputFormat, Result, emit, warn, write
 from mmtool.rights.needs import Purpose
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterable
     from datetime import timedelta
 
     from mmtool.config import FlowSettings, Settings
+    from mmtool.plan.topics.requirements import NeededTopic
 
-_COLUMNS = (
-    Column("cluster"),
-    Column("resource_type"),
-    Column("name"),
-    Column("pattern"),
-    Column("operation"),
-    Column("optional"),
-    Column("why", note=True),
-)
-
-
-_TOPIC_COLUMNS = (
-    Column("cluster"),
-    Column("topic"),
-    Column("partitions"),
-    Column("replication_factor"),
-    Column("configs"),
-    Column("state"),
-    Column("reason", note=True),
+_NOTED = {"why", "reason"}
+_COLUMNS, _TOPIC_COLUMNS = (
+    [Column(name, note=name in _NOTED) for name in names.split()]
+    for names in (
+        "cluster resource_type name pattern operation optional why",
+        "cluster topic partitions replication_factor configs state reason",
+    )
 )
 
 
@@ -79,14 +68,9 @@ Topics = Annotated[
     typer.Option(
         "--topics",
         help="Print the topics that mmtool creates, instead of ACLs: internal topics and mirrors. Both clusters are"
-        " read. With --for smoke, also the topic of `mmtool smoke`.",
+        " read. --for without smoke leaves out the topic of `mmtool smoke`.",
     ),
 ]
-_TEXTS = {
-    True: {AclFormat.KAFKA_TOPICS, AclFormat.STRIMZI},
-    False: {AclFormat.KAFKA_ACLS, AclFormat.STRIMZI},
-}
-"""The formats that are text, with and without ``--topics``."""
 
 
 def acls(
@@ -111,87 +95,70 @@ def acls(
     from mmtool.commands._connections import loaded
     from mmtool.rights.render import kafka_acls, strimzi
     from mmtool.rights.scope import rights_of_flows
+    from mmtool.rights.topic_texts import kafka_topics, strimzi_topics
 
-    _check_format(format_, output, topics=topics)
-    if not (topics or purposes):
-        raise UsageError("--for is missing", remedy=f"add --for {'|'.join(Purpose)}, or --topics")
-    if format_ in _TEXTS[False] and not topics:
-        user = _checked(principal, format_)
+    user = _checked(purposes, principal, format_, output, topics=topics)
     settings = loaded(where.config)
     flows = settings.select(where.source, where.target)
     sides = [side for flow in flows for side in (flow.source, flow.target)]
     servers = {side.alias: side.bootstrap_servers_for("admin") for side in sides}
-    if topics:
-        _print_topics(settings, flows, purposes or [], format_, output, timeout, servers)
-        return
-    rights = rights_of_flows(flows, purposes or [], settings.heartbeats_only)
+    rights = rights_of_flows(flows, purposes or (), settings.heartbeats_only)
+    found, warnings = _needed(settings, flows, purposes or (), timeout) if topics else ([], [])
     match format_:
         case AclFormat.KAFKA_ACLS:
-            write(kafka_acls(rights, user, servers), applied=False)
+            text = kafka_acls(rights, user, servers)
+        case AclFormat.KAFKA_TOPICS:
+            text = kafka_topics(found, servers)
         case AclFormat.STRIMZI:
-            write(strimzi(rights, user), applied=False)
+            text = strimzi_topics(found) if topics else strimzi(rights, user)
         case _:
             wanted = OutputFormat.JSON if format_ is AclFormat.JSON else output
-            emit(Result("acls", [asdict(right) for right in rights], _COLUMNS), wanted)
+            rows, columns = (found, _TOPIC_COLUMNS) if topics else (rights, _COLUMNS)
+            emit(Result("acls", [asdict(row) for row in rows], columns, warnings=warnings), wanted)
+            return
+    for sentence in warnings:
+        warn(sentence)
+    write(text, applied=False)
 
 
-def _print_topics(
-    settings: Settings,
-    flows: Sequence[FlowSettings],
-    purposes: Sequence[Purpose],
+def _needed(
+    settings: Settings, flows: Iterable[FlowSettings], purposes: Collection[Purpose], timeout: timedelta
+) -> tuple[list[NeededTopic], list[str]]:
+    """The topics that flows need, and warnings about those that are left out."""
+    from mmtool.insight.flow_now import connect
+    from mmtool.replication.topics.topic_needs import TopicNeeds
+
+    connected, canary = [connect(flow, timeout) for flow in flows], not purposes or Purpose.SMOKE in purposes
+    needs = TopicNeeds(connected, settings.heartbeats_only, canary=canary)
+    return needs.topics(), needs.warnings
+
+
+def _checked(
+    purposes: Collection[Purpose] | None,
+    principal: str | None,
     format_: AclFormat | None,
     output: OutputFormat,
-    timeout: timedelta,
-    servers: Mapping[str, str],
-) -> None:
-    from dataclasses import asdict
-
-    from mmtool.insight.flow_now import connect, identify_pair
-    from mmtool.replication.topics.needed import TopicNeeds
-    from mmtool.rights.topic_texts import kafka_topics, strimzi_topics
-
-    connected = [connect(flow, timeout) for flow in flows]
-    needs = TopicNeeds(
-        [(clusters, identify_pair(clusters)) for clusters in connected],
-        settings.heartbeats_only,
-        canary=Purpose.SMOKE in purposes,
-    )
-    found = needs.topics()
-    if format_ in _TEXTS[True]:
-        for sentence in needs.warnings:
-            warn(sentence)
-        text = strimzi_topics(found) if format_ is AclFormat.STRIMZI else kafka_topics(found, servers)
-        write(text, applied=False)
-        return
-    wanted = OutputFormat.JSON if format_ is AclFormat.JSON else output
-    rows = [asdict(topic) for topic in found]
-    emit(Result("acls", rows, _TOPIC_COLUMNS, warnings=needs.warnings), wanted)
-
-
-def _check_format(format_: AclFormat | None, output: OutputFormat, *, topics: bool) -> None:
-    """Check that ``--format`` fits ``--topics`` and ``-o``.
+    *,
+    topics: bool,
+) -> str:
+    """The principal, for a format that contains it; else empty.
 
     Raises:
-        UsageError: It does not.
+        UsageError: It is missing, or has no type; or options are missing or exclude each other.
     """
-    if format_ is None or format_ is AclFormat.JSON:
-        return
-    if format_ not in _TEXTS[topics]:
-        fitting = ", ".join(sorted({*_TEXTS[topics], AclFormat.JSON}))
-        given = "with" if topics else "without"
+    if not (topics or purposes):
+        raise UsageError("--for is missing", remedy=f"add --for {'|'.join(Purpose)}, or --topics")
+    if format_ is (AclFormat.KAFKA_ACLS if topics else AclFormat.KAFKA_TOPICS):
         raise UsageError(
-            f"--format {format_} has no meaning {given} --topics", remedy=f"choose one of: {fitting}"
+            f"--format {format_} has no meaning {'with' if topics else 'without'} --topics",
+            remedy=f"{'leave out' if topics else 'add'} --topics, or choose another format",
         )
+    if format_ in {None, AclFormat.JSON}:
+        return ""
     if output is not OutputFormat.TABLE:
         raise UsageError(f"--format {format_} and -o {output} exclude each other", remedy="give one of them")
-
-
-def _checked(principal: str | None, format_: AclFormat) -> str:
-    """The principal for a format that contains it.
-
-    Raises:
-        UsageError: It is missing, or has no type.
-    """
+    if topics:
+        return ""
     if principal is None:
         raise UsageError(
             f"--format {format_} needs a principal",

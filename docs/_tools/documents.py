@@ -53,7 +53,7 @@ from mmtool.plan.groups.sync import SyncRow
 from mmtool.plan.groups.undo import UndoFile
 from mmtool.plan.records.documents import Checked
 from mmtool.plan.runbook.plan_file import PlanFile
-from mmtool.plan.topics.needed import NeededTopic
+from mmtool.plan.topics.requirements import NeededTopic
 from mmtool.plan.words import Names
 from mmtool.rights.scope import NeededRight
 

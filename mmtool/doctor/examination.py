@@ -280,7 +280,7 @@ def reset_by_sync(settings: FlowSettings, entries: Mapping[str, ConfigEntry]) ->
         settings: The flow's settings.
         entries: The source topic's properties.
     """
-    from mmtool.replication.topics.needed import config_rules
+    from mmtool.replication.topics.topic_needs import config_rules
 
     rules = config_rules(settings)
     if not settings.sync_topic_configs or rules.defaults_from == "source":

@@ -10,11 +10,11 @@ from mmtool.doctor.finding import SOURCE, Finding, flow_check, limited, problem,
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UsageError
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import check_filters_and_rights, meeting, name_problem, taken_names
-from mmtool.plan.topics.needed import PRINT_TOPICS
+from mmtool.plan.topics.requirements import PRINT_TOPICS
 from mmtool.plan.words import counted, few, named_topics
 from mmtool.replication.ownership.checks import refuse_changed_names
 from mmtool.replication.ownership.limits import refuse_growth, refuse_meeting, refuse_repetition
-from mmtool.replication.topics.needed import TopicNeeds
+from mmtool.replication.topics.topic_needs import TopicNeeds
 from mmtool.translation.names import DefaultPolicy
 from mmtool.translation.types import UNKNOWN, Unknown
 
@@ -63,18 +63,15 @@ def check_topics(flow: ExaminedFlow) -> Iterator[Finding]:
     """With `mmtool.create.topics = false`: mmtool's internal topics, MirrorMaker 2's and the mirrors are as needed.
 
     Problem: a topic is missing, has too few partitions or another `cleanup.policy`
-    Warning: a source topic does not show its configuration
     Effect: `replicate` waits for the topic
     Remedy: `mmtool acls --topics`
     """
-    needs = TopicNeeds([(flow.clusters, flow.identity())], flow.settings_of_file.heartbeats_only)
-    lacking = [topic for topic in needs.topics() if topic.reason]
+    needed = TopicNeeds([flow.clusters], flow.settings_of_file.heartbeats_only).topics()
     yield from limited(
-        problem(t.cluster, t.topic, f"{t.reason}, and mmtool.create.topics = false", PRINT_TOPICS)
-        for t in lacking
+        problem(topic.cluster, topic.topic, f"{topic.reason}; mmtool.create.topics = false", PRINT_TOPICS)
+        for topic in needed
+        if topic.reason
     )
-    for sentence in needs.warnings:
-        yield warning(flow.source.alias, "", sentence, "")
 
 
 def _has_run(flow: ExaminedFlow) -> bool:

@@ -88,16 +88,21 @@ def strimzi(rights: Sequence[NeededRight], principal: str) -> str:
     )
 
 
-def _document(alias: str, rights: Sequence[NeededRight], user: str) -> Iterator[str]:
+def strimzi_head(kind: str, name: str, alias: str) -> Iterator[str]:
+    """The lines of a Strimzi resource up to its spec; ``alias`` stands for the name of the Kafka resource."""
     yield "---"
     yield f"# for cluster {alias} of the properties file; set strimzi.io/cluster to the name of its Kafka resource"
     yield "apiVersion: kafka.strimzi.io/v1beta2"
-    yield "kind: KafkaUser"
+    yield f"kind: {kind}"
     yield "metadata:"
-    yield f"  name: {json.dumps(user)}"
+    yield f"  name: {json.dumps(name)}"
     yield "  labels:"
     yield f"    strimzi.io/cluster: {json.dumps(alias)}"
     yield "spec:"
+
+
+def _document(alias: str, rights: Sequence[NeededRight], user: str) -> Iterator[str]:
+    yield from strimzi_head("KafkaUser", user, alias)
     yield "  authorization:"
     yield "    type: simple"
     yield "    acls:"

@@ -9,12 +9,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mmtool.plain_text import shell_line
-from mmtool.plan.topics.needed import CLEANUP_POLICY
+from mmtool.plan.topics.facts import CLEANUP_POLICY
+from mmtool.rights.render import strimzi_head
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from mmtool.plan.topics.needed import NeededTopic
+    from mmtool.plan.topics.requirements import NeededTopic
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _KUBERNETES_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII)
@@ -68,24 +69,12 @@ def strimzi_topics(topics: Sequence[NeededTopic]) -> str:
 
 
 def _document(topic: NeededTopic) -> Iterator[str]:
-    yield "---"
-    yield f"# for cluster {topic.cluster} of the properties file; set strimzi.io/cluster to the name of its Kafka"
-    yield "# resource"
-    yield "apiVersion: kafka.strimzi.io/v1beta2"
-    yield "kind: KafkaTopic"
-    yield "metadata:"
-    yield f"  name: {json.dumps(_resource_name(topic.topic))}"
-    yield "  labels:"
-    yield f"    strimzi.io/cluster: {json.dumps(topic.cluster)}"
-    yield "spec:"
+    yield from strimzi_head("KafkaTopic", _resource_name(topic.topic), topic.cluster)
     yield f"  topicName: {json.dumps(topic.topic)}"
     yield f"  partitions: {max(topic.partitions, topic.has_partitions or 0)}"
     if topic.replication_factor > 0:
         yield f"  replicas: {topic.replication_factor}"
-    if topic.configs:
-        yield "  config:"
-        for name, value in topic.configs.items():
-            yield f"    {name}: {json.dumps(value)}"
+    yield f"  config: {json.dumps(topic.configs)}"
 
 
 def _resource_name(topic: str) -> str:

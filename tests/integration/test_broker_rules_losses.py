@@ -21,7 +21,7 @@ from mmtool.kafka.state.state_log import read_control
 from mmtool.kafka.wire.codes import Code
 from mmtool.lab.topics import create_topic, read_topic
 from mmtool.replication.pump.mirror import PartitionMirror
-from mmtool.replication.topics.needed import config_rules
+from mmtool.replication.topics.topic_needs import config_rules
 
 if TYPE_CHECKING:
     from mmtool.config.settings import FlowSettings

@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, admin
@@ -28,7 +27,7 @@ from mmtool.plan.topics.configs import (
     nearest_value,
 )
 from mmtool.plan.topics.facts import DENIALS, CreateTopic, GrowTopic
-from mmtool.plan.topics.needed import MISSING_TOPICS, PRINT_TOPICS, NeededTopic, faults_of, needed_topic
+from mmtool.plan.topics.requirements import MISSING_TOPICS, PRINT_TOPICS, NeededTopic, faults_of, needed_topic
 
 _TIMEOUT_SECONDS = 30.0
 
@@ -289,14 +288,8 @@ class TopicAdmin:
             self._client.create_partitions(new, request_timeout=_TIMEOUT_SECONDS) if new else {}
         )
 
-    def compare(
-        self, topics: Iterable[CreateTopic], policies: Mapping[str, str] = MappingProxyType({})
-    ) -> list[NeededTopic]:
-        """Compare topics with those of the cluster, as `needed_topic` does.
-
-        Args:
-            topics: The topics as mmtool would create them.
-            policies: The ``cleanup.policy`` that a topic must have, where its configs do not say it.
+    def compare(self, topics: Iterable[CreateTopic]) -> list[NeededTopic]:
+        """Compare topics, as mmtool would create them, with those of the cluster (`needed_topic`).
 
         Raises:
             UnreachableError: the cluster does not answer.
@@ -316,14 +309,14 @@ class TopicAdmin:
                         self._cluster, error.args[0], f"describing {name}", right=right
                     ) from error
         configs = self.configs(counts)
+        own = {
+            name
+            for name, topic in wanted.items()
+            if name.startswith(OWN_TOPIC_PREFIX) and not topic.source_topic
+        }
         return [
             needed_topic(
-                self._cluster.alias,
-                topic,
-                counts.get(name),
-                configs.get(name),
-                policies.get(name),
-                exact=name.startswith(OWN_TOPIC_PREFIX) and not topic.source_topic,
+                self._cluster.alias, topic, counts.get(name), configs.get(name, {}), exact=name in own
             )
             for name, topic in wanted.items()
         ]

@@ -28,7 +28,7 @@ from mmtool.kafka.wire.scan import active_producers
 from mmtool.plan.flow.mirror_maker import MirrorMakerProgress
 from mmtool.plan.flow.positions import PositionTrails
 from mmtool.plan.topics.configs import cleanup_policies
-from mmtool.plan.topics.needed import faults_of
+from mmtool.plan.topics.requirements import faults_of
 from mmtool.plan.topics.retention import Retention
 from mmtool.translation.blocks import Block
 from mmtool.translation.mm2_records import Checkpoint, decode_checkpoint

@@ -21,7 +21,7 @@ from mmtool.plan.records.documents import OwnerRecord, PositionRecord, State
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import owner_client, shard_of
 from mmtool.plan.topics.facts import BEGIN_AGAIN, TopicFacts, not_the_same
-from mmtool.plan.topics.needed import PRINT_TOPICS
+from mmtool.plan.topics.requirements import PRINT_TOPICS
 from mmtool.plan.topics.retention import Retention, deleted_unmirrored, passing
 from mmtool.plan.words import joined, moment
 from mmtool.translation.blocks import Block

@@ -296,13 +296,23 @@ class TopicFacts:
 
 @dataclass(frozen=True, slots=True)
 class CreateTopic:
-    """The target does not have the topic."""
+    """A topic to create.
+
+    Attributes:
+        source_topic: The mirrored topic; empty for an internal topic.
+        configs: Those to set.
+        policy: The ``cleanup.policy`` that an existing topic must have, if ``configs`` do not set it; None for any.
+    """
 
     source_topic: str
     name: str
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
+    policy: str | None = None
+
+
+CLEANUP_POLICY = "cleanup.policy"
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from mmtool.replication.mm2.guard import (
 )
 from mmtool.replication.ownership.internal_topics import heartbeats_topic
 from mmtool.replication.topics.mirror_topics import ConfigNotices
-from mmtool.replication.topics.needed import config_rules
+from mmtool.replication.topics.topic_needs import config_rules
 from mmtool.runtime.threads import came_within, in_thread
 from mmtool.translation.mm2_records import Heartbeat
 from mmtool.translation.types import UNKNOWN

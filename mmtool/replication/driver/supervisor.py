@@ -23,7 +23,7 @@ from mmtool.kafka.wire.scan import offsets_now
 from mmtool.output import human
 from mmtool.plan.flow.phases import MEANING, START, FlowEvent, FlowPhase, FlowTransition
 from mmtool.plan.records.documents import State
-from mmtool.plan.topics.needed import MISSING_TOPICS
+from mmtool.plan.topics.requirements import MISSING_TOPICS
 from mmtool.plan.words import counted, retried
 from mmtool.replication.background import Duty, Scheduler, duties_of
 from mmtool.replication.driver.context import Place, connect

@@ -42,13 +42,13 @@ from mmtool.plan.topics.facts import (
     target_denied,
     what_helps,
 )
-from mmtool.plan.topics.needed import NOT_CREATED
+from mmtool.plan.topics.requirements import NOT_CREATED
 from mmtool.plan.words import counted
 from mmtool.replication.ownership.checks import under_new_names
 from mmtool.replication.ownership.internal_topics import short_of_replicas, write_documents
 from mmtool.replication.pump.state_writer import store_owned
-from mmtool.replication.topics.needed import carried_configs, differing_mirrors
 from mmtool.replication.topics.presence import AbsenceCheck, gone_for_good, presence_of
+from mmtool.replication.topics.topic_needs import differing_mirrors, filled
 from mmtool.runtime.threads import in_thread
 from mmtool.translation.types import TopicId, TopicPartition
 
@@ -332,12 +332,12 @@ class MirrorTopics:
             for s in creates
             if s.source_topic not in configs
         }
-        filled = [
-            replace(step, configs=carried_configs(self._flow.settings, configs[step.source_topic]))
+        wanted = [
+            filled(self._flow.settings, step, configs[step.source_topic])
             for step in creates
             if step.name not in blind
         ]
-        created = self._target.create_adjusted(filled)
+        created = self._target.create_adjusted(wanted)
         grown = self._target.grow([step for step in steps if isinstance(step, GrowTopic)])
         return TrialResult({**created.failed, **grown}, created.adjustments), blind
 

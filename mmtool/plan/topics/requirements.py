@@ -2,34 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import Literal
 
-from mmtool.plan.topics.configs import ConfigEntry, ConfigOrigin, cleanup_policies
-from mmtool.plan.topics.facts import HaltReason
+from mmtool.plan.topics.configs import ConfigEntry, cleanup_policies
+from mmtool.plan.topics.facts import CLEANUP_POLICY, CreateTopic, HaltReason
 from mmtool.plan.words import are, counted, named_topics
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from mmtool.plan.topics.facts import CreateTopic
-
-CLEANUP_POLICY = "cleanup.policy"
 MISSING_TOPICS = "topics_missing"
 """The code of the error about topics that mmtool may not create."""
 PRINT_TOPICS = "run the commands that `mmtool acls --topics -c FILE` prints, as a user who may create topics"
 _OWN_KEY = "mmtool.create.topics = false"
 NOT_CREATED = HaltReason(_OWN_KEY, PRINT_TOPICS)
 """Why mmtool does not create a topic, or add partitions to it."""
-
-
-class TopicState(StrEnum):
-    """What a cluster has of a needed topic."""
-
-    READY = "ready"
-    MISSING = "missing"
-    DIFFERENT = "different"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +40,7 @@ class NeededTopic:
     source_topic: str | None
     partitions: int
     replication_factor: int
-    state: TopicState
+    state: Literal["ready", "missing", "different"]
     reason: str
     has_partitions: int | None
     policy: str | None
@@ -65,8 +51,7 @@ def needed_topic(
     alias: str,
     wanted: CreateTopic,
     count: int | None,
-    configs: Mapping[str, ConfigEntry] | None,
-    policy: str | None = None,
+    configs: Mapping[str, ConfigEntry],
     *,
     exact: bool = False,
 ) -> NeededTopic:
@@ -76,45 +61,35 @@ def needed_topic(
         alias: The cluster's alias.
         wanted: The topic that mmtool would create.
         count: The partitions of the topic on the cluster; None if it is missing.
-        configs: Its configs; None where they are not shown.
-        policy: The ``cleanup.policy`` that it must have; by default that of ``wanted``, if any.
+        configs: Its configs, as far as they are shown.
         exact: A topic with one partition must not have more: the assignment of the only one is a lease.
     """
-    faults: list[str] = []
-    change: str | None = None
+    about = wanted.name, wanted.source_topic or None, wanted.partitions, wanted.replication_factor
     if count is None:
-        faults = ["is missing"]
-    else:
-        if count < wanted.partitions or (exact and wanted.partitions == 1 < count):
-            faults.append(f"has {counted(count, 'partition')} instead of {wanted.partitions}")
-        policy = policy or wanted.configs.get(CLEANUP_POLICY)
-        there = cleanup_policies(configs or {})
-        if policy and there and there != _policies(policy):
-            faults.append(f"has {CLEANUP_POLICY}={','.join(sorted(there))} instead of {policy}")
-            change = policy
-    state = TopicState.MISSING if count is None else TopicState.DIFFERENT if faults else TopicState.READY
+        missing = f"topic {wanted.name} on {alias} is missing"
+        return NeededTopic(alias, *about, "missing", missing, None, None, dict(wanted.configs))
+    faults: list[str] = []
+    if count < wanted.partitions or (exact and wanted.partitions == 1 < count):
+        faults.append(f"{counted(count, 'partition')} instead of {wanted.partitions}")
+    policy, there = wanted.configs.get(CLEANUP_POLICY, wanted.policy), cleanup_policies(configs)
+    differs = policy is not None and there and there != {word.strip() for word in policy.split(",")}
+    if differs:
+        faults.append(f"{CLEANUP_POLICY}={','.join(sorted(there))} instead of {policy}")
     return NeededTopic(
         alias,
-        wanted.name,
-        wanted.source_topic or None,
-        wanted.partitions,
-        wanted.replication_factor,
-        state,
-        f"topic {wanted.name} on {alias} {' and '.join(faults)}" if faults else "",
+        *about,
+        "different" if faults else "ready",
+        f"topic {wanted.name} on {alias} has {' and '.join(faults)}" if faults else "",
         count,
-        change,
+        policy if differs else None,
         dict(wanted.configs),
     )
 
 
-def _policies(text: str) -> frozenset[str]:
-    return cleanup_policies({CLEANUP_POLICY: ConfigEntry(text, ConfigOrigin.OVERRIDE, on_topic=True)})
-
-
 def faults_of(topics: Sequence[NeededTopic]) -> str:
     """What is missing or differs of topics of one cluster, and the setting that forbids a change; empty for nothing."""
-    missing = [topic.topic for topic in topics if topic.state is TopicState.MISSING]
-    faults = [topic.reason for topic in topics if topic.state is TopicState.DIFFERENT]
+    missing = [topic.topic for topic in topics if topic.state == "missing"]
+    faults = [topic.reason for topic in topics if topic.state == "different"]
     if missing:
         names, number = named_topics(missing, len(missing)), len(missing)
         faults.insert(0, f"{names} on {topics[0].cluster} {are(number)} missing")
