@@ -92,7 +92,7 @@ def judge_partitions(
     alias, name = settings.target.alias, settings.remote_topic(topic.name)
     have = 0 if mirror is None else mirror.partitions
     key = "refresh.topics.enabled"
-    if have < topic.partitions and not settings.refresh_topics:
+    if have < topic.partitions and not settings.refresh_topics and settings.create_topics:
         has = "does not exist" if mirror is None else f"has {counted(have, 'partition')}"
         needed = counted(topic.partitions, "partition")
         left = topic.name if mirror is None else f"from partition {have} on, {topic.name}"

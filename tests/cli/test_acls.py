@@ -38,6 +38,10 @@ def test_several_purposes_are_listed_together(acls):
         (("--format", "strimzi", "--principal", "mm"), "--principal mm has no type"),
         (("--format", "strimzi", "--principal", "User:"), "--principal User: has no name"),
         (("--format", "kafka-acls", "-o", "json"), "--format kafka-acls and -o json exclude each other"),
+        (("--format", "kafka-topics"), "--format kafka-topics has no meaning without --topics"),
+        (("--topics", "--format", "kafka-acls"), "--format kafka-acls has no meaning with --topics"),
+        (("--topics", "--format", "strimzi", "-o", "csv"), "--format strimzi and -o csv exclude each other"),
+        (("--topics", "--principal", "User:mm"), "--topics and --principal exclude each other"),
     ],
 )
 def test_bad_input_is_one_line_with_a_remedy(acls, words, said):
@@ -49,3 +53,16 @@ def test_commands_are_printed_for_both_clusters(acls):
     lines = acls("--for", "verify", "--format", "kafka-acls", "--principal", "User:mm").stdout.splitlines()
     servers = {line.split()[2] for line in lines if not line.startswith("#")}
     assert servers == {"w:9092", "e:9092"}
+
+
+def test_without_a_purpose_only_topics_are_printed(acls):
+    answer = acls()
+    assert (answer.code, answer.stderr.splitlines()) == (
+        2,
+        ["error: --for is missing", "remedy: add --for replicate|read|failover|verify|smoke, or --topics"],
+    )
+
+
+def test_topics_are_read_from_both_clusters(acls):
+    answer = acls("--topics", "--timeout", "1s")
+    assert (answer.code, "error: " in answer.stderr, answer.stdout) == (9, True, "")

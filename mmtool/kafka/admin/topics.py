@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, admin
 
 from mmtool.config import ClusterSettings
-from mmtool.config.settings import OWN_TOPIC_PREFIX
 from mmtool.errors import NotAuthorisedError, RefusedError
 from mmtool.kafka.clients import admin_client
 from mmtool.kafka.errors import KINDS, ErrorSubject, failure_of, remedy_of_refusal, unreachable
@@ -309,15 +308,8 @@ class TopicAdmin:
                         self._cluster, error.args[0], f"describing {name}", right=right
                     ) from error
         configs = self.configs(counts)
-        own = {
-            name
-            for name, topic in wanted.items()
-            if name.startswith(OWN_TOPIC_PREFIX) and not topic.source_topic
-        }
         return [
-            needed_topic(
-                self._cluster.alias, topic, counts.get(name), configs.get(name, {}), exact=name in own
-            )
+            needed_topic(self._cluster.alias, topic, counts.get(name), configs.get(name, {}))
             for name, topic in wanted.items()
         ]
 

@@ -13,6 +13,7 @@ from mmtool.plan.words import are, counted, named_topics
 MISSING_TOPICS = "topics_missing"
 """The code of the error about topics that mmtool may not create."""
 PRINT_TOPICS = "run the commands that `mmtool acls --topics -c FILE` prints, as a user who may create topics"
+_OWN_TOPIC = "mmtool-"
 _OWN_KEY = "mmtool.create.topics = false"
 NOT_CREATED = HaltReason(_OWN_KEY, PRINT_TOPICS)
 """Why mmtool does not create a topic, or add partitions to it."""
@@ -52,24 +53,24 @@ def needed_topic(
     wanted: CreateTopic,
     count: int | None,
     configs: Mapping[str, ConfigEntry],
-    *,
-    exact: bool = False,
 ) -> NeededTopic:
     """Compare a topic with the one that mmtool would create.
+
+    An internal topic of mmtool's with one partition must not have more: the assignment of the only one is a lease.
 
     Args:
         alias: The cluster's alias.
         wanted: The topic that mmtool would create.
         count: The partitions of the topic on the cluster; None if it is missing.
         configs: Its configs, as far as they are shown.
-        exact: A topic with one partition must not have more: the assignment of the only one is a lease.
     """
     about = wanted.name, wanted.source_topic or None, wanted.partitions, wanted.replication_factor
     if count is None:
         missing = f"topic {wanted.name} on {alias} is missing"
         return NeededTopic(alias, *about, "missing", missing, None, None, dict(wanted.configs))
     faults: list[str] = []
-    if count < wanted.partitions or (exact and wanted.partitions == 1 < count):
+    is_own = not wanted.source_topic and wanted.name.startswith(_OWN_TOPIC)
+    if count < wanted.partitions or (is_own and wanted.partitions == 1 < count):
         faults.append(f"{counted(count, 'partition')} instead of {wanted.partitions}")
     policy, there = wanted.configs.get(CLEANUP_POLICY, wanted.policy), cleanup_policies(configs)
     differs = policy is not None and there and there != {word.strip() for word in policy.split(",")}

@@ -201,3 +201,15 @@ def test_only_a_flow_with_the_sources_offsets_needs_alter_on_the_cluster_and_it_
     text = kafka_acls(same, "User:mm", {"west": "w:9092", "east": "e:9092"})
     for said in (text, strimzi(same, "User:mm")):
         assert said.count("The holder of ALTER on the cluster can also create ACLs") == 1
+
+
+@pytest.mark.parametrize("purpose", Purpose)
+def test_a_flow_that_creates_no_topics_needs_no_right_to_create_or_grow_them(settings_of, purpose):
+    wanted = rights_of_flows(settings_of().flows, [purpose])
+    without = rights_of_flows(settings_of("west->east.mmtool.create.topics = false").flows, [purpose])
+    assert set(wanted) - set(without) == {
+        right
+        for right in wanted
+        if right.operation == "CREATE" or (right.operation == "ALTER" and right.resource_type == "topic")
+    }
+    assert set(without) <= set(wanted)
