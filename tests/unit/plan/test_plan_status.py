@@ -287,6 +287,13 @@ def test_a_flow_without_state_has_one_row():
     assert flow_row(facts()) is None
 
 
+def test_a_flow_that_waits_for_its_topics_names_them():
+    faults = "topic mmtool-journal.internal on b is missing; mmtool.create.topics = false"
+    row = flow_row(facts(ran=False, members=(), topic_faults=faults))
+    said = f"replicate never ran this flow: {faults}; run the commands that `mmtool acls --topics -c FILE` prints, as"
+    assert (row.state, row.reason) == (State.NEVER_RAN, f"{said} a user who may create topics")
+
+
 def test_the_books_are_asked_only_where_a_pump_is_silent():
     assert has_silent(facts(position(), ends=[1])) is False
     assert has_silent(facts(position(), ends=[1, 1])) is True

@@ -230,6 +230,9 @@ async def test_a_flow_that_is_taken_again_for_another_reason_is_looked_at_once(m
 FAILED_OVER = RefusedError("flow a->b is not mirrored", remedy="release it", code="failed_over")
 
 
+LACKING = RefusedError("topic mmtool-journal.internal is missing", remedy="make it", code="topics_missing")
+
+
 class Meeting(FlowSupervisor):
     """Meets each flow with the next of its outcomes: an error, or None for a flow that starts."""
 
@@ -281,6 +284,26 @@ def test_whatever_keeps_a_deferred_flow_from_starting_is_said_once_and_it_is_tri
     assert deferred == {"a->b"}
 
 
+def test_a_flow_whose_topics_are_missing_waits_for_them_also_alone(monkeypatch):
+    """It starts when they are there, and is no error of the process."""
+    monkeypatch.setattr(supervisor, "refuse_met_topics", Run._nothing)
+    said = []
+
+    async def scene():
+        flows = Meeting({"a->b": [LACKING]}, said.append)
+        await flows.meet()
+        for _ in range(400):
+            if flows.met > 3:
+                break
+            await asyncio.sleep(0.001)
+        await flows.end()
+        assert flows.met > 3
+        return list(flows.runs), set(flows._deferred)
+
+    assert asyncio.run(scene()) == ([], {"a->b"})
+    assert said == [f"a->b: cannot start yet: {LACKING.message}; make it; mmtool retries every 0.001 s"]
+
+
 @pytest.mark.parametrize(("has_goal", "deferred"), [(False, {"a->b"}), (True, set())])
 def test_a_flow_that_has_failed_over_keeps_no_other_one_back(monkeypatch, has_goal, deferred):
     """The way back has to run while it has; a release lets it begin, and a run that ends by itself waits for none."""
@@ -291,8 +314,12 @@ def test_a_flow_that_has_failed_over_keeps_no_other_one_back(monkeypatch, has_go
 
 @pytest.mark.parametrize(
     ("outcomes", "has_goal"),
-    [({"a->b": [FAILED_OVER], "b->a": [FAILED_OVER]}, False), ({"a->b": [AWAY], "c->d": [None]}, True)],
-    ids=["all have failed over", "a goal, and a cluster that is away"],
+    [
+        ({"a->b": [FAILED_OVER], "b->a": [FAILED_OVER]}, False),
+        ({"a->b": [AWAY], "c->d": [None]}, True),
+        ({"a->b": [LACKING], "c->d": [None]}, True),
+    ],
+    ids=["all have failed over", "a goal, and a cluster that is away", "a goal, and missing topics"],
 )
 def test_nothing_starts_without_a_flow_that_is_needed(outcomes, has_goal):
     flows = Meeting(outcomes, print, has_goal=has_goal)
