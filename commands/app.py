@@ -111,7 +111,7 @@ COMMANDS = (
     CommandEntry("init", SET_UP, "Write the first properties file"),
     CommandEntry("config", SET_UP, "Check, show or import the properties file", group=True),
     CommandEntry("doctor", SET_UP, "Check clusters, rights and configuration"),
-    CommandEntry("acls", SET_UP, "Print the ACLs that mmtool needs"),
+    CommandEntry("acls", SET_UP, "Print the ACLs or the topics that mmtool needs"),
     CommandEntry("status", LOOK, "Show lag and state of flows, or of groups with --groups"),
     CommandEntry("verify", LOOK, "Compare source and target record by record"),
     CommandEntry("evidence", LOOK, "Check the signed page of a failover, drill or verify", group=True),

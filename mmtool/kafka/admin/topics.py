@@ -302,7 +302,8 @@ class TopicAdmin:
             try:
                 counts[name] = len(future.result(_TIMEOUT_SECONDS + 5).partitions)
             except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                # a name that Kafka does not allow is missing too: whoever tries to create it is told
+                if error.args[0].code() not in {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION}:
                     right = f"DESCRIBE on topic {name}"
                     raise failure_of(
                         self._cluster, error.args[0], f"describing {name}", right=right
