@@ -49,10 +49,7 @@ class NeededTopic:
 
 
 def needed_topic(
-    alias: str,
-    wanted: CreateTopic,
-    count: int | None,
-    configs: Mapping[str, ConfigEntry],
+    alias: str, wanted: CreateTopic, count: int | None, configs: Mapping[str, ConfigEntry]
 ) -> NeededTopic:
     """Compare a topic with the one that mmtool would create.
 

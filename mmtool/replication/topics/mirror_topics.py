@@ -17,12 +17,7 @@ from mmtool.kafka.wire.metadata import LATEST, TopicMetadata
 from mmtool.kafka.wire.scan import list_offsets
 from mmtool.plan.records.documents import PositionRecord, position_key
 from mmtool.plan.records.identity import PRODUCERS_TOPIC, shard_of
-from mmtool.plan.topics.configs import (
-    ConfigAdjustment,
-    ConfigEntry,
-    TargetLimits,
-    adjustment_sentences,
-)
+from mmtool.plan.topics.configs import ConfigAdjustment, ConfigEntry, TargetLimits, adjustment_sentences
 from mmtool.plan.topics.disappearance import StoredPartition, last_of_each
 from mmtool.plan.topics.facts import (
     AT_NEXT_REFRESH,
