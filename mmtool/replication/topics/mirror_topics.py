@@ -403,10 +403,11 @@ class MirrorTopics:
             want, have = len(topic.partitions), len(there.partitions) if there is not None else 0
             if there is None or have < want:
                 settings = self._flow.settings
-                is_ours = settings.create_topics and not settings.is_external
-                lacks = "cannot be created" if is_ours else "is missing"
+                lacks = "cannot be created" if settings.create_topics else "is missing"
                 if there is not None:
                     lacks = f"has {counted(have, 'partition')}, {want} are needed"
+                elif settings.is_external:
+                    lacks = "does not exist"
                 view.refused[name] = (
                     f"target topic {remote} {lacks}: "
                     f"{self._with_remedy(failed.get(remote), name, want, exists=have > 0)}"
