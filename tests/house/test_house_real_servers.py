@@ -26,7 +26,7 @@ WITH_SPARK = {
 """The files of `make test-all` whose tests start Spark, and why."""
 PROMISES = 7
 """Files of `make test` whose tests start Spark: promises are tested with what users run."""
-CLUSTERS = {"test": 1, "test-all": 32}
+CLUSTERS = {"test": 1, "test-all": 33}
 """Places that start clusters other than the session's, by the target of the Makefile that runs them."""
 STARTERS = {"Fleet.of", "Fleet", "secure_pair", "Cluster"}
 

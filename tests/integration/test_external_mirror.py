@@ -79,6 +79,12 @@ class Scene:
 
 
 @pytest.fixture(scope="module")
+def bench(own_bench):
+    """On the session's clusters mmtool itself has mirrored this flow for other tests."""
+    return own_bench
+
+
+@pytest.fixture(scope="module")
 def scene(bench):
     found = Scene(bench)
     found.kept.catch_up()

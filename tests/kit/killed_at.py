@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from mmtool.kafka.batches import ReadyBatch
     from mmtool.kafka.ports import Problem
-    from mmtool.plan.groups.facts import Commit
+    from mmtool.plan.groups.facts import Commit, GroupKind
     from mmtool.plan.records.journal import JournalEntry
     from mmtool.translation.types import TopicPartition
 
@@ -62,12 +62,15 @@ def _die_at_write(victim: str) -> None:
     alter = KafkaGroups.alter
 
     def heard(
-        groups: KafkaGroups, group: str, offsets: Mapping[TopicPartition, Commit]
+        groups: KafkaGroups,
+        group: str,
+        offsets: Mapping[TopicPartition, Commit],
+        kind: GroupKind | None = None,
     ) -> dict[TopicPartition, Problem]:
         if group == victim:
             time.sleep(_OTHERS_SECONDS)
             os.kill(os.getpid(), signal.SIGKILL)
-        return alter(groups, group, offsets)
+        return alter(groups, group, offsets, kind)
 
     KafkaGroups.alter = heard  # type: ignore[method-assign,assignment]
 

@@ -199,7 +199,8 @@ def _risk(verdict: OffsetVerdict, facts: EmergencyFacts) -> Risk:
         lost = replace(lost, most=lost.most + verdict.answer.skip_max)
     if verdict.answer is None or isinstance(verdict.answer, Refused) or known.target_log is UNKNOWN:
         return Risk(lost, UNKNOWN, age)
-    if isinstance(verdict.answer, Bounded) and verdict.answer.reread_max is UNKNOWN:
+    is_unbounded = isinstance(verdict.answer, Bounded) and verdict.answer.reread_max is UNKNOWN
+    if is_unbounded and known.verified is not None:  # a mirror that was not compared
         return Risk(lost, UNKNOWN, age)
     most = max(0, known.target_log.log_end - verdict.answer.offset)
     rate = facts.rates.get((verdict.group, verdict.source), UNKNOWN)
@@ -216,8 +217,12 @@ def costs_of(plan: FailoverPlan) -> Costs:
     lost = losses(plan.risks)
     ages = [risk.age_seconds for risk in plan.risks.values() if risk.age_seconds is not UNKNOWN]
     rereads = [risk.reread for risk in plan.risks.values() if risk.reread is not UNKNOWN]
-    answers = [verdict.answer for of in plan.groups for verdict in of.verdicts]
-    is_unbounded = any(isinstance(one, Bounded) and one.reread_max is UNKNOWN for one in answers)
+    is_unbounded = any(
+        isinstance(verdict.answer, Bounded) and plan.risks[of.group, verdict.source].reread is UNKNOWN
+        for of in plan.groups
+        for verdict in of.verdicts
+        if verdict.source is not None and (of.group, verdict.source) in plan.risks
+    )
     return Costs(
         total_loss(lost.values()),
         UNKNOWN if is_unbounded else sum(rereads),
