@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar
 
-from mmtool.plan.groups.facts import Commit, GroupKind, GroupStanding
+from mmtool.plan.groups.facts import ONLY_CONSUMERS, Commit, GroupKind, GroupStanding
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -162,7 +161,7 @@ class GroupListing(NamedTuple):
     states: Mapping[str, str]
     others: Mapping[str, str]
     simple: frozenset[str] = frozenset()
-    kinds: Mapping[str, GroupKind] = MappingProxyType({})
+    kinds: Mapping[str, GroupKind] = ONLY_CONSUMERS
 
     def kind(self, group: str) -> GroupKind:
         """The kind of a group that has positions."""

@@ -8,7 +8,6 @@ from collections import Counter, deque
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from math import inf
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, PartlyAppliedError, RefusedError, is_away
@@ -20,7 +19,7 @@ from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look, metadata_warnings, selected_groups, selection_warnings
 from mmtool.kafka.ports import Problem
 from mmtool.plain_text import did_you_mean, duration, shell_word
-from mmtool.plan.groups.facts import Commit, GroupFacts, GroupKind, occupied, only_of_kind
+from mmtool.plan.groups.facts import ONLY_CONSUMERS, Commit, GroupFacts, GroupKind, occupied, only_of_kind
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.groups.sync import SyncRow, SyncState, lead, percentile, plan_group_sync
 from mmtool.plan.words import counted, few, joined, tally
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
 
 
 Offsets = dict[TopicPartition, Commit]
-_CONSUMERS: Mapping[str, GroupKind] = MappingProxyType({})
 
 
 _EVERYTHING_SECONDS = 60.0
@@ -100,7 +98,7 @@ class OffsetSyncer:
     _at_work: threading.Lock = field(default_factory=threading.Lock)
 
     def turn(
-        self, wanted: Mapping[str, Offsets], kinds: Mapping[str, GroupKind] = _CONSUMERS
+        self, wanted: Mapping[str, Offsets], kinds: Mapping[str, GroupKind] = ONLY_CONSUMERS
     ) -> dict[str, SyncedGroup]:
         """Check the groups that are due, and commit their offsets where needed; return the result for each of them.
 
@@ -393,8 +391,7 @@ class GroupSync:
         selected = selected_groups(flow, self.selection, Direction.FORWARD)
         read_at = self.now()
         commits = self._shown.of(self.clusters.source, selected.known)
-        kinds, share = selected.kinds, share_groups(selected.kinds)
-        if share := [group for group in share if group not in self._moved]:
+        if share := [group for group in share_groups(selected.kinds) if group not in self._moved]:
             brought, problems = bring_configs(
                 share, self.clusters.source, self.clusters.target, self._configs
             )
@@ -410,7 +407,7 @@ class GroupSync:
         stay = {name: of for name, of in led.items() if name not in moved}
         before = {name: replace(of, written=0) for name, of in self._followed.items() if name in stay}
         self._followed = before | self._follower.turn(
-            {name: of.wanted for name, of in stay.items() if of.wanted}, kinds
+            {name: of.wanted for name, of in stay.items() if of.wanted}, selected.kinds
         )
         self._renew(stay, read_at)
         moved = {**moved, **self._moved}

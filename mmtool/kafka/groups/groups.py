@@ -111,7 +111,7 @@ class KafkaGroups:
             {g.group: g.state or "Unknown" for g in groups if g.protocol_type in _WITH_POSITIONS},
             {g.group: g.protocol_type for g in groups if g.protocol_type not in _WITH_POSITIONS},
             frozenset(g.group for g in groups if not g.protocol_type),
-            {g.group: GroupKind(g.protocol_type) for g in groups if g.protocol_type in {"share", "streams"}},
+            {g.group: kind for g in groups if (kind := _kind_of(g.protocol_type)) is not GroupKind.CONSUMER},
         )
 
     # --- commits ------------------------------------------------------------------------------------------
@@ -199,8 +199,7 @@ class KafkaGroups:
             return ABSENT
         self._check(described.error_code, "describing group", group)
         members = tuple(Member(m.client_id, m.host, m.instance_id, m.has_closed) for m in described.members)
-        of_other = described.protocol_type in {"share", "streams"}
-        kind = GroupKind(described.protocol_type) if of_other else GroupKind.CONSUMER
+        kind = _kind_of(described.protocol_type)
         if kind is GroupKind.SHARE:
             self._share.add(group)
         return GroupStanding(described.state, members, kind)
@@ -255,14 +254,13 @@ class KafkaGroups:
         try:
             if group in self._share:
                 return self._forgotten(group, places)
-            return self._asked(
-                [group],
+            return self._write(
+                group,
                 "deleting offsets of group",
                 self._alone(lambda name: OffsetDeleteRequest(name, places)),
                 lambda name, answer: self._undeleted(name, answer, places),
-                operation=DELETE,
-                at_once=1,
-            ).complete()[group]
+                DELETE,
+            )
         except MmtoolError as error:
             return dict.fromkeys(places, Problem(error.code, error.message))
 
@@ -519,6 +517,11 @@ class _RefusedError(MmtoolError):
     def __init__(self, problems: dict[TopicPartition, Problem]) -> None:
         super().__init__(str(next(iter(problems.values()))))
         self.problems = problems
+
+
+def _kind_of(protocol_type: str) -> GroupKind:
+    """The kind of a group by Kafka's name for its type; classic groups have any other name."""
+    return GroupKind(protocol_type) if protocol_type in set(GroupKind) else GroupKind.CONSUMER
 
 
 def _may_not_read(rights: Rights | Unknown) -> bool:

@@ -45,6 +45,12 @@ class OffsetFetchRequest(WireRequest[FetchedOffsets], api=9, versions=(5, 7), fl
     ANSWER = row("_throttle:int32 partitions:fetched error_code:int16", FetchedOffsets, fetched=_FETCHED)
 
 
+WHOLE_GROUPS = array_of(row("name:string _topics:[string]=null")).converted(
+    out=lambda groups: [{"name": group} for group in groups]
+)
+"""The type of groups in a request that asks for all partitions of each."""
+
+
 class OffsetFetchOfGroupsRequest(
     WireRequest[dict[str, FetchedOffsets]], api=9, versions=(8,), flexible=6, name="OffsetFetch"
 ):
@@ -55,12 +61,7 @@ class OffsetFetchOfGroupsRequest(
 
     groups: Collection[str]
     stable: bool
-    BODY = row(
-        "groups:groups stable:bool",
-        groups=array_of(row("name:string _topics:[string]=null")).converted(
-            out=lambda groups: [{"name": group} for group in groups]
-        ),
-    )
+    BODY = row("groups:groups stable:bool", groups=WHOLE_GROUPS)
     ANSWER = row(
         "_throttle:int32 groups:groups",
         only,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from mmtool.kafka.wire.groups import WHOLE_GROUPS
 from mmtool.kafka.wire.request import WireRequest
 from mmtool.kafka.wire.schema import array_of, by_key, by_topic, only, row
 from mmtool.translation.types import TopicPartition
@@ -37,12 +38,7 @@ class DescribeShareGroupOffsetsRequest(
     """The share partitions of ``groups``, by group; sent to their coordinator, which finds no other kinds of groups."""
 
     groups: Collection[str]
-    BODY = row(
-        "groups:groups",
-        groups=array_of(row("name:string _topics:[string]=null")).converted(
-            out=lambda groups: [{"name": group} for group in groups]
-        ),
-    )
+    BODY = row("groups:groups", groups=WHOLE_GROUPS)
     _PARTITIONS = by_topic(
         "start:int64 _leader_epoch:int32 lag:int64@1 error_code:int16 _message:string",
         ShareStart,

@@ -88,7 +88,8 @@ class GroupKind(StrEnum):
     """Committed offsets of a Kafka Streams application (KIP-1071)."""
 
 
-_CONSUMERS: Mapping[str, GroupKind] = MappingProxyType({})
+ONLY_CONSUMERS: Mapping[str, GroupKind] = MappingProxyType({})
+"""The kinds of groups, by name, where all are consumer groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +301,7 @@ def select_groups(
     selection: GroupSelection,
     listed: Iterable[str],
     passes: Callable[[str], bool],
-    kinds: Mapping[str, GroupKind] = _CONSUMERS,
+    kinds: Mapping[str, GroupKind] = ONLY_CONSUMERS,
 ) -> SelectedGroups:
     """Apply a selection to the groups that a cluster lists.
 
