@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.commands._completion import remember_settings
 from mmtool.errors import UsageError
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.facts import ChosenUnit, GroupSelection
     from mmtool.replication.driver.engine import Observe
     from mmtool.translation.types import TopicPartition, UpstreamOffset
+
+T = TypeVar("T")
 
 _SMOKE_REQUEST = timedelta(seconds=20)
 """For one request of a smoke test, which is to say what is wrong before its time is up."""
@@ -108,15 +110,52 @@ def selected(where: ChosenFlow) -> tuple[FlowSettings, ...]:
     return loaded(where.config).select(where.source, where.target)
 
 
-def connected_flows(where: ChosenFlow, timeout: timedelta) -> list[FlowClusters]:
+def read_lines(option: str, path: Path, parse: Callable[[list[str]], T], remedy: str) -> T:
+    """What ``parse`` makes of the lines of an option's file; ``remedy`` is for its `ValueError`.
+
+    Raises:
+        UsageError: The file cannot be read, or ``parse`` refuses it.
+    """
+    from mmtool.failover.commits.exchange import content_of, lines_in
+
+    try:
+        return parse(lines_in(f"{option} {path}", content_of(path)))
+    except ValueError as error:
+        raise UsageError(f"{option} {path}: {error}", remedy=remedy) from error
+
+
+def with_group_map(flow: FlowSettings, path: Path | None) -> FlowSettings:
+    """The flow with the group map of ``--group-map``; unchanged without one.
+
+    Raises:
+        UsageError: The file cannot be read, or is no group map.
+    """
+    from mmtool.plan.groups.names import GroupMap, parse_group_map
+
+    if path is None:
+        return flow
+    remedy = "write one line SOURCE-NAME,TARGET-NAME for each group that gets another name"
+    pairs = read_lines("--group-map", path, parse_group_map, remedy)
+    return flow.model_copy(update={"group_map": GroupMap(pairs, str(path))})
+
+
+def connected_flows(
+    where: ChosenFlow, timeout: timedelta, group_map: Path | None = None
+) -> list[FlowClusters]:
     """Every chosen flow, and what MM2 has told of it; nothing is asked yet.
 
     Raises:
-        UsageError: The file cannot be used, or no flow is meant.
+        UsageError: The file cannot be used, no flow is meant, or ``--group-map`` is given for several.
     """
     from mmtool.insight.flow_now import connect
 
-    return [connect(flow, timeout, beside_mm2=True) for flow in selected(where)]
+    flows = selected(where)
+    if group_map is not None and len(flows) > 1:
+        raise UsageError(
+            f"--group-map is for one flow, and {len(flows)} are enabled",
+            remedy="name the flow with -s and -t",
+        )
+    return [connect(with_group_map(flow, group_map), timeout, beside_mm2=True) for flow in flows]
 
 
 def watched_flows(

@@ -14,7 +14,14 @@ import typer
 
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
-from mmtool.commands._connections import one_flow, require_selector, selection, unit_of
+from mmtool.commands._connections import (
+    one_flow,
+    read_lines,
+    require_selector,
+    selection,
+    unit_of,
+    with_group_map,
+)
 from mmtool.commands._options import is_given
 from mmtool.errors import UsageError
 from mmtool.output import finish, talk
@@ -156,27 +163,13 @@ def chosen_principals(said: Mapping[str, str]) -> PrincipalMap | None:
         UsageError: The file cannot be read, or a line of it is wrong.
     """
     from mmtool.plan.failover.acl_promotion import SAME_NAMES, read_principal_map
-    from mmtool.runtime.files import file_errors
 
     if "promote-acls" not in said:
         return None
     if "principal-map" not in said:
         return SAME_NAMES
-    path = Path(said["principal-map"])
-    remedy = "put a readable file at this path; or, without --plan, name another file with --principal-map"
-    try:
-        with file_errors(f"--principal-map {path}", remedy, near=path):
-            return read_principal_map(path.read_text(encoding="utf-8-sig").splitlines())
-    except UnicodeDecodeError as error:
-        raise _unusable_map(path, "not UTF-8 text", "save the file as UTF-8") from error
-    except ValueError as error:
-        raise _unusable_map(
-            path, str(error), "correct that line: each line is like User:east-app,User:west-app"
-        ) from error
-
-
-def _unusable_map(path: Path, why: str, remedy: str) -> UsageError:
-    return UsageError(f"--principal-map {path}: {why}", remedy=remedy)
+    remedy = "correct that line: each line is like User:east-app,User:west-app"
+    return read_lines("--principal-map", Path(said["principal-map"]), read_principal_map, remedy)
 
 
 Out = Annotated[
@@ -258,20 +251,26 @@ def opened(ctx: typer.Context, path: Path | None, mode: str) -> SavedPlan | None
     return saved
 
 
-def flow_of(saved: SavedPlan | None, where: options.ChosenFlow) -> FlowSettings:
-    """The flow that is meant, by the options or by the plan.
+def flow_of(
+    saved: SavedPlan | None, where: options.ChosenFlow, group_map: Path | None = None
+) -> FlowSettings:
+    """The flow that is meant, by the options or by the plan, whose groups have the names of the plan on the target.
 
     Raises:
-        UsageError: As `one_flow`; or the options name another flow than the plan.
+        UsageError: As `one_flow` and `with_group_map`; or the options name another flow than the plan.
     """
+    from mmtool.plan.groups.names import GroupMap
+
     if saved is None:
-        return one_flow(where)
+        return with_group_map(one_flow(where), group_map)
     names = saved.plan.names
     if where.source not in (None, names.source) or where.target not in (None, names.target):
         raise UsageError(
             f"the plan is for {names.flow}, and -s or -t names another cluster", remedy="leave out -s and -t"
         )
-    return one_flow(replace(where, source=names.source, target=names.target))
+    flow = one_flow(replace(where, source=names.source, target=names.target))
+    pairs = {plan.group: plan.target_group for plan in saved.plan.groups}
+    return flow.model_copy(update={"group_map": GroupMap(pairs, "the plan")})
 
 
 def groups_of(

@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from mmtool.plan.records.journal import JournalEntry
 
 
+def with_target_group(columns: tuple[Column, ...], rows: Iterable[Row]) -> tuple[Column, ...]:
+    """The columns, with the groups' names on the target behind their names if some have another one there."""
+    if all(row["target_group"] == row["group"] for row in rows):
+        return columns
+    at = [column.key for column in columns].index("group") + 1
+    return (*columns[:at], Column("target_group", of_group=of.same), *columns[at:])
+
+
 def by_cluster(columns: Iterable[Column], source: str, target: str) -> tuple[Column, ...]:
     """The columns with headings that name the clusters: the offsets are written on the flow's source.
 
@@ -269,10 +277,11 @@ def result(
     columns: tuple[Column, ...] = COLUMNS
     if row["mode"] == Mode.FAILBACK:
         columns = by_cluster(COLUMNS, *str(row["flow"]).split("->"))
+    rows = partition_rows(row)
     return Result(
         command,
-        partition_rows(row),
-        columns,
+        rows,
+        with_target_group(columns, rows),
         warnings=warnings,
         data=[row],
         applied=applied,

@@ -51,7 +51,10 @@ EXCLUDE = (
     ("as_", "output"),
     *(
         ("positions", one)
-        for one in ("group", "groups", "all_groups", "unit", "topic", "csv", "allow_rewind", "execute")
+        for one in (
+            *("group", "groups", "all_groups", "unit", "group_map"),
+            *("topic", "csv", "allow_rewind", "execute"),
+        )
     ),
     ("topics", "principal"),
 )
@@ -343,13 +346,25 @@ class ChosenFlows(ChosenFlow):
     target: OnlyTarget = None
 
 
+GroupMapFile = Annotated[
+    Path | None,
+    selection_option(
+        "--group-map",
+        metavar="FILE",
+        help="CSV file (source name, target name) of groups that have another name on the target; instead of the key"
+        " mmtool.group.map. Names that are stored on the target count before the file.",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class ChosenGroups:
-    """The options that select groups."""
+    """The options that select groups, and that give them other names on the target."""
 
     group: Group = None
     groups: Groups = None
     all_groups: AllGroups = False
+    group_map: GroupMapFile = None
 
 
 @dataclass(frozen=True, slots=True)

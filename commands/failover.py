@@ -14,7 +14,7 @@ from mmtool.commands import _failover_ways as ways
 from mmtool.commands import _operations as operations
 from mmtool.commands import _options as options
 from mmtool.commands import evidence
-from mmtool.commands._connections import loaded, one_flow
+from mmtool.commands._connections import loaded, one_flow, with_group_map
 from mmtool.output import warn
 from mmtool.plan.failover.choices import TO_FILE, DivergedKind, FenceKind, Unknowns
 
@@ -93,7 +93,7 @@ def planned(
 
     saved = choices.opened(ctx, files.plan, "planned")
     patience = timeout or options.DEFAULT_TIMEOUT
-    settings = choices.flow_of(saved, where)
+    settings = choices.flow_of(saved, where, groups.group_map)
     chosen = choices.groups_of(saved, "failover planned", groups, settings)
     asked = operations.Asked("failover planned", execution, where.words, partitions)
     if choices.was_executed(asked, saved, settings, patience):
@@ -150,7 +150,7 @@ def emergency(
     from mmtool.failover.service import connections
 
     saved = choices.opened(ctx, files.plan, "emergency")
-    settings = choices.flow_of(saved, where)
+    settings = choices.flow_of(saved, where, groups.group_map)
     chosen = choices.groups_of(saved, "failover emergency", groups, settings)
     words = where.words
     asked = operations.Asked("failover emergency", execution, words, partitions, accept_data_loss)
@@ -201,7 +201,7 @@ def failback(
     saved = choices.opened(ctx, files.plan, "failback")
     meant_for = choices.chosen_diverged(saved, diverged, name, diverged_dir)
     patience = timeout or options.DEFAULT_TIMEOUT
-    flow = choices.flow_of(saved, where)
+    flow = choices.flow_of(saved, where, groups.group_map)
     back = loaded(where.config).one(flow.target.alias, flow.source.alias)
     chosen = choices.groups_of(saved, "failover failback", groups, flow)
     asked = operations.Asked("failover failback", execution, where.words, partitions)
@@ -246,8 +246,8 @@ def drill(
     page = evidence.asked_for(html, sign)
     limits = Limits(None if max_rto is None else max_rto.total_seconds(), max_reread)
     gate = partial(service.gate, limits=limits)
-    patience, settings = timeout or options.DEFAULT_TIMEOUT, one_flow(where)
-    settings = settings.accepting_unverified(accept_unverified)
+    patience = timeout or options.DEFAULT_TIMEOUT
+    settings = with_group_map(one_flow(where), groups.group_map).accepting_unverified(accept_unverified)
     chosen = choices.groups_of(None, "failover drill", groups, settings)
     asked = operations.Asked("failover drill", execution, where.words, partitions)
 

@@ -12,8 +12,9 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._completion import remember_rows
-from mmtool.commands._connections import connected_flows, loaded, one_flow, selection
+from mmtool.commands._connections import connected_flows, loaded, one_flow, selection, with_group_map
 from mmtool.commands._dialogue import is_agreed, say_undo, write_offsets
+from mmtool.commands._operations import with_target_group
 from mmtool.errors import UnreachableError, UsageError
 from mmtool.output import Column, OutputFormat, Result, finish, human, stdout_is_tty, talk, watch
 from mmtool.output import layout as of
@@ -145,7 +146,7 @@ def audit(
     from mmtool.insight.flow_now import ask_each, worst
 
     chosen, now_ms = selection(groups), int(time() * 1000)
-    flows = connected_flows(where, timeout)
+    flows = connected_flows(where, timeout, groups.group_map)
     found, others = ask_each(flows, lambda flow: run(flow, chosen, topic or (), now_ms))
     rows = [row for one in found for row in one.documents()]
     remember_rows(where.config, rows)
@@ -153,7 +154,7 @@ def audit(
     result = Result(
         "groups audit",
         rows,
-        AUDITED,
+        with_target_group(AUDITED, rows),
         warnings=[*others.warnings, *(warning for one in found for warning in one.warnings)],
         errors=errors,
         headlines=[one.headline for one in found],
@@ -182,7 +183,7 @@ def sync(
     from mmtool.failover.commits.group_sync import GroupSync
     from mmtool.insight.flow_now import connect
 
-    chosen, flow = selection(groups), one_flow(where)
+    chosen, flow = selection(groups), with_group_map(one_flow(where), groups.group_map)
     synced = GroupSync(connect(flow, timeout, beside_mm2=True), chosen, topic or ())
     seconds = float(flow.sync_group_offsets_interval_seconds) if every is None else every
     if not once:
@@ -222,8 +223,8 @@ def _changed(before: Result, now: Result) -> Result:
 def _synced(turn: SyncTurn) -> Result:
     return Result(
         "groups sync",
-        turn.documents(),
-        SYNCED,
+        rows := turn.documents(),
+        with_target_group(SYNCED, rows),
         warnings=turn.warnings,
         headlines=[turn.headline],
         applied=any(row.written for row in turn.rows),
@@ -260,6 +261,7 @@ def export(
             f"--in {kind}: only spark-checkpoint is known", remedy="write --in spark-checkpoint DIR"
         )
     chain = loaded(where.config).chain(where.source, where.target)
+    chain = tuple(with_group_map(one, groups.group_map) for one in chain)
     flows = [connect(one, timeout, beside_mm2=True) for one in chain]
     if query is None:
         found = translate_groups(look_along(flows, topic or ()), chosen, Rules())

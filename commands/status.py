@@ -11,6 +11,7 @@ import typer
 
 from mmtool.commands import _options as options
 from mmtool.commands._completion import remember_rows
+from mmtool.commands._operations import with_target_group
 from mmtool.output import Column, OutputFormat, Result, finish, human, rows_that_fit, stdout_is_tty, watch
 from mmtool.output import layout as of
 
@@ -186,7 +187,7 @@ def _of_groups(found: GroupsStatus, *, output: OutputFormat, per_group: bool) ->
     return Result(
         "status",
         rows,
-        _GROUP_COLUMNS,
+        with_target_group(_GROUP_COLUMNS, rows),
         warnings=found.warnings,
         errors=found.errors,
         headlines=[groups_headline(flow) for flow in found.flows],

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mmtool.commands import _options as options
-from mmtool.commands._connections import loaded, require_selector, selection, unit_of
+from mmtool.commands._connections import loaded, require_selector, selection, unit_of, with_group_map
 from mmtool.commands._dialogue import consent, say_undo, write_offsets
-from mmtool.commands._operations import by_cluster
+from mmtool.commands._operations import by_cluster, with_target_group
 from mmtool.errors import UsageError
 from mmtool.output import Column, Result, finish, talk, warn
 
@@ -156,7 +156,8 @@ def translate_offsets(
     chosen = selection(groups, meant)
     _check_options(execution, chosen, csv, flows, refine=refine)
     rules = Rules(Direction.REVERSE if reverse else Direction.FORWARD, allow_rewind, allow_skip)
-    ways = [connect(one.accepting_unverified(accept_unverified), timeout, beside_mm2=True) for one in flows]
+    named = [with_group_map(one, groups.group_map).accepting_unverified(accept_unverified) for one in flows]
+    ways = [connect(one, timeout, beside_mm2=True) for one in named]
     if outside.positions is not None:
         _translate_positions(outside, ways, rules, timeout, execution.output, refine=refine)
         return
@@ -261,7 +262,7 @@ def _result(rows: Sequence[Row], found: Translation, *, applied: bool = False) -
     return Result(
         "translate-offsets",
         rows,
-        _columns(found),
+        with_target_group(_columns(found), rows),
         warnings=found.warnings,
         applied=applied,
         summary=summary(rows),

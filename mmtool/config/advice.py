@@ -42,7 +42,7 @@ _CONNECT = re.compile(
     r"|(key|value|header)\.converter(\..*)?|transforms(\..*)?|predicates(\..*)?"
     r"|(offset|config|status)\.storage\..*|offset\.flush\..*|errors\..*|topic\.creation\..*|worker\..*|task\..*"
     r"|rest\..*|(admin\.)?listeners(\..*)?|access\.control\..*|inter\.worker\..*|internal\.\w+\.converter.*"
-    r"|metrics\..*|(topic|group|config\.property)\.filter\.class"
+    r"|metrics\..*|(topic|group|config\.property)\.filter\.class|group\.mirroring\.policy\.class"
 )
 """Keys that only Kafka Connect or its classes read."""
 
@@ -64,6 +64,7 @@ _FILTERS = {
 }
 """The class that a key has by default, whose work mmtool does itself, and the keys that it reads."""
 _TRANSFORMS = "transforms"
+_GROUP_POLICY = "group.mirroring.policy.class"  # KIP-1378
 _WORKERS = ("group.id", "offset.storage.topic")
 _ARROW = re.compile(r"(.+?)->(.+)")
 _UNIT = re.compile(r".+\.(topics|groups)")
@@ -173,6 +174,12 @@ class _Adviser:
         if name == _TRANSFORMS and entry.value.strip():
             report.refused(
                 entry, "mmtool copies records unchanged and runs no transformations: remove the key"
+            )
+        elif name == _GROUP_POLICY:
+            report.refused(
+                entry,
+                "mmtool runs no Java class: list groups with another name on the target in a CSV file (source name,"
+                " target name), and name it with mmtool.group.map",
             )
         elif known_class and entry.value.strip() != expected:
             report.expected(entry, f"{expected}, because mmtool runs no other Java class; filter with {keys}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from mmtool.config.aliases import alias_keys, known_aliases, topic_aliases
@@ -31,6 +32,7 @@ from mmtool.config.values import (
 )
 from mmtool.plain_text import did_you_mean, nearest, shell_word
 from mmtool.plan.failover.steps import HOOKABLE
+from mmtool.plan.groups.names import NO_MAP, GroupMap, parse_group_map
 from mmtool.translation.names import DefaultPolicy, IdentityPolicy, RenamePolicy, TopicAliases
 
 Isolation = Literal["read_committed", "read_uncommitted"]
@@ -121,7 +123,7 @@ class FlowReader:
                 switch = FLOW_KEYS[key.name.replace(".interval.seconds", ".enabled")]
                 values |= {switch.field: False, key.field: int(key.default or 1)}
         values |= self._of_external(values)
-        return values | {"policy": _policy_of(self), "start": self._start()}
+        return values | {"policy": _policy_of(self), "start": self._start(), "group_map": self._group_map()}
 
     def _of_external(self, values: dict[str, Any]) -> dict[str, Any]:
         """The fields of a flow whose mirrors another system keeps: it writes none of them, nor their configs."""
@@ -247,6 +249,32 @@ class FlowReader:
         )
         old = self._checked(parse_list(entry.value), entry)
         return self._checked(tuple(dict.fromkeys((*excludes, *old))), entry)
+
+    def _group_map(self) -> GroupMap:
+        """The file of ``mmtool.group.map``; one that cannot be opened is a warning, as stored names do without it."""
+        entry = self.find("mmtool.group.map")
+        if entry is None:
+            return NO_MAP
+        path = entry.value.strip()
+        if not path:
+            self.report.expected(entry, "the path of a CSV file with the columns source name,target name")
+            return NO_MAP
+        self.report.files.note(path)
+        try:
+            lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+            return GroupMap(parse_group_map(lines), path)
+        except OSError as error:
+            problem = f"{path}: {error.strerror}"
+            self.report.warn(
+                entry,
+                f"{problem}; groups keep the names that are stored on the target, and others are refused",
+            )
+            return GroupMap({}, path, problem)
+        except UnicodeDecodeError:
+            self.report.refused(entry, f"{path}: not UTF-8 text")
+        except ValueError as error:
+            self.report.refused(entry, f"{path}: {error}")
+        return NO_MAP
 
     def _isolation(self) -> Isolation:
         """The isolation level: ``isolation.level`` of the source consumer, by default read_committed."""

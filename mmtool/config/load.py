@@ -208,9 +208,18 @@ def _settings(scopes: Scopes, report: Report) -> Settings:
         f"{source}->{target}": _flow(source, target, scopes, report.of((source, target)))
         for source, target in permutations(aliases, 2)
     }
+    own = {name: flow.group_map for name, flow in flows.items()}
     for name, flow in flows.items():
         back = flows[f"{flow.target.alias}->{flow.source.alias}"]
-        flows[name] = flow.model_copy(update={"way_back": back.origins if back.enabled else None})
+        is_turned = own[back.name].file and (not own[name].file or (back.enabled and not flow.enabled))
+        turned = {"group_map": own[back.name].inverse} if is_turned else {}
+        if own[name].file and own[back.name].file and flow.enabled and back.enabled and name < back.name:
+            report.problem(
+                f"mmtool.group.map is set for {flow.name} and {back.name}: set it for one of them only, with the prefix"
+                f" `{flow.name}.`; the other one uses the same file the other way round"
+            )
+        way_back = back.origins if back.enabled else None
+        flows[name] = flow.model_copy(update={"way_back": way_back, **turned})
     # in the order of their lines; flows that only the global `enabled` enables come last
     lines = {name: scopes.entries.get(f"{name}.enabled") for name in flows}
     order = sorted(flows, key=lambda name: entry.line if (entry := lines[name]) else float("inf"))

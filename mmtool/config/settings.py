@@ -18,6 +18,7 @@ from mmtool.config.scopes import Role
 from mmtool.config.values import RelativeStart, start_text
 from mmtool.errors import ConfigError, UsageError
 from mmtool.plain_text import Lines
+from mmtool.plan.groups.names import NO_MAP, GroupMap
 from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.translation.names import (
     DEAD_LETTER_SUFFIX,
@@ -156,6 +157,7 @@ class FlowSettings(Frozen):
     buffer_bytes: int
     throttle_bytes_per_second: int | None
     failover_min_interval_seconds: int | None
+    group_map: GroupMap = NO_MAP
     on_data_loss: Literal["halt", "continue"]
     on_oversize: Literal["halt", "dead-letter"]
     on_timestamp_refused: Literal["halt", "raise-limit"]

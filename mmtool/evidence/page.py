@@ -12,6 +12,7 @@ from mmtool.evidence.signature import EVIDENCE, SIGNATURE
 from mmtool.output.documents import page_template, write_claimed
 from mmtool.output.values import UNKNOWN_CELL, iso
 from mmtool.plain_text import printable
+from mmtool.plan.groups.facts import shown_name
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 from mmtool.plan.words import counted
 
@@ -164,8 +165,9 @@ def _group(group: Row, row: Row) -> dict[str, Any]:
     moved = [one for one in group["partitions"] if one["reason"] != "no_commit"]
     exact = sum(one["exactness"] == "exact" for one in moved)
     refused = sum(bool(one["reason"]) for one in moved)
+    there = group.get("target_group", group["group"])  # an older mmtool wrote none
     return {
-        "name": group["group"],
+        "name": shown_name(group["group"], None if there == group["group"] else there),
         "summary": f"{counted(len(moved), 'partition')}, {exact} exact, {refused} refused",
         "offsets": _offsets(moved, row),
         "is_calm": all(

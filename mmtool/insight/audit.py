@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from mmtool.errors import MmtoolError, RefusedError, with_remedy
 from mmtool.insight.flow_now import outages
+from mmtool.insight.group_names import refused_names
 from mmtool.insight.partitions import partition_facts, passed_over
 from mmtool.insight.target_only import TargetSide, identity_on_target
 from mmtool.insight.translation import look, plans_by, read_groups, topics_of
@@ -83,7 +84,7 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
     """
     source, target = outages(clusters)
     if source is None and target is None:
-        return _both(look(clusters, topics), selection, now_ms)
+        return _named(clusters, _both(look(clusters, topics), selection, now_ms))
     warnings = [with_remedy(error) for error in (source, target) if error]
     rows = (
         _without_target(clusters, selection)
@@ -92,12 +93,20 @@ def audit(clusters: FlowClusters, selection: GroupSelection, topics: Collection[
     )
     told = tuple(row for row in rows if not topics or row.topic in topics)
     warnings += sink_warnings({row.group for row in told}, clusters.source.alias, clusters.target.alias)
-    return Audit(clusters.settings, told, tuple(warnings))
+    return _named(clusters, Audit(clusters.settings, told, tuple(warnings)))
+
+
+def _named(clusters: FlowClusters, found: Audit) -> Audit:
+    """The audit, with each group's name on the target."""
+    there = clusters.names.there
+    return replace(found, rows=tuple(replace(row, target_group=there(row.group)) for row in found.rows))
 
 
 def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
     settings, warnings = flow.clusters.settings, list[str]()
     chosen = _chosen(flow.clusters.source, selection)
+    refused = refused_names(flow.clusters.names, flow.clusters.target, chosen.known, chosen.known)
+    warnings += [f"group {group} cannot be written: {why}" for group, why in refused.items()]
     groups = read_groups(flow, chosen.known, Direction.FORWARD)
     partitions = partition_facts(flow, Direction.FORWARD, warnings, topics=topics_of(groups))
     control = flow.clusters.state.control(flow.identity)
@@ -179,7 +188,7 @@ def _without_source(
     """Rows from the checkpoints on the target, mmtool's or MM2's: the source's state when it last answered."""
     assert clusters.synced is not None
     found = clusters.synced.checkpoints()
-    side = TargetSide(clusters.settings, clusters.target, clusters.state, clusters.synced)
+    side = TargetSide(clusters.settings, clusters.target, clusters.state, clusters.synced, clusters.names)
     removed, none = identity_on_target(side)[1].removed, RemovedRecord("")
     held = {
         name: {at: told.pair for at, told in of_group.items() if not removed.get(name, none).has(at)}

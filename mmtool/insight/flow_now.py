@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mmtool.errors import MmtoolError, UnreachableError, UsageError, is_away
+from mmtool.plan.groups.names import GroupNames
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.runtime.threads import Unawaited
@@ -76,6 +77,7 @@ class FlowClusters:
         state: The flow's stored state on its target.
         back: The reverse flow's stored state on the source, where both keep names and so share topics.
         synced: MM2's offset syncs and checkpoints, for callers that translate offsets of a flow that MM2 runs.
+        names: The names of its groups on the target.
     """
 
     settings: FlowSettings
@@ -84,10 +86,16 @@ class FlowClusters:
     state: FlowStatePort
     back: FlowStatePort | None = None
     synced: SyncedPort | None = None
+    names: GroupNames = field(default_factory=GroupNames)
 
 
 def connect(
-    flow: FlowSettings, timeout: timedelta, *, beside_mm2: bool = False, first: timedelta | None = None
+    flow: FlowSettings,
+    timeout: timedelta,
+    *,
+    beside_mm2: bool = False,
+    first: timedelta | None = None,
+    back_of: FlowClusters | None = None,
 ) -> FlowClusters:
     """Connections to a flow's clusters, not used yet; no request takes longer than ``timeout``.
 
@@ -96,19 +104,23 @@ def connect(
         timeout: The time limit of one request.
         beside_mm2: Read MM2's topics too, for what mmtool has not mirrored.
         first: The time limit of a cluster's first answer, where a lost cluster is an answer too; else ``timeout``.
+        back_of: The flow whose groups fail back: they have the names of its source on both clusters.
     """
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.kafka.mirror_maker import Mm2Topics
     from mmtool.kafka.state.flow_state import KafkaFlowState, way_back_state
+    from mmtool.kafka.state.journal import group_names
 
     seconds, probe_seconds = timeout.total_seconds(), None if first is None else first.total_seconds()
+    names = group_names(flow, seconds)
     return FlowClusters(
         flow,
-        KafkaCluster(flow.source, seconds, probe_seconds),
-        KafkaCluster(flow.target, seconds, probe_seconds),
+        KafkaCluster(flow.source, seconds, probe_seconds, None if back_of is None else back_of.names),
+        KafkaCluster(flow.target, seconds, probe_seconds, names if back_of is None else None),
         KafkaFlowState(flow.target, external=flow.is_external),
         way_back_state(flow),
         Mm2Topics(flow) if beside_mm2 else None,
+        names,
     )
 
 
@@ -201,6 +213,11 @@ class FlowNow:
     def end(self) -> FlowNow:
         """The last flow of a chain; the flow itself where there is no chain."""
         return self if self.then is None else self.then.end
+
+    @property
+    def renames_groups(self) -> bool:
+        """Whether a flow of the chain gives groups other names on its target."""
+        return bool(self.clusters.names.pairs) or (self.then is not None and self.then.renames_groups)
 
     def read_at(self, direction: Direction) -> ClusterPort:
         """The cluster whose commits are translated: the source, in reverse the target."""

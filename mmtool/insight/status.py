@@ -167,7 +167,9 @@ class WatchedFlow:
     def target_side(self) -> TargetSide:
         """The flow, with connections to its target only."""
         assert self.on_target is not None
-        return TargetSide(self.clusters.settings, self.clusters.target, self.watch, self.on_target)
+        return TargetSide(
+            self.clusters.settings, self.clusters.target, self.watch, self.on_target, self.clusters.names
+        )
 
     def status_on_target(self, away: UnreachableError) -> FlowStatus:
         """What the target knows while the source does not answer: no lag, and no partition that runs.

@@ -6,14 +6,17 @@ runs, a client that commits on the target) is read again before anything is writ
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mmtool.insight.external_mirror import verified_by
+from mmtool.insight.group_names import listed_groups
 from mmtool.insight.partitions import passed_over, target_log
 from mmtool.insight.translation import left_out, unsupported
 from mmtool.plan.failover.risks import EmergencyFacts, LastWord
 from mmtool.plan.groups.facts import Commit, GroupFacts, GroupKind, only_of_kind, select_groups
+from mmtool.plan.groups.names import GroupNames
 from mmtool.plan.groups.offsets import PartitionFacts
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.words import few
@@ -41,12 +44,14 @@ class TargetSide:
 
     Attributes:
         synced: MM2's topics, as far as they are on the target.
+        names: The names of its groups on the target.
     """
 
     settings: FlowSettings
     target: ClusterPort
     state: FlowStatePort
     synced: SyncedPort
+    names: GroupNames = field(default_factory=GroupNames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +169,7 @@ def identity_on_target(side: TargetSide) -> tuple[FlowIdentity, ControlView]:
     source_id = ClusterId(source.expected_cluster_id or source.alias)
     identity = FlowIdentity(source_id, target_id, source.alias, alias)
     control = side.state.control(identity)
+    side.names.adopt(control.group_names, control.moved, partial(listed_groups, side.target))
     if control.flow is None:
         return identity, control
     return replace(identity, source_id=ClusterId(control.flow.source_cluster_id)), control
@@ -258,7 +264,7 @@ def _groups(
         raise next(iter(failed.values()))
     of = {name: kinds.get(name, GroupKind.CONSUMER) for name in names}
     problems = {name: error.message for name, error in failed.items()} | unsupported(of, side.target)
-    return tuple(
+    found = (
         GroupFacts(name, {}, problem=problems[name])
         if name in problems
         else GroupFacts(
@@ -273,6 +279,7 @@ def _groups(
         )
         for name in names
     )
+    return tuple(replace(group, target_group=side.names.renamed(group.group)) for group in found)
 
 
 def _last_words(

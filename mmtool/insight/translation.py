@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mmtool.errors import NotAuthorisedError, RefusedError, UsageError
 from mmtool.insight.external_mirror import with_compared
 from mmtool.insight.flow_now import FlowClusters, FlowNow, identify_pair
+from mmtool.insight.group_names import check_names, listed_groups
 from mmtool.insight.partitions import partition_facts, standstill
 from mmtool.kafka.ports import LogPart
 from mmtool.plain_text import did_you_mean, nearest
@@ -123,7 +125,8 @@ def look(clusters: FlowClusters, topics: Collection[str] = (), *, past: bool = F
     identity = identify_pair(clusters)
     with Unawaited() as pool:
         there, here = pool.map(lambda cluster: cluster.topics(), (clusters.target, clusters.source))
-    clusters.state.check_aliases(identity, there)
+    control = clusters.state.check_aliases(identity, there)
+    clusters.names.adopt(control.group_names, control.moved, partial(listed_groups, clusters.target))
     if clusters.back is not None:
         clusters.back.check_aliases(identity.way_back, here)
     reading = {Direction.FORWARD: (here, identity.way_back), Direction.REVERSE: (there, identity)}
@@ -237,6 +240,7 @@ def translate_groups(
         RefusedError: Stored state that cannot be read.
     """
     selected = selected_groups(flow, selection, rules.direction)
+    selected = replace(selected, said=check_names(flow, selected.known, rules.direction))
     groups = read_groups(flow, selected.known, rules.direction)
     warnings = [*selection_warnings(selected), *metadata_warnings(flow, groups, rules.direction)]
     partitions = partition_facts(flow, rules.direction, warnings, topics=topics_of(groups))
@@ -333,7 +337,7 @@ def selected_groups(flow: FlowNow, selection: GroupSelection, direction: Directi
 
 def selection_warnings(selected: SelectedGroups) -> tuple[str, ...]:
     """Warnings about groups that the operator may have expected and that were not selected."""
-    found = []
+    found = list(selected.said)
     if selected.excluded:
         found.append(left_out(selected.excluded))
     if not selected.known and not selected.unknown:
@@ -376,12 +380,14 @@ def read_groups(
         raise next(iter(failed.values()))
     problems = {name: error.message for name, error in failed.items()}
     problems |= unsupported({name: of.kind for name, of in standing_here.items()}, flow.written_at(direction))
-    return [
+    found = [
         GroupFacts(name, {}, problem=problems[name])
         if name in problems
         else GroupFacts(name, commits[name], before[name], standing_here[name], standing_there[name])
         for name in names
     ]
+    renamed = flow.end.clusters.names.renamed
+    return [replace(group, target_group=renamed(group.group)) for group in found]
 
 
 def unsupported(kinds: Mapping[str, GroupKind], where: ClusterPort) -> dict[str, str]:

@@ -432,8 +432,10 @@ class FlowStatePort(Protocol):
             RefusedError: stored state cannot be read (``unreadable_state``).
         """
 
-    def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
-        """Refuse a flow whose aliases or cluster ids contradict those that its first start stored.
+    def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> ControlView:
+        """Read the flow's control topic, as `control`, and refuse a flow that contradicts what its first start stored.
+
+        Its aliases or cluster ids contradict it.
 
         Args:
             identity: The flow, as configured and as the clusters answer.

@@ -98,6 +98,13 @@ def _accepted(names: NameFilter) -> list[Pattern]:
     return [p for p in found if p.pattern == "prefixed" or names.accepts(p.name)]
 
 
+def _groups(flow: FlowSettings, side: Side) -> list[Pattern]:
+    """The flow's groups; on the target also the other names that its group map gives them."""
+    found = _accepted(flow.groups)
+    names = sorted(flow.group_map.pairs.values()) if side == "target" and EVERYTHING not in found else ()
+    return list(dict.fromkeys([*found, *map(Pattern, names)]))
+
+
 def _alternatives(patterns: Iterable[str]) -> list[str]:
     """The alternatives of a list, which is joined with ``|`` as in MM2; one for all names where that is in doubt."""
     text, found, depth, start = "|".join(patterns), [], 0, 0
@@ -142,7 +149,7 @@ _PATTERNS: dict[Resource, Callable[[FlowSettings, Side], Iterable[Pattern]]] = {
     Resource.CHECKPOINTS: lambda flow, _: [Pattern(flow.checkpoints_topic)] if flow.emit_checkpoints else [],
     Resource.HEARTBEATS: lambda flow, _: [Pattern(flow.policy.heartbeats_topic())],
     Resource.COMMITS: lambda _, __: [Pattern(COMMITS_TOPIC)],
-    Resource.GROUPS: lambda flow, _: _accepted(flow.groups),
+    Resource.GROUPS: _groups,
     Resource.OWN_GROUPS: lambda _, __: _OWN_NAMES,
     Resource.WORKERS: lambda flow, _: [Pattern(workers_groups(flow)[0])],
     Resource.POSITIONS: lambda flow, _: [Pattern(positions_topics(flow)[0])],

@@ -9,6 +9,7 @@ from mmtool.insight.flow_now import FlowClusters
 from mmtool.kafka.ports import Bounds
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.records.identity import FlowIdentity
+from mmtool.plan.records.marks import GroupNameRecord
 from mmtool.translation.sync_map import OffsetPair
 from mmtool.translation.types import ClusterId, TopicPartition
 
@@ -160,3 +161,15 @@ def test_a_position_outside_kafka_is_translated_along_the_chain(
     flow = ("-c", along.config, "-s", "east", "-t", "north")
     ended = mmtool("translate-offsets", *flow, "-o", "json", "--positions", file, *options)
     assert [(row["exactness"], row[key]) for row in ended.rows] == [("exact", offset)]
+
+
+def test_other_names_of_groups_are_refused_along_a_chain_but_positions_have_no_group(mmtool, along, tmp_path):
+    along.states["east"].marked(GroupNameRecord("app", "app-dr"))
+    along.commits("east", 5)
+    positions = tmp_path / "positions.csv"
+    positions.write_text("orders,0,5\n")
+    line = ("translate-offsets", "-c", along.config, "-s", "east", "-t", "north", "-o", "json")
+    refused = mmtool(*line, "-g", "app")
+    assert (refused.code, "a flow of this chain gives groups other names" in refused.stderr) == (2, True)
+    answer = mmtool(*line, "--positions", positions)
+    assert (answer.code, answer.rows[0]["downstream_offset"], answer.rows[0]["target_group"]) == (0, 5, None)

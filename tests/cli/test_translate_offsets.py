@@ -29,6 +29,7 @@ KEYS = [
     "detail",
     "offsets",
     "kind",
+    "target_group",
 ]
 
 

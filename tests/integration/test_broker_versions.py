@@ -6,6 +6,7 @@ from kit.bench import Bench
 from kit.exactness import wrong_translations
 from kit.lab_admin import compare_topics
 from kit.load import Load, Transactions, produce
+from kit.lookups import commit, committed
 from mmtool.lab.cluster import Cluster, Shape
 from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic
@@ -43,3 +44,12 @@ def test_each_pair_of_versions_mirrors_every_record_and_translates_every_offset(
     assert [verdict.is_identical for verdict in verdicts.values()] == [True, True]
     asked, wrong = wrong_translations(flow, source, target, [_LOAD.topic])
     assert (asked > 2_000, list(wrong)) == (True, [])
+
+    (bench.directory / "map.csv").write_text("app,app-dr\n")
+    commit(source.bootstrap, "app", _LOAD.topic, 0, 0)
+    words = ("-g", "app", "--group-map", str(bench.directory / "map.csv"), "--execute", "--yes")
+    moved = bench.ask(properties, "failover", "planned", *words)
+    assert moved.code == 0, moved.stderr
+    assert (committed(target.bootstrap, "app"), len(committed(target.bootstrap, "app-dr"))) == ({}, 2)
+    back = bench.ask(properties, "failover", "failback", "-g", "app", "--execute", "--yes")
+    assert back.code == 0, back.stderr

@@ -97,6 +97,49 @@ def test_a_planned_failover_moves_it_and_says_how_many_records_it_is_given_again
     shared.check(group["partitions"])
 
 
+def test_it_moves_to_another_name_on_the_target_with_its_configs(mmtool, bench, shared, tmp_path):
+    other, names = f"{shared.group}-dr", tmp_path / "names.csv"
+    names.write_text(f"{shared.group},{other}\n")
+    line = ("failover", "planned", "-c", shared.properties, "-g", shared.group, "--group-map", names)
+    answer = mmtool(*line, "--execute", "--yes", "-o", "json")
+    assert answer.code == 0, answer.stderr
+    (group,) = json.loads(answer.stdout)["data"][0]["groups"]
+    assert (group["group"], group["target_group"], group["kind"]) == (shared.group, other, "share")
+    there = groups_of(shared.target)
+    assert there.configs([shared.group, other]) == {shared.group: {}, other: CONFIGS}
+    assert (there.listing().kind(other), shared.group in there.listing().states) == (GroupKind.SHARE, False)
+    shared.group = other
+    shared.check(group["partitions"])
+
+
+def test_offset_sync_keeps_it_under_another_name_on_the_target(mmtool, bench, shared, tmp_path):
+    other, names = f"{shared.group}-dr", tmp_path / "names.csv"
+    names.write_text(f"{shared.group},{other}\n")
+    line = ("groups", "sync", "--once", "-c", shared.properties, "-g", shared.group, "-o", "json")
+    for more in (("--group-map", names), ()):  # the stored name counts
+        answer = mmtool(*line, *more)
+        assert answer.code == 0, answer.stderr
+        (row,) = json.loads(answer.stdout)["data"]
+        assert (row["state"], row["target_group"]) == ("synced", other)
+    there = groups_of(shared.target)
+    assert there.configs([shared.group, other]) == {shared.group: {}, other: CONFIGS}
+    assert (there.listing().kind(other), shared.group in there.listing().states) == (GroupKind.SHARE, False)
+
+
+def test_replicate_keeps_it_and_its_configs_under_another_name_on_the_target(bench, shared, tmp_path):
+    other, names = f"{shared.group}-dr", tmp_path / "names.csv"
+    names.write_text(f"{shared.group},{other}\n")
+    keys = {"mmtool.group.map": str(names), "sync.group.offsets.enabled": "true"}
+    caught_up = bench.catch_up(bench.properties(shared.topic, **keys))
+    assert caught_up.code == 0, caught_up.stderr
+    there = groups_of(shared.target)
+    assert there.configs([shared.group, other]) == {shared.group: {}, other: CONFIGS}
+    assert (there.listing().kind(other), shared.group in there.listing().states) == (GroupKind.SHARE, False)
+    assert there.commits([other])[other].keys() == {
+        TopicPartition(shared.remote, n) for n in range(PARTITIONS)
+    }
+
+
 def test_its_configs_come_along(mmtool, bench, shared):
     answer = mmtool(
         "translate-offsets", "-c", shared.properties, "-g", shared.group, "--execute", "--yes", "-o", "json"

@@ -320,10 +320,11 @@ class FakeFlowState:
         del identity
         return self.view
 
-    def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
-        del identity, topics
+    def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> ControlView:
+        del topics
         if self.clash is not None:
             raise self.clash
+        return self.control(identity)
 
     def maps(self, identity: FlowIdentity) -> dict[tuple[TopicId, int], PartitionMap]:
         del identity

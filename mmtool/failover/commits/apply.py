@@ -187,13 +187,13 @@ def _check_standing(cluster: ClusterPort, writing: list[GroupPlan]) -> None:
     for plan in writing:
         there = standing.get(plan.group, ABSENT)
         if not (there.idle and there.fits(plan.kind)):
-            by_now = occupied(plan.group, cluster.alias, there)
-            raise _at_work(by_now, f"{make_room(plan.group, cluster.alias, there)}; then {AGAIN}")
+            by_now = occupied(plan.shown, cluster.alias, there)
+            raise _at_work(by_now, f"{make_room(plan.shown, cluster.alias, there)}; then {AGAIN}")
         before = plan.before()
         moved = sorted(at for at in plan.to_write() if now[plan.group].get(at) != before.get(at))
         if moved:
             raise _at_work(
-                f"group {plan.group} has no members on {cluster.alias}, but its committed offset in"
+                f"group {plan.shown} has no members on {cluster.alias}, but its committed offset in"
                 f" {moved[0]} has changed since this command read it: a consumer with assign(), another tool, a"
                 " running `mmtool groups sync`, or `mmtool replicate` with sync.group.offsets.enabled commits for it",
                 "run the same command again; if it is refused again, stop that consumer, tool or offset sync until the"

@@ -54,6 +54,9 @@ class Moved:
 def moved(found: Translation, *, synced: bool) -> Moved:
     """Commit the translated offsets, and return the rows afterwards; ``synced`` and errors as for `apply`."""
     read, written = found.flow.read_at(found.rules.direction), found.flow.written_at(found.rules.direction)
+    if found.rules.direction is Direction.FORWARD:
+        flow, groups = found.flow.end, [plan.group for plan in found.plans if plan.to_write()]
+        flow.clusters.names.keep(flow.identity, groups)
     bring_configs_of(found.plans, read, written)
     applied = apply(written, found.plans, synced=synced)
     return Moved(translation_rows(found.plans, applied.written), applied.error, applied.undo)

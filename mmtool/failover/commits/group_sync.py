@@ -15,6 +15,7 @@ from mmtool.failover.commits.group_configs import Configs, bring_configs, share_
 from mmtool.failover.commits.write import AT_ONCE, FRESH_SECONDS, MOVED_JUST_NOW, moved_since
 from mmtool.insight.external_mirror import with_compared
 from mmtool.insight.group_lookup import ShownCommits
+from mmtool.insight.group_names import claim_names
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.translation import look, metadata_warnings, selected_groups, selection_warnings
 from mmtool.kafka.ports import Problem
@@ -391,27 +392,33 @@ class GroupSync:
         selected = selected_groups(flow, self.selection, Direction.FORWARD)
         read_at = self.now()
         commits = self._shown.of(self.clusters.source, selected.known)
-        if share := [group for group in share_groups(selected.kinds) if group not in self._moved]:
-            brought, problems = bring_configs(
-                share, self.clusters.source, self.clusters.target, self._configs
-            )
-            self._configs |= brought
-            warnings += problems
         topics = {place.topic for of_group in commits.values() for place in of_group}
         partitions = partition_facts(flow, Direction.FORWARD, warnings, topics=topics)
         if flow.clusters.settings.is_external:
             asked = [(place, one.offset) for of_group in commits.values() for place, one in of_group.items()]
             partitions = dict(with_compared(flow, partitions, asked, Direction.FORWARD))
         led = {name: lead(GroupFacts(name, of_group), partitions) for name, of_group in commits.items()}
-        moved = self._moved
-        stay = {name: of for name, of in led.items() if name not in moved}
+        moved, names = self._moved, self.clusters.names
+        share = share_groups(selected.kinds)
+        written = [name for name, of in led.items() if (of.wanted or name in share) and name not in moved]
+        refused = claim_names(flow, written)
+        if share := [name for name in share if name in written and name not in refused]:
+            brought, problems = bring_configs(
+                share, self.clusters.source, self.clusters.target, self._configs
+            )
+            self._configs |= brought
+            warnings += problems
+        stay = {name: of for name, of in led.items() if name not in moved and name not in refused}
         before = {name: replace(of, written=0) for name, of in self._followed.items() if name in stay}
         self._followed = before | self._follower.turn(
             {name: of.wanted for name, of in stay.items() if of.wanted}, selected.kinds
         )
         self._renew(stay, read_at)
         moved = {**moved, **self._moved}
-        rows = [_moved(of, moved[name]) if name in moved else self._row(name, of) for name, of in led.items()]
+        rows = [
+            _moved(of, moved[name]) if name in moved else self._row(name, of, refused.get(name, ""))
+            for name, of in led.items()
+        ]
         rows += [_unknown(*names, self.clusters.settings) for names in selected.unknown.items()]
         rows += [
             SyncRow(name, SyncState.BEHIND, 0, 0, 0, None, error.message)
@@ -424,7 +431,8 @@ class GroupSync:
             *metadata_warnings(flow, groups, Direction.FORWARD),
             *warnings,
         )
-        return SyncTurn(self.clusters.settings, tuple(rows), ages, said)
+        named = tuple(replace(row, target_group=names.there(row.group)) for row in rows)
+        return SyncTurn(self.clusters.settings, named, ages, (*names.warnings(selected.known), *said))
 
     def _read_marks(self) -> None:
         began = time.monotonic()
@@ -452,10 +460,11 @@ class GroupSync:
         while self._ages and now - self._ages[0][0] > _WINDOW_SECONDS:
             self._ages.popleft()
 
-    def _row(self, name: str, led: TranslatedCommits) -> SyncRow:
+    def _row(self, name: str, led: TranslatedCommits, refused: str) -> SyncRow:
         followed = self._followed.get(name)
         places = [*led.wanted, *led.refused]
         state, reason = _judged(followed, led, self.clusters.settings.target.alias)
+        state, reason = (SyncState.BEHIND, refused) if refused else (state, reason)
         told = [self._told.get((name, place)) for place in places]
         since = None if None in told or not told else min(moment for moment in told if moment is not None)
         running = state in (SyncState.ACTIVE_ON_TARGET, SyncState.AHEAD)

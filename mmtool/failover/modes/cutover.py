@@ -17,7 +17,7 @@ from mmtool.plan.failover.failover_plan import blocking_guards
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import Mode, continued
 from mmtool.plan.groups.facts import ABSENT, occupied
-from mmtool.plan.records.marks import MovedGroupRecord
+from mmtool.plan.records.marks import GroupNameRecord, MovedGroupRecord
 from mmtool.plan.words import ID_PLACEHOLDER
 
 if TYPE_CHECKING:
@@ -290,6 +290,9 @@ class Cutover:
                 met = _met(plan, standing.get(plan.group, ABSENT), now[plan.group], where, operation_id)
                 if met is not None:
                     found[plan.group] = met
+        if self.mode is not Mode.FAILBACK:  # the names on the target are stored before they are used
+            renamed = [plan for plan in self.plans if plan.renamed is not None]
+            self.context.marks.write([GroupNameRecord(p.group, p.target_group) for p in renamed])
         left = [plan for plan in self.plans if plan.group not in found]
         sent = commit_all(self.context.destination.groups, left, still_ours=self.context.journal.still_ours)
         self.results = (*found.values(), *sent.values())
@@ -394,14 +397,14 @@ def _met(
         return Written(plan.group, WriteOutcome.WRITTEN, frozenset(wanted))
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
         why = (
-            f"group {plan.group} has committed other offsets on {where} since the operation was interrupted: stop its"
+            f"group {plan.shown} has committed other offsets on {where} since the operation was interrupted: stop its"
             " consumers, and reset the group to the planned offsets with `kafka-consumer-groups --reset-offsets"
             f" --to-offset OFFSET --execute`; `mmtool failover show {name} -c FILE` lists these offsets"
         )
     elif not there.fits(plan.kind):
-        why = occupied(plan.group, where, there)
+        why = occupied(plan.shown, where, there)
     elif not there.idle:
-        why = f"group {plan.group} has members on {where}: {there.sentence}; stop these consumers"
+        why = f"group {plan.shown} has members on {where}: {there.sentence}; stop these consumers"
     else:
         return None
     stands = frozenset(place for place, commit in wanted.items() if now.get(place) == commit)

@@ -135,6 +135,7 @@ def _shadows(groups: list[GroupFacts], operation_id: str) -> list[GroupFacts]:
             before={},
             here=only_of_kind(group.here.kind),
             there=ABSENT,
+            target_group=None,
         )
         for group in groups
     ]

@@ -26,6 +26,7 @@ from mmtool.failover.operation.marks import Marking
 from mmtool.failover.operation.operation import Operation
 from mmtool.failover.report.plan_file import seen_of_target
 from mmtool.insight.applications import app_state_on_target
+from mmtool.insight.group_names import refuse_names, refused_names
 from mmtool.insight.target_only import (
     TargetNow,
     TargetSide,
@@ -113,6 +114,8 @@ def rehearse(
     refuse_changed_names(side.settings, now.control, own)  # an emergency finds commits by the mirrors' names
     if not now.facts.groups and not now.facts.unknown and now.facts.partitions:
         raise _without_checkpoint(now)
+    moving = [group.group for group in now.facts.groups]
+    refuse_names(side.names, refused_names(side.names, side.target, moving, now.read_by))
     names = names_of(side.settings)
     state = app_state_on_target(now, without=without_state)
     lags = tuple(state_lags(state, now.facts))
@@ -122,7 +125,6 @@ def rehearse(
     plan = of_flow(replace(plan, lags=lags), side.settings)
     warnings = tuple(_warnings(now, plan, state, names))
     if selection.unit is not None:
-        moving = [group.group for group in now.facts.groups]
         warnings = (*warnings, *dependencies(selection.unit, now.read_by, moving, names))
     return EmergencyRehearsal(
         side.settings,
@@ -214,7 +216,9 @@ class EmergencySteps:
         now = self.rehearsal.side.target.groups.describe_each(names)
         if not now:
             now.complete()
-        refuse(active_guards((GroupFacts(name, {}, there=now[name]) for name in now), self.rehearsal.names))
+        renamed = self.rehearsal.side.names.renamed
+        facts = (GroupFacts(name, {}, there=now[name], target_group=renamed(name)) for name in now)
+        refuse(active_guards(facts, self.rehearsal.names))
         self.cutover.giving_way()
 
     def marks(self) -> Mapping[str, FailedOverRecord]:

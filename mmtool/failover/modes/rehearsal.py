@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from mmtool.errors import RefusedError
+from mmtool.insight.group_names import check_names
 from mmtool.insight.translation import selected_groups
 from mmtool.plan.failover.failover_plan import drain_cures
 from mmtool.plan.groups.applications import NO_STATE
@@ -149,12 +150,13 @@ def select(
         lists: What lists the groups to choose from, as a sentence.
 
     Raises:
-        RefusedError: No group is selected; the error names the options or keys that leave every group out.
+        RefusedError: No group is selected; the error names the options or keys that leave every group out. Or another
+            group has the name that a selected one would get on the target.
         UnreachableError, NotAuthorisedError: The cluster does not list its groups.
     """
     selected = selected_groups(flow, selection, direction)
     if selected.known or selected.unknown:
-        return selected
+        return replace(selected, said=check_names(flow, selected.known, direction))
     why, remedy = "", f"check whether the keys groups and groups.exclude leave out every group: {lists}"
     if selected.excluded:
         why = f", as the keys groups and groups.exclude leave out {few(selected.excluded)}"

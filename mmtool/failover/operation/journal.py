@@ -209,6 +209,8 @@ class Journalist:
             body["promotes"] = dict(plan.promotion.renamed.names)
         if plan.diverged != TO_FILE:
             body["diverged"] = plan.diverged.words
+        if renamed := {group.group: group.renamed for group in plan.groups if group.renamed is not None}:
+            body["target_groups"] = renamed
         if plan.state:
             body["state"] = list(plan.state)
         if plan.without_state:

@@ -23,6 +23,7 @@ from mmtool.plan.failover.tail_progress import Begun, Parts, begun_of, parts_of,
 from mmtool.plan.groups.offsets import GroupPlan
 from mmtool.plan.records.identity import JOURNAL_TOPIC
 from mmtool.plan.records.journal import EntryKind, JournalEntry, Risks
+from mmtool.plan.records.shapes import shaped
 from mmtool.plan.words import Names
 from mmtool.translation.types import UNKNOWN, ClusterId, TopicPartition, Unknown
 
@@ -56,6 +57,7 @@ class Recorded:
         names: Its clusters' aliases.
         source_id: UNKNOWN where the journal does not have it: an emergency on a flow that MirrorMaker 2 ran.
         group_names: The groups that move, also before anything was planned for them.
+        target_groups: The names on the flow's target of those groups that have another one there.
         unknowns: The operator's choice for partitions where a group's offset is unknown.
         written: By group, the partitions whose new offset is stored; without groups whose result is unknown.
         fence_stands: The plan's fence may be up: it was about to be raised, and was not lowered since.
@@ -82,6 +84,7 @@ class Recorded:
     problem: str = ""
     entries: int = 1
     intents: tuple[JournalEntry, ...] = ()
+    target_groups: Mapping[str, str] = field(default_factory=dict)
     unknowns: Unknowns = Unknowns.LEAVE
     fence_stands: bool = False
     promotion_stands: bool = False
@@ -289,6 +292,7 @@ def _begun(entry: JournalEntry) -> Recorded:
         entry.by,
         entry.at_ms,
         entry.at_ms,
+        target_groups=shaped(body.get("target_groups", {}), dict[str, str]),
         unknowns=Unknowns(body.get("unknown", Unknowns.LEAVE)),
     )
 

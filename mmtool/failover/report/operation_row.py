@@ -111,11 +111,13 @@ class MovedGroupRow(TypedDict):
 
     Attributes:
         group: Its name.
+        target_group: Its name on the flow's target.
         kind: Its kind.
         partitions: Of its topics.
     """
 
     group: str
+    target_group: str
     kind: GroupKind
     partitions: list[MovedPartitionRow]
 
@@ -298,7 +300,13 @@ def partition_rows(row: Row) -> list[Row]:
     shared = {key: row[key] for key in ("operation_id", "mode", "state")}
     named = shadowed if row["mode"] == Mode.DRILL else str
     return [
-        {**shared, "group": named(group["group"]), "kind": group["kind"], **partition}
+        {
+            **shared,
+            "group": named(group["group"]),
+            "target_group": named(group["target_group"]),
+            "kind": group["kind"],
+            **partition,
+        }
         for group in groups
         for partition in group["partitions"]
     ]
@@ -311,6 +319,7 @@ def _row(view: _View) -> OperationRow:
     groups: list[MovedGroupRow] = [
         {
             "group": moved.group,
+            "target_group": moved.target_group,
             "kind": moved.kind,
             "partitions": [_partition(moved, verdict, view) for verdict in moved.verdicts],
         }

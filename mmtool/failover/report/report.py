@@ -100,7 +100,7 @@ def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[NextStep]:
         ended: The operation, which has succeeded.
         given: ``-c``, ``-s`` and ``-t`` as the command was given them.
     """
-    settings, names = ended.rehearsal.settings, _moved(ended)
+    settings, names = ended.rehearsal.settings, _moved_there(ended)
     home = ended.rehearsal.plan.mode is Mode.FAILBACK
     bootstrap = (settings.source if home else settings.target).bootstrap_servers
     some = len(names) <= _NAMED
@@ -232,7 +232,7 @@ def reverse_lines(ended: Ended) -> list[str]:
     keys = {
         "enabled": "true",
         "topics": ", ".join(map(_pattern, sorted(fence.topics))),
-        "groups": ", ".join(map(_pattern, sorted(_moved(ended)))),
+        "groups": ", ".join(map(_pattern, sorted(_moved_there(ended)))),
     }
     match settings.policy:
         case IdentityPolicy():
@@ -334,6 +334,12 @@ def error_of(operation: Operation) -> MmtoolError | None:
 
 def _moved(ended: Ended) -> list[str]:
     return [w.group for w in ended.cutover.results if w.outcome is WriteOutcome.WRITTEN]
+
+
+def _moved_there(ended: Ended) -> list[str]:
+    """The moved groups by their names on the destination."""
+    names = {plan.group: plan.written_group for plan in ended.cutover.plans}
+    return [names[group] for group in _moved(ended)]
 
 
 def _renamed(ended: Ended) -> str:

@@ -79,6 +79,7 @@ class TranslationRow(PlaceRow):
         detail: The reason as a sentence.
         offsets: Whether mirrored records have their source's offsets on the target.
         kind: The group's kind.
+        target_group: The group's name on the target; null with --positions.
     """
 
     group: str | None
@@ -96,6 +97,7 @@ class TranslationRow(PlaceRow):
     detail: str
     offsets: OffsetKind
     kind: GroupKind
+    target_group: str | None
 
 
 class ImportedRow(TypedDict):
@@ -137,7 +139,7 @@ def translation_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHIN
 def position_rows(plan: GroupPlan) -> list[TranslationRow]:
     """The rows of ``translate-offsets --positions``: one for each line of the file."""
     lines = (verdict for verdict in plan.verdicts if verdict.commit is not None)
-    return [{**_row(plan, verdict, NOTHING), "group": None} for verdict in lines]
+    return [{**_row(plan, verdict, NOTHING), "group": None, "target_group": None} for verdict in lines]
 
 
 def _row(plan: GroupPlan, verdict: OffsetVerdict, written: WrittenPlaces) -> TranslationRow:
@@ -161,6 +163,7 @@ def _row(plan: GroupPlan, verdict: OffsetVerdict, written: WrittenPlaces) -> Tra
         "detail": plan.why(verdict),
         "offsets": OffsetKind.of(verdict.same_offsets),
         "kind": plan.kind,
+        "target_group": plan.target_group,
     }
 
 
@@ -250,4 +253,4 @@ def reset_lines(plans: Iterable[GroupPlan], *, with_group: bool) -> Iterator[Res
         for verdict in plan.verdicts:
             place, offset = plan.written_to(verdict), offset_of(verdict)
             if verdict.refusal is None and place is not None and offset is not None:
-                yield ResetLine(plan.group if with_group else None, place, offset)
+                yield ResetLine(plan.written_group if with_group else None, place, offset)

@@ -90,9 +90,11 @@ def written_at(found: Recorded, flow: FlowSettings, timeout: timedelta) -> Clust
     """Connection to the cluster where an operation writes offsets: the flow's target, or its source for a failback."""
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.plan.failover.steps import Mode
+    from mmtool.plan.groups.names import GroupNames
 
-    cluster = flow.source if found.mode is Mode.FAILBACK else flow.target
-    return KafkaCluster(cluster, timeout.total_seconds())
+    is_back = found.mode is Mode.FAILBACK
+    names = None if is_back else GroupNames(pairs=found.target_groups)
+    return KafkaCluster(flow.source if is_back else flow.target, timeout.total_seconds(), names=names)
 
 
 def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
@@ -101,12 +103,15 @@ def target_side(flow: FlowSettings, timeout: timedelta) -> TargetSide:
     from mmtool.kafka.admin.cluster_facts import KafkaCluster
     from mmtool.kafka.mirror_maker import Mm2Topics
     from mmtool.kafka.state.flow_state import KafkaFlowState
+    from mmtool.kafka.state.journal import group_names
 
+    names = group_names(flow, timeout.total_seconds())
     return TargetSide(
         flow,
-        KafkaCluster(flow.target, timeout.total_seconds()),
+        KafkaCluster(flow.target, timeout.total_seconds(), names=names),
         KafkaFlowState(flow.target, external=flow.is_external),
         Mm2Topics(flow, target_only=True),
+        names,
     )
 
 
@@ -122,8 +127,8 @@ def both_ways(flow: FlowSettings, back: FlowSettings, timeout: timedelta) -> Bot
 
     seconds = timeout.total_seconds()
     return look_both_ways(
-        connect(flow, timeout, beside_mm2=True),
-        connect(back, timeout, beside_mm2=True),
+        clusters := connect(flow, timeout, beside_mm2=True),
+        connect(back, timeout, beside_mm2=True, back_of=clusters),
         KafkaBatches(flow.source, seconds),
         KafkaBatches(flow.target, seconds),
     )

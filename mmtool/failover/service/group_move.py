@@ -274,7 +274,7 @@ def resumption_of(
         UsageError: A folder is given for an operation that writes no file.
     """
     found, plan = known.found, known.found.head.plan
-    flow = known.flow.accepting_unverified(plan.accepts_unverified)
+    flow = known.named.accepting_unverified(plan.accepts_unverified)
     require(found, Trigger.RESUME)
     if folder is not None and (found.mode != Mode.FAILBACK or plan.diverged != TO_FILE):
         raise UsageError(

@@ -12,6 +12,7 @@ from mmtool.failover.service import connections
 from mmtool.insight.flow_now import ask_each, worst
 from mmtool.output import bind
 from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.names import GroupMap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,12 @@ class FlowOperation:
     @property
     def groups(self) -> GroupSelection:
         return GroupSelection(self.found.group_names)
+
+    @property
+    def named(self) -> FlowSettings:
+        """The flow, whose groups have their names of the operation on the target, whatever the file says now."""
+        names = {group: self.found.target_groups.get(group, group) for group in self.found.group_names}
+        return self.flow.model_copy(update={"group_map": GroupMap(names, "the journal")})
 
 
 def find_operations(

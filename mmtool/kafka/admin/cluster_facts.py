@@ -21,6 +21,7 @@ from mmtool.kafka.wire.cluster import COMMITS, WireCluster
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest, TopicMetadata
 from mmtool.kafka.wire.scan import Patience, read_bounds
+from mmtool.plan.groups.names import GroupNames
 from mmtool.plan.records.identity import FlowIdentity
 from mmtool.plan.topics.facts import TopicFacts, name_problem
 from mmtool.translation.lockstep import Seen
@@ -44,10 +45,18 @@ class KafkaCluster:
     """A `ClusterPort`."""
 
     def __init__(
-        self, settings: ClusterSettings, timeout_seconds: float, probe_seconds: float | None = None
+        self,
+        settings: ClusterSettings,
+        timeout_seconds: float,
+        probe_seconds: float | None = None,
+        names: GroupNames | None = None,
     ) -> None:
-        """Take the cluster's settings and the longest time of one request, in seconds; of `probe`, where it differs."""
+        """Take the cluster's settings and the longest time of one request, in seconds; of `probe`, where it differs.
+
+        With ``names``, groups have their names on the flow's source; the cluster is its target.
+        """
         self._settings = settings
+        self._names = names or GroupNames()
         self._seconds = timeout_seconds
         self._probe_seconds = timeout_seconds if probe_seconds is None else probe_seconds
         self._wire = blocking_wire(settings, "facts", "admin", 3 * timeout_seconds, timeout_seconds)
@@ -58,7 +67,7 @@ class KafkaCluster:
 
     @cached_property
     def groups(self) -> KafkaGroups:
-        return KafkaGroups(self._settings, self._seconds)
+        return KafkaGroups(self._settings, self._seconds, self._names)
 
     def probe(self) -> ClusterId:
         client, heard = admin_client(self._settings)
@@ -139,15 +148,18 @@ class KafkaCluster:
 
     def commit_times(self, groups: Collection[str]) -> dict[str, dict[TopicPartition, int]]:
         """See `ClusterPort.commit_times`."""
+        named = {self._names.there(group): group for group in groups}
         known = self._described([COMMITS])[COMMITS].partitions if groups else []
         if not known:
             return {}
-        partitions = {partition_of(group, len(known)) for group in groups}
+        partitions = {partition_of(group, len(known)) for group in named}
         bounds = self.bounds_each([TopicPartition(COMMITS, number) for number in partitions])
         if sum(log.log_end - log.log_start for log in bounds.values()) > _LARGE:
             return {}
         try:
-            return read_commit_times(self._settings, COMMITS, {place.partition for place in bounds}, groups)
+            places = {place.partition for place in bounds}
+            times = read_commit_times(self._settings, COMMITS, places, named.keys())
+            return {named[name]: of for name, of in times.items()}
         except NotAuthorisedError:
             return {}
 

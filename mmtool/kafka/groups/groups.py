@@ -55,6 +55,7 @@ from mmtool.kafka.wire.share_groups import (
     ShareStarts,
 )
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupKind, GroupStanding, Member
+from mmtool.plan.groups.names import GroupNames
 from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown
 
 A = TypeVar("A")
@@ -85,9 +86,15 @@ class UnstableOffsetError(RefusedError):
 class KafkaGroups:
     """A `GroupsPort`, connected at the first request. Requests about many groups are sent in parallel."""
 
-    def __init__(self, cluster: ClusterSettings, timeout_seconds: float) -> None:
-        """Take the settings of the groups' cluster and the longest time of one request, in seconds."""
+    def __init__(
+        self, cluster: ClusterSettings, timeout_seconds: float, names: GroupNames | None = None
+    ) -> None:
+        """Take the settings of the groups' cluster and the longest time of one request, in seconds.
+
+        With ``names``, a flow's groups are named here as on its source, and in errors as on the cluster, its target.
+        """
         self._cluster = cluster
+        self._names = names or GroupNames()
         self._seconds = timeout_seconds
         seconds = timeout_seconds + _SPARE_SECONDS
         self._wire = blocking_wire(cluster, "groups", "admin", seconds, timeout_seconds)
@@ -96,7 +103,7 @@ class KafkaGroups:
         self._share: set[str] = set()
 
     def fresh(self) -> KafkaGroups:
-        return KafkaGroups(self._cluster, self._seconds)
+        return KafkaGroups(self._cluster, self._seconds, self._names)
 
     # --- listing ------------------------------------------------------------------------------------------
 
@@ -107,11 +114,13 @@ class KafkaGroups:
             check_code(self._cluster, code, what)
 
         groups = self._wire.ask(lambda wire: all_groups(wire, check), what)
+        known = self._names.here(g.group for g in groups)
+        ours = [(known[g.group], g) for g in groups if g.group in known]
         return GroupListing(
-            {g.group: g.state or "Unknown" for g in groups if g.protocol_type in _WITH_POSITIONS},
-            {g.group: g.protocol_type for g in groups if g.protocol_type not in _WITH_POSITIONS},
-            frozenset(g.group for g in groups if not g.protocol_type),
-            {g.group: kind for g in groups if (kind := _kind_of(g.protocol_type)) is not GroupKind.CONSUMER},
+            {name: g.state or "Unknown" for name, g in ours if g.protocol_type in _WITH_POSITIONS},
+            {name: g.protocol_type for name, g in ours if g.protocol_type not in _WITH_POSITIONS},
+            frozenset(name for name, g in ours if not g.protocol_type),
+            {name: kind for name, g in ours if (kind := _kind_of(g.protocol_type)) is not GroupKind.CONSUMER},
         )
 
     # --- commits ------------------------------------------------------------------------------------------
@@ -192,6 +201,7 @@ class KafkaGroups:
                 found.failed |= newer.failed
         for group in found.failed:
             found.pop(group, None)
+        self._share.update(group for group, standing in found.items() if standing.kind is GroupKind.SHARE)
         return found
 
     def _standing_of(self, group: str, described: DescribedGroup) -> GroupStanding:
@@ -200,8 +210,6 @@ class KafkaGroups:
         self._check(described.error_code, "describing group", group)
         members = tuple(Member(m.client_id, m.host, m.instance_id, m.has_closed) for m in described.members)
         kind = _kind_of(described.protocol_type)
-        if kind is GroupKind.SHARE:
-            self._share.add(group)
         return GroupStanding(described.state, members, kind)
 
     # --- writing ------------------------------------------------------------------------------------------
@@ -213,7 +221,11 @@ class KafkaGroups:
         topics = {place.topic for places in wanted.values() for place in places}
         found = self._wire.ask(lambda wire: wire.refresh(topics, with_rights=True), "reading mmtool's rights")
         return [
-            *(f"READ on group {name}" for name, of in sorted(described.items()) if _may_not_read(of)),
+            *(
+                f"READ on group {self._names.there(name)}"
+                for name, of in sorted(described.items())
+                if _may_not_read(of)
+            ),
             *(
                 f"READ on topic {name}"
                 for name, topic in sorted(found.items())
@@ -347,10 +359,12 @@ class KafkaGroups:
 
     def configs(self, groups: Collection[str]) -> Answers[str, dict[str, str]]:
         what, found = "reading the configs of group", Answers[str, dict[str, str]]()
-        told = self._any(DescribeGroupConfigsRequest(list(groups)), what) if groups else {}
-        for group, described in told.items():
+        named = {self._names.there(group): group for group in groups}
+        told = self._any(DescribeGroupConfigsRequest(list(named)), what) if groups else {}
+        for name_there, described in told.items():
+            group = named[name_there]
             try:
-                self._check(described.error_code, what, group, "DESCRIBE_CONFIGS")
+                self._check(described.error_code, what, name_there, "DESCRIBE_CONFIGS")
             except MmtoolError as error:
                 found.failed[group] = error
             else:
@@ -359,10 +373,10 @@ class KafkaGroups:
         return found
 
     def configure(self, group: str, configs: Mapping[str, str]) -> Problem | None:
-        what = "setting configs of group"
+        what, name = "setting configs of group", self._names.there(group)
         try:
-            code = self._any(AlterGroupConfigsRequest(group, configs), what)
-            self._check(code, what, group, "ALTER_CONFIGS")
+            code = self._any(AlterGroupConfigsRequest(name, configs), what)
+            self._check(code, what, name, "ALTER_CONFIGS")
         except MmtoolError as error:
             return Problem(error.code, error.message)
         return None
@@ -461,6 +475,7 @@ class KafkaGroups:
         Raises:
             UnsupportedByBrokerError: a broker does not know the request.
         """
+        named = {group: self._names.there(group) for group in groups}
         found: Answers[str, B] = Answers()
         patience = self._seconds if seconds is None else seconds
         codes: dict[str, int] = {}
@@ -477,7 +492,7 @@ class KafkaGroups:
                 self._check(codes[group], what, group, operation)
             return self._nodes[group]
 
-        for some in handfuls(list(dict.fromkeys(groups)), _PER_QUESTION):
+        for some in handfuls(list(dict.fromkeys(named.values())), _PER_QUESTION):
 
             async def asked(wire: WireCluster, some: list[str] = some) -> Answers[str, B]:
                 steps = (partial(locate, wire), node_of, partial(send, wire), take)
@@ -495,12 +510,14 @@ class KafkaGroups:
                 if not found:
                     raise
                 # what it told before it fell silent stands; each further question would wait as long
-                rest = (group for group in groups if group not in found and group not in found.failed)
+                rest = (group for group in named.values() if group not in found and group not in found.failed)
                 found.failed |= dict.fromkeys(rest, error)
                 break
             found.update(answers)
             found.failed |= answers.failed
-        return found
+        ours = Answers({group: found[name] for group, name in named.items() if name in found})
+        ours.failed = {group: found.failed[name] for group, name in named.items() if name in found.failed}
+        return ours
 
     def _forget(self, group: str) -> None:
         """Forget the coordinator of a group, which may have moved."""

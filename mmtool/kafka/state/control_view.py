@@ -26,6 +26,7 @@ from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import decode_control
 from mmtool.plan.records.marks import (
     FailedOverRecord,
+    GroupNameRecord,
     LookRecord,
     MovedGroupRecord,
     RemovedRecord,
@@ -70,6 +71,7 @@ class ControlView:
         holds: The pauses and failed-over marks that keep topics from being mirrored.
         refusals: The topics that owners refused to mirror, by key, those of earlier owners included.
         moved: Groups that now belong to the target; only marks in force.
+        group_names: The stored names of groups on the target, by their names on the source.
         rates: The last measured commit rate of each group on the source, by the key of its record.
         removed: Commits that groups no longer have on the source; an empty record for a group that has them again.
         verified: The offsets up to which both sides of a partition were found the same, by topic id and number.
@@ -86,6 +88,7 @@ class ControlView:
     holds: Holds = field(default_factory=Holds)
     refusals: dict[bytes, RefusedRecord] = field(default_factory=dict)
     moved: dict[str, MovedGroupRecord] = field(default_factory=dict)
+    group_names: dict[str, str] = field(default_factory=dict)
     rates: dict[bytes, CommitRatesRecord] = field(default_factory=dict)
     removed: dict[str, RemovedRecord] = field(default_factory=dict)
     verified: dict[tuple[str, int], VerifiedRecord] = field(default_factory=dict)
@@ -183,6 +186,8 @@ class ControlView:
             self.holds = self.holds.with_word(document)
         elif isinstance(document, MovedGroupRecord):
             note_move(self.moved, document)
+        elif isinstance(document, GroupNameRecord):
+            self.group_names[document.group] = document.target_group
         elif isinstance(document, VerifiedRecord):
             self.verified[document.topic_id, document.partition] = document
         elif isinstance(document, RemovedRecord):

@@ -94,19 +94,20 @@ class KafkaFlowState:
         """Read the flow's control topic whole."""
         return read_control(self._target, identity)
 
-    def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
+    def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> ControlView:
         """See `FlowStatePort.check_aliases`.
 
         Each control topic on the target is read: a flow that never ran under this alias may have run under another.
         """
-        stored = self.control(identity).flow
-        if stored is not None:
-            _check(identity, stored)
-            return
+        view = self.control(identity)
+        if view.flow is not None:
+            _check(identity, view.flow)
+            return view
         for under_alias in identity.others(topics).values():
             other = read_control(self._target, under_alias).flow
             if other is not None and _same_clusters(identity, other):
                 _check(identity, other)
+        return view
 
 
 class FollowedFlowState(KafkaFlowState):
@@ -168,8 +169,8 @@ class WayBackState:
     def control(self, identity: FlowIdentity) -> ControlView:
         return self._unless_denied(lambda: self._state.control(identity), ControlView())
 
-    def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> None:
-        self._unless_denied(lambda: self._state.check_aliases(identity, topics), None)
+    def check_aliases(self, identity: FlowIdentity, topics: Iterable[str]) -> ControlView:
+        return self._unless_denied(lambda: self._state.check_aliases(identity, topics), ControlView())
 
     def _unless_denied(self, read: Callable[[], T], otherwise: T) -> T:
         try:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
 
-from mmtool.config import ClusterSettings
+from mmtool.config import ClusterSettings, FlowSettings
 from mmtool.errors import RefusedError
 from mmtool.kafka.clients import blocking_wire, shared
 from mmtool.kafka.state.log_reader import LogRecord, StoredTopic, unreadable
 from mmtool.kafka.state.own_log import append_records, make_missing
 from mmtool.kafka.wire.cluster import WireCluster
 from mmtool.kafka.wire.transactions import Marker, write_markers
+from mmtool.plan.groups.names import GroupNames
 from mmtool.plan.records.documents import Document, UnreadableDocumentError
 from mmtool.plan.records.identity import JOURNAL_TOPIC, FlowIdentity
 from mmtool.plan.records.journal import EntryKind, JournalEntry
@@ -152,3 +153,13 @@ class KafkaMarks:
         wire = blocking_wire(self.target, "marks", "producer", self.seconds)
         marker = Marker(writers.data_producer, writers.epoch, writers.epoch, places)
         wire.ask(lambda cluster: write_markers(cluster, marker), "writing the marker of the promotion")
+
+
+def group_names(flow: FlowSettings, seconds: float) -> GroupNames:
+    """The names of a flow's groups on its target, not read yet; ``seconds`` as in `KafkaMarks`."""
+
+    def store(identity: FlowIdentity, records: Sequence[Document]) -> None:
+        factor = flow.offset_syncs_replication_factor
+        KafkaMarks(flow.target, identity, factor, seconds).write(records)
+
+    return GroupNames((flow.source.alias, flow.target.alias), flow.group_map, flow.groups.accepts, store)

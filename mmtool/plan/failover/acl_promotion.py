@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +23,7 @@ from mmtool.plan.failover.acl_rules import (
     rows_of,
 )
 from mmtool.plan.failover.risks import Guard, no_authorizer
+from mmtool.plan.groups.names import csv_rows
 from mmtool.plan.words import Names, are, counted, few, joined
 from mmtool.translation.types import UNKNOWN
 
@@ -55,15 +55,10 @@ def read_principal_map(lines: Iterable[str]) -> PrincipalMap:
         ValueError: A line is not of that form, or a principal is named twice; the message has the line's number.
     """
     names: dict[str, str] = {}
-    rows = csv.reader(lines, strict=True)
-    try:
-        for row in rows:
-            cells = [cell.strip() for cell in row]
-            if any(cells) and not (rows.line_num == 1 and cells == _HEADER):
-                here, there = _pair(cells, rows.line_num, names)
-                names[here] = there
-    except csv.Error as error:
-        raise ValueError(f"line {rows.line_num}: {error}") from error
+    for number, cells in csv_rows(lines):
+        if not (number == 1 and cells == _HEADER):
+            here, there = _pair(cells, number, names)
+            names[here] = there
     return PrincipalMap(names)
 
 

@@ -201,7 +201,11 @@ class _Homeward:
         if not verdicts:
             verdicts = [OffsetVerdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
         verdicts.sort(key=lambda verdict: (verdict.source or ("", 0), verdict.target or ("", 0)))
-        return GroupPlan(group.group, Direction.REVERSE, tuple(verdicts), kind=group.here.kind)
+        return GroupPlan(
+            *(group.group, Direction.REVERSE, tuple(verdicts)),
+            kind=group.here.kind,
+            renamed=group.target_group,
+        )
 
     def _verdict(self, group: GroupFacts, place: TopicPartition, commit: Commit) -> OffsetVerdict:
         mirrored, born = self.facts.mirrored.get(place), self.facts.born.get(place)

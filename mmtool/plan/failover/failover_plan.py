@@ -224,11 +224,11 @@ def active_guards(groups: Iterable[GroupFacts], names: Names) -> tuple[Guard, ..
     there = [group for group in facts if not group.can_be_written]
     return (
         *(
-            _active("active_on_source", group.group, names.source, group.here)
+            _active("active_on_source", group.shown, names.source, group.here)
             for group in facts
             if not group.here.idle
         ),
-        *(_active(Reason.ACTIVE_ON_TARGET, group.group, names.target, group.there) for group in there),
+        *(_active(Reason.ACTIVE_ON_TARGET, group.shown, names.target, group.there) for group in there),
     )
 
 

@@ -59,6 +59,7 @@ class AuditRow:
             that is unknown, and while the group has members.
         offsets: Whether mirrored records have their source's offsets on the target.
         kind: The group's kind; None where no cluster tells it.
+        target_group: Its name on the target.
     """
 
     group: str
@@ -73,6 +74,7 @@ class AuditRow:
     expires_seconds: float | None = None
     offsets: OffsetKind = OffsetKind.TRANSLATED
     kind: GroupKind | None = None
+    target_group: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -232,6 +232,7 @@ class GroupFacts:
         here: Its state on the cluster that commits are read from.
         there: Its state on the cluster that commits would be written to.
         problem: Why a cluster did not answer for it; empty where both did.
+        target_group: Its name on the flow's target, where that is another; None where it is the same.
     """
 
     group: str
@@ -240,11 +241,22 @@ class GroupFacts:
     here: GroupStanding = ABSENT
     there: GroupStanding = ABSENT
     problem: str = ""
+    target_group: str | None = None
+
+    @property
+    def shown(self) -> str:
+        """Its name in sentences, as `shown_name`."""
+        return shown_name(self.group, self.target_group)
 
     @property
     def can_be_written(self) -> bool:
         """Whether the group's positions may be written there: no members, and no group of another kind."""
         return self.there.idle and self.there.fits(self.here.kind)
+
+
+def shown_name(group: str, renamed: str | None) -> str:
+    """A group in sentences about either cluster: with its name on the target, where that is another."""
+    return group if renamed is None else f"{group} ({renamed} on the target)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,12 +301,14 @@ class SelectedGroups:
         unknown: Named with ``-g``, and the cluster has no such group; with the nearest name that it has.
         excluded: Matched by ``--groups`` or ``--unit``, but not accepted by ``groups``/``groups.exclude``.
         kinds: The kinds of selected groups that are no consumer groups.
+        said: Warnings about the group map.
     """
 
     known: tuple[str, ...]
     unknown: Mapping[str, str | None] = field(default_factory=dict)
     excluded: tuple[str, ...] = ()
     kinds: Mapping[str, GroupKind] = field(default_factory=dict)
+    said: tuple[str, ...] = ()
 
 
 def select_groups(

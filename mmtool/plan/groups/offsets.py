@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from mmtool.plain_text import did_you_mean
-from mmtool.plan.groups.facts import Commit, GroupFacts, GroupKind
+from mmtool.plan.groups.facts import Commit, GroupFacts, GroupKind, shown_name
 from mmtool.plan.words import joined
 from mmtool.translation.answers import (
     BACK,
@@ -193,13 +193,32 @@ class OffsetVerdict:
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
-    """One group's verdicts, in the order of the topics, and its kind; ``sides`` names the clusters in sentences."""
+    """One group's verdicts, in the order of the topics, and its kind; ``sides`` names the clusters in sentences.
+
+    ``renamed`` is its name on the flow's target, where that is another.
+    """
 
     group: str
     direction: Direction
     verdicts: tuple[OffsetVerdict, ...]
     sides: Sides | None = field(default=None, compare=False)
     kind: GroupKind = GroupKind.CONSUMER
+    renamed: str | None = None
+
+    @property
+    def target_group(self) -> str:
+        """The group's name on the flow's target."""
+        return self.group if self.renamed is None else self.renamed
+
+    @property
+    def shown(self) -> str:
+        """The group's name in sentences, as `shown_name`."""
+        return shown_name(self.group, self.renamed)
+
+    @property
+    def written_group(self) -> str:
+        """The group's name on the cluster that its offsets are written to."""
+        return self.target_group if self.direction is Direction.FORWARD else self.group
 
     def why(self, verdict: OffsetVerdict) -> str:
         """The reason of a refused verdict, as a sentence; empty without a refusal."""
@@ -262,7 +281,7 @@ def undescribed_group(group: GroupFacts, direction: Direction, sides: Sides | No
     """A blocked plan for a group that a cluster does not describe."""
     (plan,) = unknown_groups({group.group: None}, direction, sides)
     why = replace(plan.verdicts[0], detail=group.problem, is_unasked=True)
-    return replace(plan, verdicts=(why,))
+    return replace(plan, verdicts=(why,), renamed=group.target_group)
 
 
 def plan_group(
@@ -285,7 +304,9 @@ def plan_group(
     if not verdicts:
         verdicts = [OffsetVerdict(group.group, None, None, refusal=Reason.NO_COMMIT)]
     verdicts.sort(key=lambda verdict: verdict.source or verdict.target or TopicPartition("", 0))
-    return GroupPlan(group.group, rules.direction, tuple(verdicts), rules.sides, group.here.kind)
+    return GroupPlan(
+        *(group.group, rules.direction, tuple(verdicts), rules.sides), group.here.kind, group.target_group
+    )
 
 
 def topic_names(plans: Iterable[GroupPlan]) -> list[tuple[str, str]]:

@@ -8,30 +8,23 @@ C  the costs of an emergency are the emergency plan's own figures: nothing of th
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime  # the schema is made of the annotations
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Self
 
-from mmtool.plan.failover.failover_plan import drain_cures
+from mmtool.plan.failover.failover_plan import FailoverPlan, drain_cures
 from mmtool.plan.failover.risks import Loss
 from mmtool.plan.flow.positions import seconds_since
-from mmtool.plan.groups.applications import NO_STATE
-from mmtool.plan.groups.facts import GroupKind
+from mmtool.plan.groups.applications import NO_STATE, AppState
+from mmtool.plan.groups.facts import GroupFacts, GroupKind
+from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict, PartitionFacts
 from mmtool.plan.records.documents import OffsetKind
+from mmtool.plan.records.marks import MovedGroupRecord
 from mmtool.plan.words import clock_time, joined
 from mmtool.translation.answers import Reason
 from mmtool.translation.types import UNKNOWN, TopicPartition, or_none
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from typing import Self
-
-    from mmtool.plan.failover.failover_plan import FailoverPlan
-    from mmtool.plan.groups.applications import AppState
-    from mmtool.plan.groups.facts import GroupFacts
-    from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict, PartitionFacts
-    from mmtool.plan.records.marks import MovedGroupRecord
 
 
 class GroupReason(str):
@@ -84,6 +77,7 @@ class GroupRow(NamedTuple):
         moved: Whether a failover has moved the group to the target, so that no failover is left to be ready for.
         offsets: Whether mirrored records have their source's offsets on the target.
         kind: The group's kind.
+        target_group: Its name on the target.
     """
 
     source: str
@@ -108,6 +102,7 @@ class GroupRow(NamedTuple):
     moved: bool = False
     offsets: OffsetKind = OffsetKind.TRANSLATED
     kind: GroupKind | None = None
+    target_group: str | None = None
 
     @property
     def place(self) -> TopicPartition | None:
@@ -162,6 +157,12 @@ class _Views(NamedTuple):
     def kind(self) -> GroupKind | None:
         plan = self.living or self.alone
         return None if plan is None else plan.kind
+
+    @property
+    def target_group(self) -> str:
+        plan = self.living or self.alone
+        assert plan is not None
+        return plan.target_group
 
 
 class _Judged(NamedTuple):
@@ -236,6 +237,7 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
         moved=moved,
         offsets=OffsetKind.of(verdict.same_offsets),
         kind=views.kind,
+        target_group=views.target_group,
     )
 
 

@@ -154,6 +154,7 @@ class SyncRow:
 
     Attributes:
         group: Its name.
+        target_group: Its name on the target.
         state: Its state on the target after the sync.
         partitions: In how many of the flow's partitions it has committed on the source.
         written: How many offsets were committed for it in this sync.
@@ -170,6 +171,7 @@ class SyncRow:
     refused: int
     freshness_seconds: float | None
     reason: str
+    target_group: str | None = None
 
 
 def percentile(counts: Mapping[float, int], share: float) -> float | None:

@@ -60,7 +60,7 @@ class Undo:
     def of(cls, cluster_id: ClusterId, plans: Iterable[GroupPlan]) -> Undo:
         """The commits that these plans are about to replace, without those that stay equal."""
         replaced = [
-            Replaced(plan.group, place, before.get(place), written)
+            Replaced(plan.written_group, place, before.get(place), written)
             for plan in plans
             for before in [plan.before()]
             for place, written in plan.to_write().items()

@@ -25,6 +25,7 @@ from mmtool.plan.records.documents import (
 )
 from mmtool.plan.records.marks import (
     FailedOverRecord,
+    GroupNameRecord,
     LookRecord,
     MovedGroupRecord,
     RemovedRecord,
@@ -49,6 +50,7 @@ CONTROL_DOCUMENTS: tuple[type[Document], ...] = (
     PauseRecord,
     FailedOverRecord,
     MovedGroupRecord,
+    GroupNameRecord,
     LookRecord,
     CommitRatesRecord,
     RemovedRecord,

@@ -21,7 +21,7 @@ from mmtool.plan.failover.risks import Loss, Risk
 from mmtool.plan.groups.facts import Commit, GroupKind
 from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict
 from mmtool.plan.records.documents import Document
-from mmtool.plan.records.shapes import made
+from mmtool.plan.records.shapes import made, shaped
 from mmtool.translation.answers import Answer, Bounded, Exact, Knowledge, Reason, Skipping
 from mmtool.translation.types import UNKNOWN, TopicPartition, or_none
 
@@ -120,6 +120,7 @@ class GroupBody(TypedDict):
 
     Attributes:
         group: Its name.
+        target_group: Its name on the flow's target, where that is another.
         direction: From the flow's source to its target, or back.
         verdicts: Its partitions.
         risks: Topic, partition, records lost at most, records read again at most, age of the offset in seconds.
@@ -129,6 +130,7 @@ class GroupBody(TypedDict):
     """
 
     group: str
+    target_group: NotRequired[str]
     direction: Direction
     verdicts: list[VerdictBody]
     risks: list[tuple[str, int, int | None, int | None, float | None]]
@@ -157,6 +159,8 @@ def group_body(plan: GroupPlan, risks: Mapping[tuple[str, TopicPartition], Risk]
     }
     if plan.kind is not GroupKind.CONSUMER:
         body["kind"] = plan.kind
+    if plan.renamed is not None:
+        body["target_group"] = plan.renamed
     return body
 
 
@@ -181,7 +185,8 @@ def group_of(body: Mapping[str, Any]) -> tuple[GroupPlan, Risks]:
         for topic, partition, lost, reread, age in body["risks"]
     }
     kind = GroupKind(body.get("kind", GroupKind.CONSUMER))
-    return GroupPlan(name, Direction(body["direction"]), verdicts, kind=kind), risks
+    renamed = shaped(body.get("target_group"), str | None)
+    return GroupPlan(name, Direction(body["direction"]), verdicts, kind=kind, renamed=renamed), risks
 
 
 def _verdict_row(verdict: OffsetVerdict) -> VerdictBody:

@@ -79,6 +79,20 @@ def note_move(moved: dict[str, MovedGroupRecord], word: MovedGroupRecord) -> Non
 
 
 @dataclass(frozen=True, slots=True)
+class GroupNameRecord(Document):
+    """A group's other name on the target, under which its offsets are committed there (``mmtool.group.map``).
+
+    It is written before the first commit, and stays when the map changes.
+    """
+
+    PREFIX = "group_name/"
+    BY = ("group",)
+
+    group: str
+    target_group: str
+
+
+@dataclass(frozen=True, slots=True)
 class LookRecord(Document):
     """How fresh the checkpoints are when none of them has changed.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from mmtool.plain_text import fits_shell, shell_line, shell_word
 from mmtool.plan.failover.acl_rules import Binding
@@ -98,7 +99,8 @@ class Hands:
         return [] if commands is None else commands(self)
 
     def describe(self, place: ToolCluster, *more: str) -> str:
-        groups = [word for plan in self.plan.groups for word in ("--group", plan.group)]
+        name_of = attrgetter("target_group" if place == self.target else "group")
+        groups = [word for plan in self.plan.groups for word in ("--group", name_of(plan))]
         return place.tool("consumer-groups", "--describe", *more, *groups)
 
     def ends(self, place: ToolCluster, places: Iterable[TopicPartition], when: str) -> str:
@@ -219,7 +221,7 @@ def _write(hands: Hands) -> list[str]:
                 for verdict in plan.verdicts
                 if drain_cures(verdict)
             ]
-            lines += _reset(hands.there, plan.group, known, file)
+            lines += _reset(hands.there, plan.written_group, known, file)
             lines += _put_back(hands.there, plan, f"before-{number}.csv")
         else:
             lines.append(
@@ -242,13 +244,13 @@ def _put_back(place: ToolCluster, plan: GroupPlan, file: str) -> list[str]:
     """
     known = known_of(plan)
     before = {place: verdict.before for verdict, place, _ in known if verdict.before is not None}
-    lines = _reset(place, plan.group, before, file) if before else []
+    lines = _reset(place, plan.written_group, before, file) if before else []
     fresh: dict[str, list[str]] = {}
     for at in sorted({place for _, place, _ in known} - before.keys()):
         fresh.setdefault(at.topic, []).append(str(at.partition))
     named = [word for topic, numbers in fresh.items() for word in ("--topic", f"{topic}:{','.join(numbers)}")]
     if named:
-        lines.append(place.tool("consumer-groups", "--delete-offsets", "--group", plan.group, *named))
+        lines.append(place.tool("consumer-groups", "--delete-offsets", "--group", plan.written_group, *named))
     return ["# to undo:", *(f"# {line}" for line in lines)]
 
 

@@ -281,12 +281,18 @@ class SavedPlan:
             *differences(self.seen, seen, self.plan.way),
             *changes(_step_facts(self.plan), _step_facts(plan)),
             *changes(_acl_facts(self.plan), _acl_facts(plan)),
+            *changes(_name_facts(self.plan), _name_facts(plan)),
         ]
 
 
 def _step_facts(plan: FailoverPlan) -> dict[str, str]:
     """The steps: the configuration may differ where the clusters do not (hook, topic name)."""
     return {f"step {step.name}": repr(step.sentence) for step in plan.steps}
+
+
+def _name_facts(plan: FailoverPlan) -> dict[str, str]:
+    target = plan.names.target
+    return {f"the name of group {one.group} on {target}": one.target_group for one in plan.groups}
 
 
 def _acl_facts(plan: FailoverPlan) -> dict[str, str]:

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Literal
 from mmtool.errors import MmtoolError, PartlyAppliedError
 from mmtool.events import Event, flow_notice
 from mmtool.insight.flow_now import FlowClusters, FlowNow
+from mmtool.insight.group_names import claim_names, listed_groups
 from mmtool.insight.translation import mirrors_others
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.admin.fences import KafkaFences
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.errors import remedy_of
 from mmtool.kafka.state.flow_state import FollowedFlowState, way_back_state
+from mmtool.kafka.state.journal import group_names
 from mmtool.kafka.state.own_log import MARK, append_records
+from mmtool.plan.groups.names import GroupNames
 from mmtool.plan.groups.offsets import Direction
 from mmtool.plan.topics.configs import KeptConfig, ResetConfig, SetConfig, plan_acls, plan_topic_configs
 from mmtool.plan.topics.facts import TopicFacts, configs_hidden
@@ -43,7 +46,7 @@ from mmtool.translation.mm2_records import Heartbeat
 from mmtool.translation.types import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.kafka.wire.cluster import WireCluster
@@ -319,12 +322,15 @@ def duties_of(
         positions = ExternalPositions(run)
         duties.append(Duty("positions of mirrors", SECONDS, positions.perform, "last"))
     if here.emit_checkpoints:
-        target = KafkaCluster(here.target, _SECONDS)
-        checkpoints = Checkpoints(_flow_now(run, target), flow.target)
+        names = group_names(here, _SECONDS)
+        target = KafkaCluster(here.target, _SECONDS, names=names)
+        now = _flow_now(run, target, names)
+        claim = partial(_claim_names, run, now)
+        checkpoints = Checkpoints(now, flow.target, claim)
         seconds = here.emit_checkpoints_interval_seconds
         duties.append(Duty("checkpoints", seconds, checkpoints.perform, "last"))
         if here.sync_group_offsets:  # without checkpoints MM2 syncs no offsets either
-            offsets = GroupOffsets(checkpoints, target, lambda: run.watch.moved)
+            offsets = GroupOffsets(checkpoints, target, lambda: run.watch.moved, claim)
             seconds = here.sync_group_offsets_interval_seconds
             duties.append(Duty("group offsets", seconds, offsets.perform, "last"))
     if here.sync_topic_configs:
@@ -339,13 +345,20 @@ def duties_of(
     return duties
 
 
-def _flow_now(run: FlowRun, target: KafkaCluster) -> Callable[[], FlowNow]:
+def _claim_names(run: FlowRun, flow: Callable[[], FlowNow], groups: Collection[str]) -> dict[str, str]:
+    """Store new names of groups on the target; return why some of the groups must not be written."""
+    now, watch = flow(), run.watch
+    now.clusters.names.adopt(watch.group_names, watch.moved, partial(listed_groups, now.clusters.target))
+    return claim_names(now, groups)
+
+
+def _flow_now(run: FlowRun, target: KafkaCluster, names: GroupNames) -> Callable[[], FlowNow]:
     """A function that returns the flow as it is when called, with the topics that are mirrored then."""
     here = run.flow.settings
     source = KafkaCluster(here.source, _SECONDS)
     back = way_back_state(here, FollowedFlowState)
     state = FollowedFlowState(here.target, external=here.is_external)
-    clusters = FlowClusters(here, source, target, state, back)
+    clusters = FlowClusters(here, source, target, state, back, names=names)
 
     def now() -> FlowNow:
         topics = run.view.topics.values()

@@ -109,11 +109,13 @@ class GroupOffsets:
         checkpoints: The groups' current checkpoints.
         target: Where to commit.
         moved: Groups that now belong to the target, as far as the control topic says at that moment.
+        named: Stores the names of groups on the target, and returns why some of the groups must not be written.
     """
 
     checkpoints: Checkpoints
     target: ClusterPort
     moved: Callable[[], Container[str]] = frozenset
+    named: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
     follower: OffsetSyncer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -129,8 +131,11 @@ class GroupOffsets:
         for checkpoint in list(self.checkpoints.current.values()):  # a look may be under way in its thread
             offset = Commit(checkpoint.downstream, checkpoint.metadata)
             wanted[checkpoint.group][checkpoint.topic_partition] = offset
-        turn = await in_thread(self.follower.turn, dict(wanted), self.checkpoints.kinds)
-        failed = [group.problem for group in turn.values() if group.problem]
+        refused = await in_thread(self.named, list(wanted))
+        ours = {group: offsets for group, offsets in wanted.items() if group not in refused}
+        turn = await in_thread(self.follower.turn, ours, self.checkpoints.kinds)
+        failed = [f"group {group}: {why}" for group, why in refused.items()]
+        failed += [group.problem for group in turn.values() if group.problem]
         if failed:
             more = f" (and {counted(len(failed) - 1, 'more group')})" if len(failed) > 1 else ""
             causes = sorted({cause for group in turn.values() for cause in group.causes})
@@ -221,12 +226,14 @@ class Checkpoints:
     Attributes:
         flow: The flow as it is now, with the topics that are mirrored.
         target: Its connections.
+        named: As in `GroupOffsets`.
         current: By group and partition of the source: the group's current checkpoint, where its offset can be
             translated.
     """
 
     flow: Callable[[], FlowNow]
     target: WireCluster
+    named: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
     current: dict[Key, Checkpoint] = field(default_factory=dict)
     _settled: dict[Key, Commit] = field(default_factory=dict)
     _written: dict[Key, Checkpoint] = field(default_factory=dict)
@@ -326,13 +333,15 @@ class Checkpoints:
             self._translate(flow, {key: c for key, c in ours.items() if self._settled.get(key) != c})
 
     def _bring_configs(self, flow: FlowNow) -> None:
-        """Bring the configs of share groups once a minute; not to groups that belong to the target."""
+        """Bring the configs of share groups once a minute, without those that belong to the target or are refused."""
         share = share_groups(self._groups.kinds)
         if not share or time.monotonic() < self._configs_at:
             return
         self._configs_at = time.monotonic() + _AGAIN_SECONDS
         moved = flow.clusters.state.control(flow.identity).moved
         ours = [group for group in share if group not in moved]
+        refused = self.named(ours)
+        ours = [group for group in ours if group not in refused]
         brought, self._unbrought = bring_configs(
             ours, flow.clusters.source, flow.clusters.target, self._configs
         )

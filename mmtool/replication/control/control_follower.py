@@ -31,7 +31,7 @@ from mmtool.plan.records.documents import (
 )
 from mmtool.plan.records.holds import Holds, news
 from mmtool.plan.records.identity import decode_control
-from mmtool.plan.records.marks import FailedOverRecord, MovedGroupRecord, note_move
+from mmtool.plan.records.marks import FailedOverRecord, GroupNameRecord, MovedGroupRecord, note_move
 from mmtool.plan.topics.facts import HaltReason
 from mmtool.plan.words import retried
 from mmtool.replication.spark.assignment import FlowAssignment, PartitionAssignment, Tally
@@ -153,6 +153,7 @@ class ControlFollower:
         uses: By task number: how much of its share of the throttle the task uses.
         holds: The pauses and failed-over marks that keep topics from being mirrored.
         moved: Groups that now belong to the target.
+        group_names: The stored names of groups on the target.
         news: A notice for each partition that was halted, held or released since the driver last took the notices.
     """
 
@@ -171,6 +172,7 @@ class ControlFollower:
         self.heard: dict[Place, float] = {}
         self.holds = Holds()
         self.moved: dict[str, MovedGroupRecord] = {}
+        self.group_names: dict[str, str] = {}
         self.uses: dict[int, UseRecord] = {}
         self.news: list[str] = []
         self._sayings = NoticeDeduplicator(self.news.append)
@@ -185,7 +187,7 @@ class ControlFollower:
     async def start(self, control: ControlView) -> None:
         """Follow the control topic from the offset up to which ``control`` was read."""
         self.stop()
-        self.holds, self.moved = control.holds, control.moved
+        self.holds, self.moved, self.group_names = control.holds, control.moved, control.group_names
         before = {(TopicId(at[0]), at[1]): position for at, position in control.positions.items()}
         self._told = {(place, one): one.count(at) for place, at in before.items() for one in _COUNTED}
         self.news += news((*self.holds.pauses.marks.values(), *self.holds.failed_over.values()))
@@ -208,6 +210,8 @@ class ControlFollower:
             for document in documents:
                 if isinstance(document, MovedGroupRecord):
                     note_move(self.moved, document)
+                elif isinstance(document, GroupNameRecord):
+                    self.group_names[document.group] = document.target_group
                 elif isinstance(document, UseRecord) and document.owner == self._owner:
                     self.uses[document.task] = document
                 elif isinstance(document, PositionRecord) and document.owner == self._owner:

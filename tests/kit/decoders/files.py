@@ -31,6 +31,7 @@ from mmtool.plan.failover.risks import Guard, Loss, Risk
 from mmtool.plan.failover.steps import Mode
 from mmtool.plan.groups.facts import Commit
 from mmtool.plan.groups.imports import parse_groups_csv, parse_offset_log, parse_reset_csv
+from mmtool.plan.groups.names import parse_group_map
 from mmtool.plan.groups.undo import Replaced, Undo
 from mmtool.plan.records.documents import UnreadableDocumentError
 from mmtool.plan.records.marks import VerifiedRecord
@@ -87,13 +88,10 @@ def rows() -> Iterator[Decoder]:
     yield Decoder(
         "evidence page", ("mmtool.evidence.signature",), _pages, _check_page, (PageError,), _sealed_page
     )
-    yield Decoder(
-        "map of principals",
-        ("mmtool.plan.failover.acl_promotion",),
-        lambda: [b"source_principal,target_principal\nUser:east-app,User:west-app\nUser:old,\n"],
-        lambda data: read_principal_map(data.decode("utf-8", "replace").splitlines()),
-        (ValueError,),
-    )
+    pairs = b'source,target\nbilling,billing-dr\n\n"a,1","b ""x"""\n'
+    yield _map_file("groups", parse_group_map, pairs, f"{groups}.names", "mmtool.config.flows")
+    principals = b"source_principal,target_principal\nUser:east-app,User:west-app\nUser:old,\n"
+    yield _map_file("principals", read_principal_map, principals, "mmtool.plan.failover.acl_promotion")
     signing, public = _keys()
     yield _key_file("signing key", load_signer, signing)
     yield _key_file("public key", load_public_key, public)
@@ -111,6 +109,16 @@ def _reset_file(of: str, read: Callable[[list[str]], object], sample: bytes) -> 
         lambda: [sample],
         lambda data: read(lines_in("file", data)),
         (ValueError, UsageError),
+    )
+
+
+def _map_file(of: str, read: Callable[[list[str]], object], sample: bytes, *modules: str) -> Decoder:
+    return Decoder(
+        f"map of {of}",
+        modules,
+        lambda: [sample],
+        lambda data: read(data.decode("utf-8", "replace").splitlines()),
+        (ValueError,),
     )
 
 
