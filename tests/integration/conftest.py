@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kit.bench import Bench
+from kit.kafka_tools import shell_of
 from mmtool.lab.fleet import Fleet
 
 
@@ -12,6 +13,12 @@ from mmtool.lab.fleet import Fleet
 def bench(fleet, tmp_path_factory) -> Bench:
     """The session's clusters, and a folder for what the commands say."""
     return Bench(fleet, tmp_path_factory.mktemp("replicate"))
+
+
+@pytest.fixture(scope="module")
+def by_hand(tmp_path_factory):
+    """Runs the commands of a runbook with Kafka's own tools."""
+    return shell_of(tmp_path_factory.mktemp("by-hand"))
 
 
 @pytest.fixture(scope="module")

@@ -1,53 +1,20 @@
 """A plan that is kept, and its runbook done by hand with Kafka's own tools, on real clusters."""
 
 import json
-import os
-import re
-import shlex
-import subprocess
 import time
 from types import SimpleNamespace
 
 import pytest
 
+from kit.kafka_tools import blocks_of
 from kit.load import Load, produce
 from kit.lookups import commit, committed
 from kit.processes import run_mmtool
-from mmtool.lab.artifacts import classpath
-from mmtool.lab.process import java_command
 from mmtool.lab.topics import create_topic
 
 pytestmark = [pytest.mark.chaos, pytest.mark.kafka, pytest.mark.spark]
 
-TOOLS = {
-    "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
-    "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
-    "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
-}
 WRITTEN = (300, 500)
-
-
-@pytest.fixture(scope="module")
-def by_hand(tmp_path_factory):
-    """Runs a block of the page as a person does: in a shell, with Kafka's tools in PATH and files to log in by."""
-    folder = tmp_path_factory.mktemp("by-hand")
-    for name, main in TOOLS.items():
-        command = java_command(classpath("tools"), main, jvm=("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"))
-        (folder / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
-        (folder / name).chmod(0o755)
-    for alias in ("source", "target"):
-        (folder / f"{alias}.properties").touch()
-
-    def run(block):
-        path = f"{folder}{os.pathsep}{os.environ['PATH']}"
-        answer = subprocess.run(
-            ["sh", "-e"], input=block, cwd=folder, env=os.environ | {"PATH": path}, capture_output=True,
-            text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert answer.returncode == 0, answer.stderr
-        return answer.stdout
-
-    return run
 
 
 @pytest.fixture(scope="module")
@@ -69,10 +36,7 @@ def kept(bench, tmp_path_factory):
 
     rehearsal = planned("-g", f"{topic}-app", *files)
     assert rehearsal.code == 0, rehearsal.stderr
-    page = (folder / "page.md").read_text()
-    blocks = dict(
-        re.findall(r"^### \d+\. (\w+)\n(?:(?!###).)*?```sh\n(.*?)```", page, re.MULTILINE | re.DOTALL)
-    )
+    blocks = blocks_of((folder / "page.md").read_text())
     remote, target = bench.flow(path).remote_topic(topic), bench.fleet["target"].bootstrap
 
     def written():

@@ -9,6 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from kit.consumers import share
+from kit.kafka_tools import blocks_of
 from kit.lookups import groups_of
 from kit.mirror_flow import mirror
 from mmtool.lab.topics import create_topic, read_topic
@@ -173,6 +174,28 @@ def test_every_screen_names_its_kind(mmtool, bench, shared):
     drilled = mmtool("failover", "drill", *where)
     assert drilled.code == 0, drilled.stderr
     assert json.loads(drilled.stdout)["data"][0]["groups"][0]["kind"] == "share"
+
+
+def test_its_runbook_moves_it_by_hand_with_kafkas_own_tool_and_takes_it_back(
+    mmtool, shared, tmp_path, by_hand
+):
+    page = tmp_path / "page.md"
+    line = ("failover", "planned", "-c", shared.properties, "-g", shared.group, "-o", "json")
+    planned = mmtool(*line, "--runbook", page)
+    assert planned.code == 0, planned.stderr
+    ((planned,),) = (one["groups"] for one in json.loads(planned.stdout)["data"])
+    steps = blocks_of(page.read_text())
+    source_first = steps["check_groups"].splitlines(keepends=True)[0]
+    assert shared.group in by_hand(source_first)
+    write, _, back = steps["write"].partition("# to undo:\n")
+    by_hand(write)
+    wanted = {
+        TopicPartition(shared.remote, p["partition"]): p["downstream_offset"] for p in planned["partitions"]
+    }
+    written = groups_of(shared.target).commits([shared.group])[shared.group]
+    assert {place: commit.offset for place, commit in written.items()} == wanted
+    by_hand("".join(line.removeprefix("# ") for line in back.splitlines(keepends=True)))
+    assert groups_of(shared.target).commits([shared.group])[shared.group] == {}
 
 
 def test_an_emergency_moves_it_by_what_the_target_knows(mmtool, bench, shared):

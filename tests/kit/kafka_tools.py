@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 from contextlib import contextmanager
 from importlib.resources import as_file, files
@@ -14,9 +16,15 @@ from mmtool.lab.cluster import JVM
 from mmtool.lab.process import java_command
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
+_TOOLS = {
+    "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-share-groups.sh": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-get-offsets.sh": "org.apache.kafka.tools.GetOffsetShell",
+}
 _SECONDS = 60
 _JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error")
 
@@ -50,6 +58,36 @@ def run_tool(tool: str, bootstrap: str, *arguments: str, jvm: Sequence[str] = ()
     archive.adopt()
     assert answer.returncode == 0, answer
     return answer.stdout
+
+
+def blocks_of(runbook: str) -> dict[str, str]:
+    """The commands of a runbook, by the name of their step."""
+    pattern = r"^### \d+\. (\w+)\n(?:(?!###).)*?```sh\n(.*?)```"
+    return dict(re.findall(pattern, runbook, re.MULTILINE | re.DOTALL))
+
+
+def shell_of(folder: Path, aliases: Sequence[str] = ("source", "target")) -> Callable[[str], str]:
+    """Runs a block of a runbook as a person does: in a shell, with Kafka's tools in PATH and files to log in by.
+
+    The function returns what was written to stdout; it raises AssertionError if a command failed.
+    """
+    for name, main in _TOOLS.items():
+        command = java_command(classpath("tools"), main, jvm=_JVM)
+        (folder / name).write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+        (folder / name).chmod(0o755)
+    for alias in aliases:
+        (folder / f"{alias}.properties").touch()
+
+    def run(block: str) -> str:
+        path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+        answer = subprocess.run(
+            ["sh", "-e"], input=block, cwd=folder, env=os.environ | {"PATH": path}, capture_output=True,
+            text=True, timeout=120, check=False,
+        )  # fmt: skip
+        assert answer.returncode == 0, answer.stderr
+        return answer.stdout
+
+    return run
 
 
 @contextmanager

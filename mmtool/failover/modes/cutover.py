@@ -398,7 +398,7 @@ def _met(
     if any(now.get(place) not in (commit, before.get(place)) for place, commit in wanted.items()):
         why = (
             f"group {plan.shown} has committed other offsets on {where} since the operation was interrupted: stop its"
-            " consumers, and reset the group to the planned offsets with `kafka-consumer-groups --reset-offsets"
+            f" consumers, and reset the group to the planned offsets with `kafka-{plan.kind.writer} --reset-offsets"
             f" --to-offset OFFSET --execute`; `mmtool failover show {name} -c FILE` lists these offsets"
         )
     elif not there.fits(plan.kind):

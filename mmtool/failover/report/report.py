@@ -26,6 +26,7 @@ from mmtool.plan.failover.emergency import losses, total_expected
 from mmtool.plan.failover.fence_plan import Fence, lowering_commands
 from mmtool.plan.failover.risks import total_loss
 from mmtool.plan.failover.steps import Mode, topics_of
+from mmtool.plan.groups.facts import GroupKind
 from mmtool.plan.groups.imports import ResetLine, write_reset_csv
 from mmtool.plan.groups.offsets import GroupPlan, topic_names
 from mmtool.plan.words import AGAIN, ID_PLACEHOLDER, SHOWS_ID, are, counted, few
@@ -103,11 +104,8 @@ def next_steps(ended: Ended, given: Sequence[str] = ()) -> list[NextStep]:
     settings, names = ended.rehearsal.settings, _moved_there(ended)
     home = ended.rehearsal.plan.mode is Mode.FAILBACK
     bootstrap = (settings.source if home else settings.target).bootstrap_servers
-    some = len(names) <= _NAMED
-    described = [word for name in names for word in ("--group", name)] if some else ["--all-groups"]
-    watch = ["kafka-consumer-groups", "--bootstrap-server", bootstrap, "--describe", *described]
     start = f"start the consumers of {few(names, _NAMED)} with bootstrap.servers={bootstrap}{_renamed(ended)}"
-    first = [NextStep(start), NextStep("watch their lag:", (shell_line(watch),))]
+    first = [NextStep(start), NextStep("watch their lag:", tuple(_watch(ended, bootstrap)))]
     if ended.rehearsal.plan.mode is Mode.EMERGENCY:
         return [*first, *_after_emergency(ended, settings, given)]
     if ended.rehearsal.plan.mode is Mode.DRILL:
@@ -336,6 +334,18 @@ def _moved(ended: Ended) -> list[str]:
     return [w.group for w in ended.cutover.results if w.outcome is WriteOutcome.WRITTEN]
 
 
+def _watch(ended: Ended, bootstrap: str) -> Iterator[str]:
+    """The commands that describe the moved groups, one for each kind."""
+    moved, named = set(_moved(ended)), dict[GroupKind, list[str]]()
+    for plan in ended.cutover.plans:
+        if plan.group in moved:
+            named.setdefault(plan.kind, []).append(plan.written_group)
+    for kind, names in named.items():
+        some = len(names) <= _NAMED
+        chosen = [word for name in names for word in ("--group", name)] if some else ["--all-groups"]
+        yield shell_line([f"kafka-{kind}-groups", "--bootstrap-server", bootstrap, "--describe", *chosen])
+
+
 def _moved_there(ended: Ended) -> list[str]:
     """The moved groups by their names on the destination."""
     names = {plan.group: plan.written_group for plan in ended.cutover.plans}
@@ -386,20 +396,21 @@ def way_to_read_skipped(ended: Ended, bootstrap: str) -> tuple[str, tuple[str, .
         bootstrap: The bootstrap servers of the flow's source.
     """
     source, number = ended.rehearsal.names.source, ended.cutover.figures.diverged_records or 0
-    groups = sorted({line.group for line in ended.skipped if line.group is not None})
+    groups = sorted({line.group for line in ended.skipped if line.group is not None}) or ended.cutover.groups
     said = (
-        f"{few(groups or ended.cutover.groups)} will skip {counted(number, 'record')} on {source}, which are in"
+        f"{few(groups)} will skip {counted(number, 'record')} on {source}, which are in"
         f" {place_of_skipped(ended)}: before the consumers start, let their application process these records from"
         f" there, or set the groups back"
     )
     if ended.rehearsal.settings.keeps_names:
         said += " (they then also read again what was mirrored behind these records)"
-    if not 0 < len(ended.skipped) <= _MOST_LINES:
-        return f"{said} with `kafka-consumer-groups --reset-offsets`", ()
+    writers = sorted({plan.kind.writer for plan in ended.cutover.plans if plan.group in groups})
+    if not 0 < len(ended.skipped) <= _MOST_LINES or (len(groups) > 1 and writers != ["consumer-groups"]):
+        return f"{said} with {' or '.join(f'`kafka-{writer} --reset-offsets`' for writer in writers)}", ()
     lines = [line._replace(group=None) for line in ended.skipped] if len(groups) == 1 else ended.skipped
     file = f"mmtool-diverged-{ended.rehearsal.plan.operation_id}.csv"
     named = [word for group in groups for word in ("--group", group)]
-    tool = ["kafka-consumer-groups", "--bootstrap-server", bootstrap, *named, "--reset-offsets"]
+    tool = [f"kafka-{writers[0]}", "--bootstrap-server", bootstrap, *named, "--reset-offsets"]
     written = shell_line(["printf", r"%s\n", *write_reset_csv(lines).splitlines()])
     reset = shell_line([*tool, "--from-file", file, "--execute"])
     return f"{said}:", (f"{written} > {shell_word(file)}", reset)

@@ -87,6 +87,14 @@ class GroupKind(StrEnum):
     STREAMS = "streams"
     """Committed offsets of a Kafka Streams application (KIP-1071)."""
 
+    @property
+    def writer(self) -> str:
+        """Kafka's tool that resets positions of this kind, without ``kafka-``.
+
+        Not ``streams-groups`` for an application: with the offsets it resets, it deletes the internal topics.
+        """
+        return "share-groups" if self is GroupKind.SHARE else "consumer-groups"
+
 
 ONLY_CONSUMERS: Mapping[str, GroupKind] = MappingProxyType({})
 """The kinds of groups, by name, where all are consumer groups."""

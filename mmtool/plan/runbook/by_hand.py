@@ -10,7 +10,7 @@ from mmtool.plain_text import fits_shell, shell_line, shell_word
 from mmtool.plan.failover.acl_rules import Binding
 from mmtool.plan.failover.failover_plan import FailoverPlan, drain_cures
 from mmtool.plan.failover.steps import Mode, StepName
-from mmtool.plan.groups.facts import Commit
+from mmtool.plan.groups.facts import Commit, GroupKind
 from mmtool.plan.groups.imports import ResetLine, write_reset_csv
 from mmtool.plan.groups.offsets import GroupPlan, OffsetVerdict
 from mmtool.plan.words import file_part
@@ -98,10 +98,28 @@ class Hands:
         commands = _COMMANDS.get(name)
         return [] if commands is None else commands(self)
 
-    def describe(self, place: ToolCluster, *more: str) -> str:
+    def describe(self, place: ToolCluster, *more: str) -> list[str]:
+        """The command that describes the consumer groups, and one for each group of another kind.
+
+        On the destination, Kafka keeps a Streams application as a consumer group until its members join.
+        """
         name_of = attrgetter("target_group" if place == self.target else "group")
-        groups = [word for plan in self.plan.groups for word in ("--group", name_of(plan))]
-        return place.tool("consumer-groups", "--describe", *more, *groups)
+        named: dict[GroupKind, list[str]] = {}
+        for plan in self.plan.groups:
+            named.setdefault(plan.kind, []).append(name_of(plan))
+        consumers = named.pop(GroupKind.CONSUMER, [])
+        groups = [word for name in consumers for word in ("--group", name)]
+        lines = [place.tool("consumer-groups", "--describe", *more, *groups)] if groups else []
+        for kind, names in named.items():
+            for name in names:
+                kinds = (
+                    [kind, GroupKind.CONSUMER]
+                    if kind is GroupKind.STREAMS and place == self.there
+                    else [kind]
+                )
+                tools = [place.tool(f"{of}-groups", "--describe", *more, "--group", name) for of in kinds]
+                lines.append(" || ".join(tools))
+        return lines
 
     def ends(self, place: ToolCluster, places: Iterable[TopicPartition], when: str) -> str:
         named = ",".join(f"{at.topic}:{at.partition}" for at in sorted(set(places)))
@@ -126,7 +144,9 @@ def known_of(plan: GroupPlan) -> list[tuple[OffsetVerdict, TopicPartition, Commi
 
 def _check(hands: Hands) -> list[str]:
     sides = [hands.there] if hands.plan.mode is Mode.EMERGENCY else [hands.here, hands.there]
-    return [hands.describe(side, word) for side in sides for word in ("--state", "--members")]
+    return [
+        line for side in sides for word in ("--state", "--members") for line in hands.describe(side, word)
+    ]
 
 
 def _deny(hands: Hands, topics: Collection[str], *how: str) -> list[str]:
@@ -221,7 +241,9 @@ def _write(hands: Hands) -> list[str]:
                 for verdict in plan.verdicts
                 if drain_cures(verdict)
             ]
-            lines += _reset(hands.there, plan.written_group, known, file)
+            if plan.kind is GroupKind.SHARE:
+                lines.append("# --from-file needs Kafka 4.4's kafka-share-groups.sh")
+            lines += _reset(hands.there, plan, known, file)
             lines += _put_back(hands.there, plan, f"before-{number}.csv")
         else:
             lines.append(
@@ -230,27 +252,35 @@ def _write(hands: Hands) -> list[str]:
     return lines
 
 
-def _reset(place: ToolCluster, group: str, commits: Mapping[TopicPartition, Commit], file: str) -> list[str]:
+def _reset(
+    place: ToolCluster, plan: GroupPlan, commits: Mapping[TopicPartition, Commit], file: str
+) -> list[str]:
     """The command that creates a reset file in Kafka's own format, and the command that applies it."""
     lines = write_reset_csv(ResetLine(None, at, commit.offset) for at, commit in sorted(commits.items()))
-    reset = ("--reset-offsets", "--group", group, "--from-file", file, "--execute")
-    return [f"cat > {file} <<'END'", *lines.splitlines(), "END", place.tool("consumer-groups", *reset)]
+    reset = ("--reset-offsets", "--group", plan.written_group, "--from-file", file, "--execute")
+    return [f"cat > {file} <<'END'", *lines.splitlines(), "END", place.tool(plan.kind.writer, *reset)]
 
 
 def _put_back(place: ToolCluster, plan: GroupPlan, file: str) -> list[str]:
     """The commands that restore the previous commits, and delete commits of partitions that had none.
 
-    They are comments, so that a copy of the whole block does not run them.
+    They are comments, so that a copy of the whole block does not run them. Kafka deletes the positions of a share
+    group by whole topics, so they go first.
     """
     known = known_of(plan)
     before = {place: verdict.before for verdict, place, _ in known if verdict.before is not None}
-    lines = _reset(place, plan.written_group, before, file) if before else []
     fresh: dict[str, list[str]] = {}
     for at in sorted({place for _, place, _ in known} - before.keys()):
         fresh.setdefault(at.topic, []).append(str(at.partition))
-    named = [word for topic, numbers in fresh.items() for word in ("--topic", f"{topic}:{','.join(numbers)}")]
-    if named:
-        lines.append(place.tool("consumer-groups", "--delete-offsets", "--group", plan.written_group, *named))
+    of_share = plan.kind is GroupKind.SHARE
+    named = [
+        word
+        for topic, numbers in fresh.items()
+        for word in ("--topic", topic if of_share else f"{topic}:{','.join(numbers)}")
+    ]
+    delete = ("--delete-offsets", "--group", plan.written_group, *named)
+    lines = [place.tool(plan.kind.writer, *delete)] if named else []
+    lines += _reset(place, plan, before, file) if before else []
     return ["# to undo:", *(f"# {line}" for line in lines)]
 
 
@@ -265,17 +295,17 @@ _COMMANDS: dict[StepName, Callable[[Hands], list[str]]] = {
     StepName.EXPORT: _export,
     StepName.DRAIN_BACK: _drain_back,
     StepName.TRANSLATE: (
-        lambda hands: [] if hands.plan.mode is Mode.EMERGENCY else [hands.describe(hands.here, "--offsets")]
+        lambda hands: [] if hands.plan.mode is Mode.EMERGENCY else hands.describe(hands.here, "--offsets")
     ),
     StepName.VALIDATE: _validate,
     StepName.PROVE: _records,
     StepName.PROMOTE: lambda hands: _rules(hands.target, hands.plan.promotion.acls),
     StepName.WITHDRAW: lambda hands: _rules(hands.target, hands.plan.promotion.acls, adds=False),
     StepName.WRITE: _write,
-    StepName.READ_BACK: lambda hands: [hands.describe(hands.there, "--offsets")],
+    StepName.READ_BACK: lambda hands: hands.describe(hands.there, "--offsets"),
     StepName.RELEASE: (
         lambda hands: _deny(hands, hands.plan.released, "--remove", "--force") if hands.plan.released else []
     ),
-    StepName.REPORT: lambda hands: [hands.describe(hands.there, "--offsets")],
+    StepName.REPORT: lambda hands: hands.describe(hands.there, "--offsets"),
 }
 """The commands of every step of a runbook, but of `hand_over`, which no tool of Kafka's does."""

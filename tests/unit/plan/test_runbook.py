@@ -25,7 +25,7 @@ from mmtool.plan.failover.fence_plan import NO_FENCE, Fence
 from mmtool.plan.failover.risks import Guard, Loss, StateLag
 from mmtool.plan.failover.steps import FENCE_STEPS, ORDER, Mode, StepName
 from mmtool.plan.groups.applications import StateTopic
-from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.facts import GroupKind, GroupSelection
 from mmtool.plan.groups.imports import parse_reset_csv
 from mmtool.plan.groups.offsets import Direction, GroupPlan
 from mmtool.plan.runbook.by_hand import Hands, ToolCluster
@@ -159,6 +159,31 @@ def test_the_offsets_by_hand_are_those_that_would_be_written(scene):
     assert parse_reset_csv(lines[at + 1 : lines.index("END", at)]) == wanted
     assert lines[lines.index("# cat > before-1.csv <<'END'") + 1] == "# east.orders,0,5"
     assert any(line.endswith("--delete-offsets --group app --topic east.orders:1") for line in lines)
+
+
+def of_kind(scene, kind):
+    """The commands that write and read back a group of this kind, without those that make files."""
+    plan = saved_by(scene, Mode.PLANNED).plan
+    hands = Hands(replace(plan, groups=tuple(replace(group, kind=kind) for group in plan.groups)), *PLACES)
+    lines = [line.removeprefix("# ") for line in hands.commands(StepName.WRITE)]
+    return [line for line in lines if line.startswith("kafka-")], hands.commands(StepName.READ_BACK)
+
+
+def test_a_share_group_has_kafkas_tool_for_share_groups_which_deletes_positions_by_whole_topics(scene):
+    scene.commits("app", "east.orders", 5, cluster=scene.target)
+    (moves, deletes, restores), (read_back,) = of_kind(scene, GroupKind.SHARE)
+    assert {line.split()[0] for line in (moves, deletes, restores, read_back)} == {"kafka-share-groups.sh"}
+    assert deletes.endswith("--delete-offsets --group app --topic east.orders")
+    assert restores.endswith("--from-file before-1.csv --execute")
+
+
+def test_no_command_of_a_runbook_resets_a_streams_application_with_the_tool_that_deletes_its_topics(scene):
+    written, (read_back,) = of_kind(scene, GroupKind.STREAMS)
+    assert {line.split()[0] for line in written} == {"kafka-consumer-groups.sh"}
+    assert [line.split()[0] for line in read_back.split(" || ")] == [
+        "kafka-streams-groups.sh",
+        "kafka-consumer-groups.sh",  # until its members join
+    ]
 
 
 def test_an_offset_that_is_known_after_the_drain_is_named_as_missing_from_the_file(scene):
