@@ -186,6 +186,7 @@ def test_groups_sync_leaves_out_a_group_whose_name_is_in_use_and_syncs_the_other
 def test_the_reverse_flow_uses_the_map_the_other_way_round(bench, folder):
     both = {
         "target->source.enabled": "true",
+        "target->source.topics": "named-.*",
         "replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy",
         "sync.group.offsets.enabled": "false",
     }

@@ -1,19 +1,23 @@
 """Topics are mirrored between brokers of different versions, whatever configs the target's do not take."""
 
 import os
+import time
 
 import pytest
 from confluent_kafka import Producer
 
 from kit.lab_admin import alter_topic, configs_of
+from kit.lookups import commit, committed, groups_of
 from kit.processes import MmtoolProcess, run_mmtool
 from kit.wire import settings_of
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.lab.cluster import Cluster, Shape, properties_text
 from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic, end_offsets, topics_of
+from mmtool.plan.groups.facts import Commit, GroupKind
 from mmtool.plan.topics.configs import ResetConfig, SetConfig
 from mmtool.plan.topics.facts import CreateTopic
+from mmtool.translation.types import TopicPartition
 
 pytestmark = pytest.mark.kafka
 
@@ -161,3 +165,26 @@ def test_a_broker_gets_every_config_that_it_takes_whatever_stands_beside_it(flee
     expected = ADJUSTED | GOOD | {"retention.ms": "6000"}
     del expected["cleanup.policy"]
     wait_until(lambda: configs_of(bootstrap, [name, other]) == {name: expected, other: {}}, "the changes", 10)
+
+
+def test_a_share_group_of_a_newer_source_stays_there_and_an_older_target_does_not_keep_the_rest_from_running(
+    old, fleet, tmp_path, topic_name
+):
+    source, alias = fleet["source"], "new"
+    name = filled(source, topic_name("shared"))
+    groups = groups_of(source.bootstrap)
+    assert groups.alter(name, {TopicPartition(name, 0): Commit(7)}, GroupKind.SHARE) == {}
+    assert groups.configure(name, {"share.auto.offset.reset": "earliest"}) is None
+    commit(source.bootstrap, f"{name}-plain", name, 5)
+    config = flow(tmp_path, (alias, source), ("old", old), name, **{"sync.group.offsets.enabled": "true"})
+
+    def run(*words):
+        return run_mmtool(tmp_path / str(time.monotonic_ns()), *words, "-c", str(config))
+
+    caught_up = run("replicate", "--until-caught-up")
+    assert caught_up.code == 0, caught_up.stderr
+    assert committed(old.bootstrap, f"{name}-plain") == {(f"{alias}.{name}", 0): 5}
+    synced = run("groups", "sync", "--once", "-g", name)
+    assert (synced.code, "the brokers of old have no share groups" in synced.stdout) == (3, True), synced
+    moved = run("failover", "planned", "-g", name, "--execute", "--yes")
+    assert (moved.code, "the brokers of old have no share groups" in moved.stderr) == (3, True), moved

@@ -17,7 +17,13 @@ from mmtool.insight.external_mirror import with_compared
 from mmtool.insight.group_lookup import ShownCommits
 from mmtool.insight.group_names import claim_names
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.translation import look, metadata_warnings, selected_groups, selection_warnings
+from mmtool.insight.translation import (
+    look,
+    metadata_warnings,
+    selected_groups,
+    selection_warnings,
+    unsupported,
+)
 from mmtool.kafka.ports import Problem
 from mmtool.plain_text import did_you_mean, duration, shell_word
 from mmtool.plan.groups.facts import ONLY_CONSUMERS, Commit, GroupFacts, GroupKind, occupied, only_of_kind
@@ -401,7 +407,7 @@ class GroupSync:
         moved, names = self._moved, self.clusters.names
         share = share_groups(selected.kinds)
         written = [name for name, of in led.items() if (of.wanted or name in share) and name not in moved]
-        refused = claim_names(flow, written)
+        refused = {**claim_names(flow, written), **unsupported(selected.kinds, self.clusters.target)}
         if share := [name for name in share if name in written and name not in refused]:
             brought, problems = bring_configs(
                 share, self.clusters.source, self.clusters.target, self._configs

@@ -15,7 +15,7 @@ from mmtool.failover.commits.group_sync import Offsets, OffsetSyncer
 from mmtool.insight.external_mirror import with_compared
 from mmtool.insight.group_lookup import ShownCommits, remedy_of
 from mmtool.insight.partitions import partition_facts
-from mmtool.insight.translation import selected_groups
+from mmtool.insight.translation import selected_groups, unsupported
 from mmtool.kafka.admin.topics import TopicAdmin
 from mmtool.kafka.mirror_maker import source_partition
 from mmtool.kafka.state.log_reader import read_log
@@ -132,7 +132,9 @@ class GroupOffsets:
             offset = Commit(checkpoint.downstream, checkpoint.metadata)
             wanted[checkpoint.group][checkpoint.topic_partition] = offset
         refused = await in_thread(self.named, list(wanted))
-        ours = {group: offsets for group, offsets in wanted.items() if group not in refused}
+        # share groups on brokers without them: said by doctor and by the audit
+        lacking = await in_thread(unsupported, self.checkpoints.kinds, self.target)
+        ours = {group: of for group, of in wanted.items() if group not in {*refused, *lacking}}
         turn = await in_thread(self.follower.turn, ours, self.checkpoints.kinds)
         failed = [f"group {group}: {why}" for group, why in refused.items()]
         failed += [group.problem for group in turn.values() if group.problem]
@@ -337,6 +339,8 @@ class Checkpoints:
         share = share_groups(self._groups.kinds)
         if not share or time.monotonic() < self._configs_at:
             return
+        if unsupported(self._groups.kinds, flow.clusters.target):
+            share = []
         self._configs_at = time.monotonic() + _AGAIN_SECONDS
         moved = flow.clusters.state.control(flow.identity).moved
         ours = [group for group in share if group not in moved]
