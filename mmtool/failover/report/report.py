@@ -62,7 +62,7 @@ def _price(ended: Ended) -> str:
         loss = total_loss(losses(risks).values()).words(ended.rehearsal.names.source)
         expected = total_expected(risks.values())
         likely = "" if expected is UNKNOWN else f" ({expected:,} expected)"
-        bound = f"at most {most:,}" if most else most
+        bound = "an unknown number" if most is None else f"at most {most:,}" if most else "0"
         return f"{loss} lost, {bound} read again{likely}"
     again = "an unknown number" if most is None else most
     if ended.rehearsal.plan.mode is Mode.FAILBACK:

@@ -296,7 +296,7 @@ def loss_told(plan: FailoverPlan, costs: Costs, facts: EmergencyFacts) -> str:
 
 def _read_again(costs: Costs, names: Names) -> str:
     if costs.reread is UNKNOWN:
-        return "an unknown number of records is read again, because a mirror was not verified"
+        return "an unknown number of records is read again"
     if costs.reread == 0:
         return "nothing is read again"
     most = f"at most {counted(costs.reread, 'record')}"

@@ -30,6 +30,8 @@ from mmtool.plan.groups.imports import parse_reset_csv
 from mmtool.plan.groups.offsets import Direction, GroupPlan
 from mmtool.plan.runbook.by_hand import Hands, ToolCluster
 from mmtool.plan.words import Names
+from mmtool.translation.answers import Bounded
+from mmtool.translation.types import UNKNOWN
 
 APP = GroupSelection(("app",))
 PLACES = ToolCluster("east", "east-1:9092"), ToolCluster("west", "west-1:9092")
@@ -191,6 +193,18 @@ def test_an_offset_that_is_known_after_the_drain_is_named_as_missing_from_the_fi
     page = page_of(scene)
     assert "# offsets-1.csv lacks east.orders-0: add its line" in page
     assert "\neast.orders,1,10\nEND\n" in page
+
+
+def test_an_emergency_whose_bound_nobody_knows_has_a_page_that_says_so(scene):
+    saved = saved_by(scene, Mode.EMERGENCY)
+    (plan,) = saved.plan.groups
+    verdicts = tuple(
+        replace(one, answer=one.answer and Bounded(one.answer.offset, UNKNOWN)) for one in plan.verdicts
+    )
+    risks = {place: replace(risk, reread=UNKNOWN) for place, risk in saved.plan.risks.items()}
+    saved = replace(saved, plan=replace(saved.plan, groups=(replace(plan, verdicts=verdicts),), risks=risks))
+    page = render(runbook_of(saved, scene.settings, "my.properties", kept=None))
+    assert re.search(r"^- Records read again: .*the most is unknown$", page, re.MULTILINE)
 
 
 def test_of_a_group_that_a_guard_forbids_no_file_is_written(scene):
