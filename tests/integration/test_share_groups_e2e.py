@@ -198,10 +198,14 @@ def test_its_runbook_moves_it_by_hand_with_kafkas_own_tool_and_takes_it_back(
     assert groups_of(shared.target).commits([shared.group])[shared.group] == {}
 
 
-def test_an_emergency_moves_it_by_what_the_target_knows(mmtool, bench, shared):
+@pytest.mark.parametrize("synced", [False, True], ids=["new on the target", "synced before"])
+def test_an_emergency_moves_it_by_what_the_target_knows(mmtool, bench, shared, synced):
     """The source is not there any more: checkpoints, kind and configs are."""
     caught_up = bench.catch_up(shared.properties)
     assert caught_up.code == 0, caught_up.stderr
+    if synced:
+        answer = mmtool("groups", "sync", "--once", "-c", shared.properties, "-g", shared.group)
+        assert answer.code == 0, answer.stderr
     away = bench.properties(shared.topic, **{"source.bootstrap.servers": "127.0.0.1:1"})
     line = ("failover", "emergency", "-c", away, "-g", shared.group, "-o", "json")
     answer = mmtool(*line, "--execute", "--yes", "--accept-data-loss")

@@ -43,7 +43,7 @@ from mmtool.plan.failover.half_transactions import told_by_target, transactions_
 from mmtool.plan.failover.risks import state_lags
 from mmtool.plan.failover.steps import StepName, topics_of
 from mmtool.plan.groups.applications import AppState, state_warnings
-from mmtool.plan.groups.facts import GroupFacts, GroupSelection, dependencies
+from mmtool.plan.groups.facts import GroupFacts, GroupSelection, dependencies, only_of_kind
 from mmtool.plan.groups.outside_offsets import copied_metadata_warnings, sink_warnings
 from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.words import Names, joined
@@ -212,12 +212,15 @@ class EmergencySteps:
         """Check that the groups have no members on the target, and that no other operation is open on them."""
         context = self.cutover.context
         context.lock.join()
-        names = [plan.group for plan in self.rehearsal.plan.groups]
-        now = self.rehearsal.side.target.groups.describe_each(names)
+        kinds = {plan.group: plan.kind for plan in self.rehearsal.plan.groups}
+        now = self.rehearsal.side.target.groups.describe_each(list(kinds))
         if not now:
             now.complete()
         renamed = self.rehearsal.side.names.renamed
-        facts = (GroupFacts(name, {}, there=now[name], target_group=renamed(name)) for name in now)
+        facts = (
+            GroupFacts(name, {}, here=only_of_kind(kinds[name]), there=now[name], target_group=renamed(name))
+            for name in now
+        )
         refuse(active_guards(facts, self.rehearsal.names))
         self.cutover.giving_way()
 
