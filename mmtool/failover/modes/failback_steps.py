@@ -100,7 +100,7 @@ class HomeLook:
             found,
             one_name,
             topics,
-            control.failed_over.keys(),
+            control.failed_over,
             kept,
             unread,
             self._state,

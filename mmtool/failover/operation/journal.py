@@ -197,6 +197,7 @@ class Journalist:
             "groups": list(about.groups),
             "steps": [[step.name, step.sentence] for step in plan.steps],
             "released": list(plan.released),
+            "marked": dict(plan.marked),
             "step_states": dict(operation.steps),
             "reason": about.reason,
             "unknown": about.unknowns,

@@ -266,14 +266,12 @@ def _begun(entry: JournalEntry) -> Recorded:
     names = Names(body["source"], body["target"])
     steps = tuple(Step(StepName(name), sentence) for name, sentence in body["steps"])
     diverged = body.get("diverged", TO_FILE.words)
-    released = tuple(body.get("released", ()))
     plan = FailoverPlan(
         entry.operation_id,
         mode,
         names,
         (),
         steps,
-        released=released,
         fence=fence,
         diverged=REPLAYED if diverged == REPLAYED.words else diverged_of(diverged),
         state=tuple(body.get("state", ())),
@@ -283,7 +281,7 @@ def _begun(entry: JournalEntry) -> Recorded:
     )
     source_id = body["source_id"]
     return Recorded(
-        Operation(plan, START),
+        Operation(_releasing(plan, body), START),
         names,
         UNKNOWN if source_id is None else ClusterId(source_id),
         ClusterId(body["target_id"]),
@@ -303,9 +301,14 @@ def _again(before: Recorded, body: Mapping[str, Any]) -> Recorded:
     The other fields of its plan stay as they were.
     """
     states = {StepName(name): StepState(state) for name, state in body["step_states"].items()}
-    plan = replace(before.head.plan, released=tuple(body.get("released", ())))
-    head = replace(before.head, plan=plan, steps=states)
+    head = replace(before.head, plan=_releasing(before.head.plan, body), steps=states)
     return replace(before, head=head, problem="")
+
+
+def _releasing(plan: FailoverPlan, body: Mapping[str, Any]) -> FailoverPlan:
+    """The plan with the topics that it releases, and the marks of them; an older mmtool did not write the marks."""
+    released = tuple(body.get("released", ()))
+    return replace(plan, released=released, marked=dict(body.get("marked", dict.fromkeys(released, ""))))
 
 
 def _step(before: Recorded, body: Mapping[str, Any]) -> Recorded:

@@ -270,9 +270,10 @@ def rehearse_taking_back(
     undoing = look_at(target, Undo.of(target.probe(), plans))
     others = list(others)
     since = _moved_since(found, others) if event is Trigger.ROLL_BACK else None
+    control = state.control(identity)
     if found.mode is Mode.FAILBACK and found.operation.point_of_no_return_passed:
-        return RollbackPlan(found, event, _away_again(found, others, by, at_ms), undoing, since)
-    marks = _left_behind(found, state.control(identity), others, by, at_ms)
+        return RollbackPlan(found, event, _away_again(found, control, others, by, at_ms), undoing, since)
+    marks = _left_behind(found, control, others, by, at_ms)
     topics = [mark.topic for mark in marks if isinstance(mark, FailedOverRecord) and not mark.failed_over]
     refuse_half_way(others, topics)
     return RollbackPlan(found, event, marks, undoing, since)
@@ -287,19 +288,30 @@ def _moved_since(found: Recorded, in_order: Sequence[Recorded]) -> Recorded | No
     return None
 
 
-def _away_again(found: Recorded, in_order: Sequence[Recorded], by: str, at_ms: int) -> tuple[Document, ...]:
+def _away_again(
+    found: Recorded, control: ControlView, in_order: Sequence[Recorded], by: str, at_ms: int
+) -> tuple[Document, ...]:
     """Marks to write when a failback is rolled back: its groups and topics are held as before it.
 
-    Where the journal does not have the operation that moved a group, the failback's own name stands in the marks.
+    A topic that the failback itself marked is mirrored again. Where the journal does not have the operation that moved
+    a group, the failback's own name stands in the group's mark.
     """
     ours = found.operation_id
     held = holders(takewhile(lambda one: one.operation_id != ours, in_order), ours)
+    failbacks = {one.operation_id for one in in_order if one.mode is Mode.FAILBACK}
     topics = {
-        name: [*(one.operation_id for one in held.topics.get(name, ())), ours]
-        for name in found.head.plan.released
+        name: [*held.heirs(name), ours][0]
+        for name, by_whom in found.head.plan.marked.items()
+        if by_whom not in failbacks  # an interrupted one had marked topics for itself
+    }
+    own = {
+        name: mark
+        for name, mark in control.failed_over.items()
+        if mark.operation_id == ours and name not in topics
     }
     return (
-        *(FailedOverRecord(name, True, held_by[0], by, at_ms) for name, held_by in topics.items()),
+        *(FailedOverRecord(name, True, holder, by, at_ms) for name, holder in topics.items()),
+        *lifted(own, in_order, ours, by, at_ms),
         *(_moved(name, held, ours, by, at_ms, otherwise=True) for name in found.group_names),
     )
 

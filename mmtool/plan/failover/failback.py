@@ -30,6 +30,7 @@ from mmtool.plan.groups.offsets import (
     undescribed_group,
     unknown_groups,
 )
+from mmtool.plan.records.marks import FailedOverRecord
 from mmtool.plan.words import Names, counted
 from mmtool.translation.answers import (
     Answer,
@@ -56,7 +57,7 @@ class HomeFacts:
         tails: The diverged tails, by partition of the source.
         topics: The flow's topics on the source that the groups read.
         kept: Those of them that groups which stay on the target read too, with these groups: they stay failed over.
-        held: Topics on the source that are marked as failed over: nothing more of them is mirrored.
+        held: The marks of topics on the source that have failed over: nothing more of them is mirrored.
         unread: Groups of ``kept`` whose commits cannot be read, with the reason: they may read any of the topics.
         one_name: Topics have the same name on both sides: a topic holds records of both clusters.
         state: The state topics of the Kafka Streams applications among the groups.
@@ -70,7 +71,7 @@ class HomeFacts:
     tails: Mapping[TopicPartition, DivergedTail]
     one_name: bool
     topics: tuple[str, ...]
-    held: Collection[str]
+    held: Mapping[str, FailedOverRecord]
     kept: Mapping[str, Sequence[str]] = field(default_factory=dict)
     unread: Mapping[str, str] = field(default_factory=dict)
     state: AppState = NO_STATE
@@ -143,6 +144,11 @@ def plan_failback(
         found,
         guards=guards,
         released=facts.released,
+        marked={
+            topic: facts.held[topic].operation_id
+            for topic in facts.released
+            if topic in facts.held and facts.held[topic].operation_id != operation_id
+        },
         diverged=diverged,
         state=state.moved,
         without_state=state.without,

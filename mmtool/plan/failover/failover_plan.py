@@ -48,6 +48,8 @@ class FailoverPlan:
         groups: Their offsets as far as they are known now.
         guards: What forbids it; an executable plan has none.
         released: Topics of the source that are mirrored again when a failback is done.
+        marked: Those of them that other operations had marked as failed over, with their ids: a failback's rollback
+            marks them again.
         risks: By group and partition of the source, the loss and the re-read records; empty where nothing is at risk.
         fence: How producers are kept off the source.
         diverged: Where a failback writes the diverged tail.
@@ -69,6 +71,7 @@ class FailoverPlan:
     guards: tuple[Guard, ...] = ()
     risks: Mapping[tuple[str, TopicPartition], Risk] = field(default_factory=dict)
     released: tuple[str, ...] = ()
+    marked: Mapping[str, str] = field(default_factory=dict)
     fence: Fence = NO_FENCE
     diverged: Diverged = TO_FILE
     state: tuple[str, ...] = ()

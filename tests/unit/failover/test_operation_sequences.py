@@ -25,7 +25,6 @@ pytestmark = pytest.mark.long
 
 TOPIC = "orders"
 UNDONE = "failback undone"
-UNDONE_UNREAD = "failback undone of groups that read nothing on the target"
 
 
 @dataclass
@@ -109,8 +108,7 @@ class World:
         at = [name for _, _, name in self.stands].index(one.operation_id)
         _, moved = model(self.stands[:at])
         unknown = any(not moved[group] for group in one.group_names)
-        read = TOPIC in one.head.plan.released
-        undone = (UNDONE if read else UNDONE_UNREAD, one.group_names, one.operation_id if unknown else "")
+        undone = (UNDONE, one.group_names, one.operation_id if unknown else "")
         self.stands[at : at + 1] = [undone] if home else []
         return True
 
@@ -144,16 +142,15 @@ def model(stands):
     """Who holds the topic, and who holds each group, after these operations: names, the first one first.
 
     A failback of some groups leaves the mark of a topic that others read, in whoever's name it is. One that is rolled
-    back leaves its groups moved and its topics marked: in the name of what had moved the groups, if that is known.
+    back leaves its groups moved: in the name of what had moved them, if that is known. Its topics are marked as before.
     """
     holding, moved = [], {"app": [], "late": []}
     for mode, groups, name in stands:
         if mode == "release":
             holding = []
-        elif mode in {UNDONE, UNDONE_UNREAD}:
+        elif mode == UNDONE:
             for group in groups:
                 moved[group] = moved[group] or [name][: bool(name)]
-                holding = holding or [(group, by) for by in moved[group][:1] if mode == UNDONE]
         elif mode is Mode.FAILBACK:
             for group in groups:
                 moved[group] = []
@@ -213,6 +210,7 @@ LONGER = [
     ("emergency", "emergency_of_late", "rollback", "release", "emergency", "rollback"),
     ("planned", "emergency", "rollback", "failback", "rollback"),
     ("emergency", "release", "resumed", "rollback", "failback"),
+    ("emergency", "release", "failback", "rollback"),
 ]
 
 
