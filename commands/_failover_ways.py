@@ -216,7 +216,7 @@ def rollback(
 
     mmtool removes ACLs that --promote-acls created, or creates again ACLs that a failback removed. After a rollback of
     an emergency failover its topics are mirrored again. After one of a planned failover, offset sync of its groups
-    continues. After one of a failback its topics are failed over again: they are not mirrored.
+    continues. After one of a failback, topics that were failed over before it are so again: they are not mirrored.
 
     Refused while a group has members on the cluster that it moved to. Also refused if a group has committed other
     offsets on that cluster since, or if a later operation moved it: roll that operation back first.
@@ -275,7 +275,7 @@ def _left_over(taking: RollbackPlan) -> tuple[str, ...]:
     from mmtool.plan.words import few
 
     marks = [mark for mark in taking.marks if isinstance(mark, FailedOverRecord)]
-    topics = [mark.topic for mark in marks if not mark.failed_over]
+    topics = [mark.topic for mark in marks if not mark.failed_over and taking.refusal is None]
     flow = taking.found.names.flow
     said = (f"undoing the operation lets {flow} mirror {few(topics)} again",) if topics else ()
     return (*said, *tail_left(taking.found))
