@@ -141,7 +141,11 @@ def test_replicate_keeps_it_and_its_configs_under_another_name_on_the_target(ben
     }
 
 
-def test_its_configs_come_along(mmtool, bench, shared):
+def test_its_configs_come_along_and_a_replaced_value_is_named_with_the_command_that_restores_it(
+    mmtool, bench, shared, by_hand
+):
+    old = {"share.auto.offset.reset": "latest"}
+    assert groups_of(shared.target).configure(shared.group, old) is None
     answer = mmtool(
         "translate-offsets", "-c", shared.properties, "-g", shared.group, "--execute", "--yes", "-o", "json"
     )
@@ -150,6 +154,10 @@ def test_its_configs_come_along(mmtool, bench, shared):
     assert {(row["kind"], row["written"]) for row in rows} == {("share", True)}
     own = groups_of(shared.target).configs([shared.group])[shared.group]
     assert own == CONFIGS
+    (warning,) = [one for one in json.loads(answer.stdout)["warnings"] if "share.auto.offset.reset" in one]
+    assert "share.auto.offset.reset is earliest, as on source; before it was latest" in warning
+    by_hand(warning.partition("this command does: ")[2].replace("HOST:PORT", shared.target))
+    assert groups_of(shared.target).configs([shared.group])[shared.group] == CONFIGS | old
 
 
 def test_it_comes_home_and_an_undo_takes_the_move_back(mmtool, bench, shared):

@@ -6,11 +6,12 @@ group has no position in.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from mmtool.errors import MmtoolError
 from mmtool.kafka.ports import ClusterPort
 from mmtool.output import warn
+from mmtool.plain_text import shell_word
 from mmtool.plan.groups.facts import GroupKind
 from mmtool.plan.groups.offsets import GroupPlan
 
@@ -18,30 +19,43 @@ Configs = Mapping[str, str]
 
 
 def bring_configs(
-    groups: Iterable[str], source: ClusterPort, target: ClusterPort, known: Mapping[str, Configs]
+    groups: Iterable[str],
+    source: ClusterPort,
+    target: ClusterPort,
+    known: Mapping[str, Configs],
+    there: Callable[[str], str],
 ) -> tuple[dict[str, Configs], list[str]]:
     """Set the configs that share groups have on one cluster on the other one; those that are only there stay.
+
+    Warns of each config that had another value there.
 
     Args:
         groups: The share groups.
         source: Where they have the configs.
         target: Where the configs are set.
         known: What was brought before, and is not set again.
+        there: A group's name on ``target``.
 
     Returns:
         The configs that are there now, by group, and a sentence for each group whose configs are not.
     """
     try:
         found = source.groups.configs(list(groups))
+        news = [group for group, configs in found.items() if configs.items() - known.get(group, {}).items()]
+        before = target.groups.configs(news)
     except MmtoolError as error:
         return {}, [_not_there("share groups", target, error.message)]
-    brought: dict[str, Configs] = {}
-    problems = [_not_there(group, target, error.message) for group, error in found.failed.items()]
-    for group, configs in found.items():
-        wanted = configs.items() - known.get(group, {}).items()
-        problem = target.groups.configure(group, dict(wanted)) if wanted else None
+    failed = found.failed | before.failed
+    brought: dict[str, Configs] = {group: found[group] for group in found.keys() - set(news)}
+    problems = [_not_there(group, target, error.message) for group, error in failed.items()]
+    for group, old in before.items():
+        wanted = dict(found[group].items() - known.get(group, {}).items() - old.items())
+        problem = target.groups.configure(group, wanted) if wanted else None
         if problem is None:
-            brought[group] = configs
+            brought[group] = found[group]
+            replaced = {name: old[name] for name in sorted(wanted) if name in old}
+            if replaced:
+                warn(_replaced(there(group), replaced, wanted, source, target))
         else:
             problems.append(_not_there(group, target, str(problem)))
     return brought, problems
@@ -49,14 +63,26 @@ def bring_configs(
 
 def bring_configs_of(plans: Iterable[GroupPlan], source: ClusterPort, target: ClusterPort) -> None:
     """Bring the configs of the share groups that are about to be written; warn of those that were not brought."""
-    groups = share_groups({plan.group: plan.kind for plan in plans if plan.to_write()})
-    for problem in bring_configs(groups, source, target, {})[1] if groups else ():
+    writing = {plan.group: plan for plan in plans if plan.to_write()}
+    groups = share_groups({group: plan.kind for group, plan in writing.items()})
+    there = {group: plan.written_group for group, plan in writing.items()}.__getitem__
+    for problem in bring_configs(groups, source, target, {}, there)[1] if groups else ():
         warn(problem)
 
 
 def share_groups(kinds: Mapping[str, GroupKind]) -> list[str]:
     """The share groups among some groups, in alphabetical order."""
     return sorted(group for group, kind in kinds.items() if kind is GroupKind.SHARE)
+
+
+def _replaced(group: str, old: Configs, new: Configs, source: ClusterPort, target: ClusterPort) -> str:
+    now = ", ".join(f"{name} is {new[name]}, as on {source.alias}; before it was {old[name]}" for name in old)
+    back = ",".join(f"{name}={value}" for name, value in old.items())
+    return (
+        f"share group {group} on {target.alias}: {now}. An undo of the offsets does not restore configs; this command"
+        " does: kafka-configs.sh --bootstrap-server HOST:PORT --alter --entity-type groups --entity-name"
+        f" {shell_word(group)} --add-config {shell_word(back)}"
+    )
 
 
 def _not_there(group: str, target: ClusterPort, why: str) -> str:

@@ -410,7 +410,7 @@ class GroupSync:
         refused = {**claim_names(flow, written), **unsupported(selected.kinds, self.clusters.target)}
         if share := [name for name in share if name in written and name not in refused]:
             brought, problems = bring_configs(
-                share, self.clusters.source, self.clusters.target, self._configs
+                share, self.clusters.source, self.clusters.target, self._configs, names.there
             )
             self._configs |= brought
             warnings += problems

@@ -347,7 +347,7 @@ class Checkpoints:
         refused = self.named(ours)
         ours = [group for group in ours if group not in refused]
         brought, self._unbrought = bring_configs(
-            ours, flow.clusters.source, flow.clusters.target, self._configs
+            ours, flow.clusters.source, flow.clusters.target, self._configs, flow.clusters.names.there
         )
         self._configs |= brought
 
