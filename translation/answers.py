@@ -54,13 +54,22 @@ class Reason(StrEnum):
         """The cause and the remedy, in one line, for a translation from source to target."""
         return self.said_of(FORWARD)
 
-    def said_of(self, sides: Sides, *, is_alone: bool | None = None) -> str:
+    def said_of(
+        self,
+        sides: Sides,
+        *,
+        is_alone: bool | None = None,
+        tool: str = "consumer-groups",
+        starts_by: str = "auto.offset.reset",
+    ) -> str:
         """The cause and the remedy as of `sentence`, for a translation between the clusters of ``sides``.
 
         Args:
             sides: The clusters.
             is_alone: Whether the refused partition has no counterpart on the cluster that commits are written to; None
                 where that is unknown: the sentence then has both causes.
+            tool: Kafka's tool that resets positions of the group, without ``kafka-``.
+            starts_by: The config that decides where the group starts without a position.
         """
         other = _BACK if sides.is_reverse else _EMERGENCY if sides.is_emergency else _SENTENCES
         template = other.get(self, _SENTENCES[self])
@@ -69,7 +78,7 @@ class Reason(StrEnum):
         elif is_alone:
             alone = _ALONE_BACK if sides.is_reverse else _ALONE_EMERGENCY if sides.is_emergency else _ALONE
             template = alone.get(self, template)
-        return template.format(read=sides.read, written=sides.written)
+        return template.format(read=sides.read, written=sides.written, tool=tool, starts_by=starts_by)
 
 
 _NOT_IN_FLOW = (
@@ -90,7 +99,7 @@ _MIRROR_AGAIN = (
     " start `mmtool replicate` again"
 )
 _SET_BY_HAND = (
-    "leave the group out of the failover, and set its offset on {written} with `kafka-consumer-groups --reset-offsets"
+    "leave the group out of the failover, and set its offset on {written} with `kafka-{tool} --reset-offsets"
     " --to-offset OFFSET --execute`"
 )
 _VERIFY = (
@@ -107,11 +116,11 @@ _SENTENCES = {
     Reason.NEVER_RAN: "the flow from {read} to {written} has never mirrored this partition: " + _WHY_NEVER,
     Reason.UNKNOWN_GROUP: "{read} shows mmtool no such consumer group: check its name (`mmtool status -c FILE --groups`"
     " lists the groups), and that mmtool's principal has DESCRIBE on the group",
-    Reason.NO_COMMIT: "no commit on {read}, so mmtool writes none on {written}: without one, auto.offset.reset decides",
+    Reason.NO_COMMIT: "no commit on {read}, so mmtool writes none on {written}: without one, {starts_by} decides",
     Reason.BEYOND_MIRROR: "the group's commit on {read} is ahead of the mirror on {written}: let `mmtool replicate`"
     f" catch up, or remove what halts it ({_SHOWN})",
     Reason.BEYOND_SOURCE_END: "the group's commit on {read} is past the end of {read}'s log, which was truncated or"
-    " recreated: reset the group's offset on {read} with `kafka-consumer-groups --reset-offsets --to-earliest"
+    " recreated: reset the group's offset on {read} with `kafka-{tool} --reset-offsets --to-earliest"
     " --execute`, which skips nothing",
     Reason.TARGET_LOG_START_PASSED: "{written} has deleted the records after the group's commit on {read}: let the"
     " group read past them on {read}; or, where mmtool mirrored them, skip them with `mmtool translate-offsets -c FILE"
@@ -150,7 +159,7 @@ _EMERGENCY = {
     + _SET_BY_HAND,
     Reason.NEVER_RAN: "{written} has a checkpoint of the group in this partition, but not the mirrored"
     " partition: leave the group out of the failover, and set its offsets in other partitions on {written} with"
-    " `kafka-consumer-groups --reset-offsets --to-offset OFFSET --execute`",
+    " `kafka-{tool} --reset-offsets --to-offset OFFSET --execute`",
     Reason.UNKNOWN_GROUP: "{written} has no checkpoint of the group, so the group cannot move in an emergency: `mmtool"
     " failover emergency -c FILE --all-groups` lists the groups that can",
     Reason.BEYOND_MIRROR: "the log of the mirror on {written} is shorter than what was mirrored: "
@@ -162,7 +171,7 @@ _EMERGENCY = {
     Reason.NOT_MIRRORED: "the records after the group's last checkpoint were never mirrored to {written}: "
     + _SET_BY_HAND,
     Reason.WOULD_REWIND: "the group's commit on {written} is ahead of the offset of its last checkpoint: to keep this"
-    " commit, leave the group out of the failover; to move it back, reset it first with `kafka-consumer-groups"
+    " commit, leave the group out of the failover; to move it back, reset it first with `kafka-{tool}"
     " --reset-offsets --to-offset OFFSET --execute`",
     Reason.AMBIGUOUS: "mmtool does not know which offset on {written} belongs to the group's last checkpoint: "
     + _SET_BY_HAND,
@@ -183,15 +192,15 @@ _BACK = {
     " translate-offsets -c FILE -g GROUP --reverse --allow-rewind --execute` moves it back",
     Reason.BEYOND_SOURCE_END: "the group's commit is past the end of {read}'s log, or its translation past the end of"
     " {written}'s log, because that log was truncated or recreated: set the group's offset on {written} yourself with"
-    " `kafka-consumer-groups --reset-offsets --to-offset OFFSET --execute`, or leave the group on {read}",
+    " `kafka-{tool} --reset-offsets --to-offset OFFSET --execute`, or leave the group on {read}",
     Reason.TARGET_LOG_START_PASSED: "{read} or {written} has deleted the records after the group's commit on {read}:"
     " let the group read past them on {read}",
     Reason.PARTITION_MISSING: "the topic was deleted or recreated on {read} or on {written}, so the commit on {read}"
     " has no known offset on {written}: leave the group on {read}, or set its offset on {written} with"
-    " `kafka-consumer-groups --reset-offsets --to-offset OFFSET --execute` and start its consumers on {written}",
+    " `kafka-{tool} --reset-offsets --to-offset OFFSET --execute` and start its consumers on {written}",
     Reason.NOT_MIRRORED: f"{_NOT_A_MIRROR}; or {_SKIPPED_BACK}",
     Reason.AMBIGUOUS: "mmtool does not know which offset on {written} belongs to the group's commit on {read}: set it"
-    " yourself with `kafka-consumer-groups --reset-offsets --to-offset OFFSET --execute`",
+    " yourself with `kafka-{tool} --reset-offsets --to-offset OFFSET --execute`",
 }
 """Sentences that differ for a translation from target to source."""
 
@@ -202,7 +211,7 @@ _PAIRED_BACK = {Reason.NOT_MIRRORED: _SKIPPED_BACK}
 _ALONE = {
     Reason.NOT_MIRRORED: _NOT_IN_FLOW,
     Reason.BEYOND_SOURCE_END: "the topic on {read} was recreated with fewer partitions and no longer has this one:"
-    " delete the group's offset of this partition on {read} with `kafka-consumer-groups --delete-offsets`",
+    " delete the group's offset of this partition on {read} with `kafka-{tool} --delete-offsets`",
 }
 _ALONE_EMERGENCY = {
     Reason.NOT_MIRRORED: "the flow from {read} to {written} does not mirror this topic, so its offsets are not moved",

@@ -36,8 +36,8 @@ _NOT_SENT = Problem(
 _WHY_NOT = {
     Reason.ACTIVE_ON_TARGET: "{group} has members on {where}: stop them, then run the same command again",
     Reason.WOULD_REWIND: "{group} has since committed other offsets on {where}, and keeps them; to go back in spite of"
-    " that, reset it to its previous offsets with `kafka-consumer-groups --reset-offsets --to-offset OFFSET"
-    " --execute` on {where}, then run the same command again",
+    " that, reset it to its previous offsets with `kafka-{tool} --reset-offsets --to-offset OFFSET --execute`"
+    " on {where}, then run the same command again",
 }
 
 
@@ -76,9 +76,13 @@ class Undoing:
         return refused_for(reasons, whom, "; ".join(said))
 
     def _why_not(self, reason: Reason) -> str:
-        names = [group.group for group in self.groups if reason in group.refused.values()]
+        refused = [group for group in self.groups if reason in group.refused.values()]
+        names, tool = (
+            [group.group for group in refused],
+            "` or `kafka-".join(sorted({g.kind.writer for g in refused})),
+        )
         whom = "the group" if len(names) == 1 else f"each of the groups {few(names)}"
-        return _WHY_NOT[reason].format(group=whom, where=self.cluster.alias)
+        return _WHY_NOT[reason].format(group=whom, where=self.cluster.alias, tool=tool)
 
     def rows(self, written: Iterable[Written] = ()) -> list[ImportedRow]:
         """One row for each commit to undo; ``offset`` is None if it is to be deleted."""
@@ -116,7 +120,10 @@ class Undoing:
         if plan.refused:
             reasons = sorted(set(plan.refused.values()))
             said = [
-                _WHY_NOT[why].format(group=f"group {plan.group}", where=self.cluster.alias) for why in reasons
+                _WHY_NOT[why].format(
+                    group=f"group {plan.group}", where=self.cluster.alias, tool=plan.kind.writer
+                )
+                for why in reasons
             ]
             return Written(plan.group, WriteOutcome.REFUSED, problems=tuple(said))
         if time.monotonic() - self.looked_at > FRESH_SECONDS and (

@@ -357,7 +357,7 @@ def _of_other_offsets(ended: Iterable[Written], where: str) -> str:
     return (
         f"stop the client that also commits for the group on {where}; if the offset read back is lower than the"
         f" committed one, or is missing, reset the group on {where} to the committed one with `kafka-consumer-groups"
-        " --reset-offsets --to-offset OFFSET --execute`"
+        " --reset-offsets --to-offset OFFSET --execute` (a share group: `kafka-share-groups`)"
     )
 
 

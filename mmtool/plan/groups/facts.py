@@ -95,6 +95,16 @@ class GroupKind(StrEnum):
         """
         return "share-groups" if self is GroupKind.SHARE else "consumer-groups"
 
+    @property
+    def starts_by(self) -> str:
+        """The config that decides where a group of this kind starts in a partition without a position."""
+        return "share.auto.offset.reset" if self is GroupKind.SHARE else "auto.offset.reset"
+
+    @property
+    def session_timeout(self) -> str:
+        """The config that decides how long a lost member stays in a group of this kind."""
+        return "session.timeout.ms" if self is GroupKind.CONSUMER else f"{self}.session.timeout.ms"
+
 
 ONLY_CONSUMERS: Mapping[str, GroupKind] = MappingProxyType({})
 """The kinds of groups, by name, where all are consumer groups."""
@@ -221,7 +231,8 @@ def make_room(group: str, cluster: str, standing: GroupStanding) -> str:
         return (
             f"delete {standing.kind} group {group} on {cluster}, or give one of the two groups another name"
         )
-    stop = f"stop the group's consumers on {cluster}, and wait until their sessions end (session.timeout.ms)"
+    timeout = standing.kind.session_timeout
+    stop = f"stop the group's consumers on {cluster}, and wait until their sessions end ({timeout})"
     if not standing.static:
         return stop
     return (

@@ -226,7 +226,9 @@ class GroupPlan:
             return ""
         anonymous = FORWARD if self.direction is Direction.FORWARD else BACK
         is_alone = self.written_to(verdict) is None
-        sentence = verdict.detail or verdict.refusal.said_of(self.sides or anonymous, is_alone=is_alone)
+        sentence = verdict.detail or verdict.refusal.said_of(
+            self.sides or anonymous, is_alone=is_alone, tool=self.kind.writer, starts_by=self.kind.starts_by
+        )
         return sentence + did_you_mean([verdict.nearest])
 
     @property
@@ -361,7 +363,7 @@ def _inside(
         before=before,
         knowledge=knowledge,
         proof=facts.placed[commit.offset].proof if knowledge is Knowledge.RECORDS else NO_PROOF,
-        detail=_detail(facts, commit, refusal, rules),
+        detail=_detail(facts, commit, refusal, rules, group.here.kind.writer),
         is_unasked=bool(facts.problems),
         same_offsets=facts.same_offsets,
     )
@@ -376,7 +378,7 @@ def given_again(answer: Answer | Skipping, commit: Commit) -> Answer | Skipping:
     return Bounded(answer.offset, UNKNOWN if more is UNKNOWN or again is UNKNOWN else again + more)
 
 
-def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules: Rules) -> str:
+def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules: Rules, tool: str) -> str:
     """The sentence of a refusal for which the reason's own sentence is not enough; else empty."""
     if refusal is Reason.PARTITION_MISSING:
         return facts.problems
@@ -384,10 +386,10 @@ def _detail(facts: PartitionFacts, commit: Commit, refusal: Reason | None, rules
     if refusal is not Reason.BEYOND_SOURCE_END or not is_reverse or log is UNKNOWN or facts.then is not None:
         return ""
     if commit.offset > log.log_end:
-        return Reason.BEYOND_SOURCE_END.said_of(Sides(read, written))
+        return Reason.BEYOND_SOURCE_END.said_of(Sides(read, written), tool=tool)
     return (
         f"the group's commit on {read} translates to an offset past the end of {written}'s log, which was truncated or"
-        f" recreated: set the group's offset on {written} yourself with `kafka-consumer-groups --reset-offsets"
+        f" recreated: set the group's offset on {written} yourself with `kafka-{tool} --reset-offsets"
         f" --to-offset OFFSET --execute`, or leave the group on {read}"
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
-from mmtool.plan.groups.facts import Commit
+from mmtool.plan.groups.facts import Commit, GroupKind
 from mmtool.plan.records.documents import UnreadableDocumentError, decode, encode
 from mmtool.plan.records.shapes import made
 from mmtool.translation.answers import Reason
@@ -120,6 +120,7 @@ class UndoGroup:
         delete: Partitions that had no commit before.
         refused: By partition why it is not restored; then no partition of the group is.
         now: The current commits.
+        kind: Its kind on the cluster.
     """
 
     group: str
@@ -127,6 +128,7 @@ class UndoGroup:
     delete: frozenset[TopicPartition]
     refused: Mapping[TopicPartition, Reason]
     now: Mapping[TopicPartition, Commit]
+    kind: GroupKind = GroupKind.CONSUMER
 
     @property
     def has_work(self) -> bool:
@@ -172,4 +174,5 @@ def _plan(
         frozenset(one.place for one in left if one.before is None),
         refused,
         now,
+        standing.kind,
     )

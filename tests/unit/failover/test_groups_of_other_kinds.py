@@ -5,8 +5,10 @@ import pytest
 from kit.scene import all_mirrored
 from mmtool.failover.modes import drill, planned_mode
 from mmtool.insight.translation import translate_groups
-from mmtool.plan.groups.facts import GroupKind, GroupSelection
-from mmtool.plan.groups.offsets import Rules
+from mmtool.plan.groups.facts import GroupKind, GroupSelection, GroupStanding, Member, make_room
+from mmtool.plan.groups.offsets import Direction, GroupPlan, OffsetVerdict, Rules
+from mmtool.translation.answers import BACK, FORWARD, Reason, Sides
+from mmtool.translation.types import TopicPartition
 
 APP = GroupSelection(("app",))
 
@@ -65,3 +67,20 @@ def test_configs_of_a_share_group_are_brought_before_it_is_written(scene):
     rehearsal = planned_mode.rehearse(scene.look(), APP)
     planned_mode.execute(rehearsal, scene.context(rehearsal))
     assert scene.target.groups.configured == {"app": {"share.auto.offset.reset": "earliest"}}
+
+
+@pytest.mark.parametrize("reason", sorted(set(Reason) - {Reason.UNKNOWN_GROUP}))
+@pytest.mark.parametrize("sides", [FORWARD, BACK, Sides("east", "west", is_emergency=True)])
+@pytest.mark.parametrize("place", [None, TopicPartition("orders", 0)], ids=["alone", "paired"])
+def test_a_remedy_for_a_share_group_names_the_tool_and_the_config_of_share_groups(reason, sides, place):
+    direction = Direction.REVERSE if sides.is_reverse else Direction.FORWARD
+    verdict = OffsetVerdict("app", place, place, refusal=reason)
+    why = GroupPlan("app", direction, (verdict,), sides, GroupKind.SHARE).why(verdict)
+    assert [word for word in why.split() if "consumer-groups" in word or word == "auto.offset.reset"] == []
+
+
+@pytest.mark.parametrize("kind", GroupKind)
+def test_who_waits_for_members_is_given_the_timeout_of_their_kind_of_group(kind):
+    said = make_room("app", "west", GroupStanding("Stable", (Member("app-1", "/10.0.0.7"),), kind))
+    config = {"share": "share.session.timeout.ms", "streams": "streams.session.timeout.ms"}
+    assert f"({config.get(kind, 'session.timeout.ms')})" in said

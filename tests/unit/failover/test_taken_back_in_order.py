@@ -8,7 +8,7 @@ from kit.scene import all_mirrored
 from mmtool.failover.commits.undo import Undoing
 from mmtool.failover.modes import emergency
 from mmtool.failover.operation.records import in_journal_order, recorded
-from mmtool.plan.groups.facts import GroupSelection
+from mmtool.plan.groups.facts import GroupKind, GroupSelection
 from mmtool.plan.groups.undo import UndoGroup
 from mmtool.translation.answers import Reason
 from mmtool.translation.types import TopicPartition
@@ -51,3 +51,9 @@ def test_a_refused_undo_says_what_to_do_for_each_group(scene, groups, whom):
 
     assert f"{whom} has members on west: stop them" in remedy(Reason.ACTIVE_ON_TARGET)
     assert f"{whom} has since committed other offsets on west" in remedy(Reason.WOULD_REWIND)
+
+
+def test_a_refused_undo_of_a_share_group_names_the_tool_of_share_groups(scene):
+    place = TopicPartition("orders", 0)
+    group = UndoGroup("app", {}, frozenset(), {place: Reason.WOULD_REWIND}, {}, GroupKind.SHARE)
+    assert "with `kafka-share-groups --reset-offsets" in Undoing(scene.target, (group,), 0.0).refusal.remedy
