@@ -16,7 +16,7 @@ from mmtool.commands._connections import connected_flows, loaded, one_flow, sele
 from mmtool.commands._dialogue import is_agreed, say_undo, write_offsets
 from mmtool.commands._operations import with_target_group
 from mmtool.errors import UnreachableError, UsageError
-from mmtool.output import Column, OutputFormat, Result, finish, human, stdout_is_tty, talk, watch
+from mmtool.output import Column, OutputFormat, Result, finish, human, stdout_is_tty, talk, warn, watch
 from mmtool.output import layout as of
 
 if TYPE_CHECKING:
@@ -312,6 +312,7 @@ def import_(
         check_import,
         content_of,
         import_rows,
+        kinds_that_differ,
         question_of,
         read_reset_file,
     )
@@ -329,8 +330,11 @@ def import_(
         _undo(read_undo(str(file), content, group), connect(flow, timeout), execution)
         return
     wanted = read_reset_file(str(file), content, group)
-    cluster = connect(flow, timeout).target
+    clusters = connect(flow, timeout)
+    cluster = clusters.target
     found = check_import(cluster, wanted, kind=of_kind, allow_rewind=allow_rewind)
+    for sentence in kinds_that_differ(found, clusters.source):
+        warn(sentence)
     question = question_of(found.plans, found.cluster.alias)
 
     def shown() -> Result:

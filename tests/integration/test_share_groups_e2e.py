@@ -160,6 +160,21 @@ def test_its_configs_come_along_and_a_replaced_value_is_named_with_the_command_t
     assert groups_of(shared.target).configs([shared.group])[shared.group] == CONFIGS | old
 
 
+def test_a_rollback_of_its_failback_leaves_the_topic_mirrored_as_before(mmtool, bench, shared):
+    where = ("-c", shared.properties, "-g", shared.group, "--execute", "--yes", "-o", "json")
+    for mode in ("planned", "failback"):
+        moved = mmtool("failover", mode, *where)
+        assert moved.code == 0, moved.stderr
+    operation = json.loads(moved.stdout)["data"][0]["operation_id"]
+    undone = mmtool("failover", "rollback", operation, "-c", shared.properties, "--execute", "--yes")
+    assert undone.code == 0, undone.stderr
+    send(shared.source, shared.topic, range(RECORDS, RECORDS + 10))
+    caught_up = bench.catch_up(shared.properties)
+    assert caught_up.code == 0, caught_up.stderr
+    copies = {record.value for record in read_topic(shared.target, shared.remote)}
+    assert {b"%d" % number for number in range(RECORDS + 10)} <= copies
+
+
 def test_it_comes_home_and_an_undo_takes_the_move_back(mmtool, bench, shared):
     where = ("-c", shared.properties, "-g", shared.group, "-o", "json")
     before = groups_of(shared.source).commits([shared.group])
@@ -239,9 +254,14 @@ def test_what_is_exported_is_imported_as_a_share_group(mmtool, bench, shared, tm
     assert exported.code == 0, exported.stderr
     file = tmp_path / "offsets.csv"
     file.write_text(exported.stdout)
-    line = ("groups", "import", str(file), "-c", shared.properties, "-g", shared.group, "--execute", "--yes")
+    line = ("groups", "import", str(file), "-c", shared.properties, "-g", shared.group)
+    rehearsed = mmtool(*line)
+    assert rehearsed.code == 0, rehearsed.stderr
+    assert f"on source, group {shared.group} is a share group: once it is a consumer group" in rehearsed.stderr
+    line = (*line, "-o", "json", "--execute", "--yes")
     answer = mmtool(*line, "--kind", "share")
-    assert answer.code == 0, answer.stderr
+    assert (answer.code, json.loads(answer.stdout)["warnings"]) == (0, []), answer.stderr
+    assert {row["kind"] for row in json.loads(answer.stdout)["data"]} == {"share"}
     found = groups_of(shared.target)
     assert found.listing().kind(shared.group) is GroupKind.SHARE
     again = mmtool(*line, "--kind", "consumer")

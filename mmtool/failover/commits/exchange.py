@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -296,6 +296,26 @@ def check_import(
     return ImportedOffsets(cluster, tuple(plans), tuple(active_groups(plans, standing, cluster.alias)))
 
 
+def kinds_that_differ(found: ImportedOffsets, source: ClusterPort) -> Iterator[str]:
+    """Yield a sentence for each group that would get another kind than it has on the flow's source.
+
+    Nothing is said while the source does not answer: an import does not need it.
+    """
+    new = {plan.group: plan.kind for plan in found.plans if plan.to_write() and not plan.before()}
+    try:
+        theirs = source.groups.describe_each(new) if new else {}
+    except MmtoolError:
+        return
+    for group, standing in theirs.items():
+        if standing != ABSENT and (standing.kind is GroupKind.SHARE) != (new[group] is GroupKind.SHARE):
+            option = GroupKind.SHARE if standing.kind is GroupKind.SHARE else GroupKind.CONSUMER
+            yield (
+                f"on {source.alias}, group {group} is a {standing.kind} group: once it is a {new[group]} group on"
+                f" {found.cluster.alias}, mmtool refuses to sync it or move it between the clusters; to avoid that, add"
+                f" --kind {option}"
+            )
+
+
 _OF_THE_FILE = {
     Reason.PARTITION_MISSING: "{where} does not have a partition that the file names: correct the file, or create the"
     " topic or partition on {where}; the mirror of a topic is created by `mmtool replicate`",
@@ -408,6 +428,7 @@ def import_rows(plans: Iterable[GroupPlan], written: WrittenPlaces = NOTHING) ->
             "reason": verdict.refusal or "",
             "offset_before": offset_in(verdict.before),
             "written": written.get((verdict.group, verdict.target), False),
+            "kind": plan.kind,
             "detail": plan.why(verdict),
         }
         for plan in plans

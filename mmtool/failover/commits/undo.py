@@ -96,6 +96,7 @@ class Undoing:
                 "reason": group.refused.get(place, ""),
                 "offset_before": group.now[place].offset if place in group.now else None,
                 "written": done.get((group.group, place), False),
+                "kind": group.kind,
             }
             for group in self.groups
             for place in group.places

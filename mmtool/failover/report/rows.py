@@ -112,6 +112,7 @@ class ImportedRow(TypedDict):
         reason: Why the offset is refused; empty where it is not.
         offset_before: Committed before; null without a commit.
         written: Whether the offset is stored; null if that is unknown.
+        kind: The group's kind: that on the target, else that which the import creates.
         detail: The reason as a sentence; not for an undo file.
     """
 
@@ -122,6 +123,7 @@ class ImportedRow(TypedDict):
     reason: Reason | Literal[""]
     offset_before: int | None
     written: bool | None
+    kind: GroupKind
     detail: NotRequired[str]
 
 
