@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -274,6 +275,10 @@ def export(
     write_offsets(found, format_, refused, with_group=not chosen.is_one)
 
 
+_SOURCE_SECONDS = timedelta(seconds=5)
+"""So long an import waits for the source, which it does not need."""
+
+
 class ImportedKind(StrEnum):
     """The values of ``--kind``."""
 
@@ -330,10 +335,9 @@ def import_(
         _undo(read_undo(str(file), content, group), connect(flow, timeout), execution)
         return
     wanted = read_reset_file(str(file), content, group)
-    clusters = connect(flow, timeout)
-    cluster = clusters.target
+    cluster = connect(flow, timeout).target
     found = check_import(cluster, wanted, kind=of_kind, allow_rewind=allow_rewind)
-    for sentence in kinds_that_differ(found, clusters.source):
+    for sentence in kinds_that_differ(found, connect(flow, min(timeout, _SOURCE_SECONDS)).source):
         warn(sentence)
     question = question_of(found.plans, found.cluster.alias)
 

@@ -257,7 +257,9 @@ def test_what_is_exported_is_imported_as_a_share_group(mmtool, bench, shared, tm
     line = ("groups", "import", str(file), "-c", shared.properties, "-g", shared.group)
     rehearsed = mmtool(*line)
     assert rehearsed.code == 0, rehearsed.stderr
-    assert f"on source, group {shared.group} is a share group: once it is a consumer group" in rehearsed.stderr
+    assert (
+        f"on source, group {shared.group} is a share group: once it is a consumer group" in rehearsed.stderr
+    )
     line = (*line, "-o", "json", "--execute", "--yes")
     answer = mmtool(*line, "--kind", "share")
     assert (answer.code, json.loads(answer.stdout)["warnings"]) == (0, []), answer.stderr

@@ -24,10 +24,8 @@ def bring_configs(
     target: ClusterPort,
     known: Mapping[str, Configs],
     there: Callable[[str], str],
-) -> tuple[dict[str, Configs], list[str]]:
+) -> tuple[dict[str, Configs], list[str], list[str]]:
     """Set the configs that share groups have on one cluster on the other one; those that are only there stay.
-
-    Warns of each config that had another value there.
 
     Args:
         groups: The share groups.
@@ -37,37 +35,43 @@ def bring_configs(
         there: A group's name on ``target``.
 
     Returns:
-        The configs that are there now, by group, and a sentence for each group whose configs are not.
+        The configs that are there now, by group; a sentence for each group whose configs are not; and one for each
+        group whose configs had other values there.
     """
     try:
         found = source.groups.configs(list(groups))
         news = [group for group, configs in found.items() if configs.items() - known.get(group, {}).items()]
         before = target.groups.configs(news)
     except MmtoolError as error:
-        return {}, [_not_there("share groups", target, error.message)]
+        return {}, [_not_there("share groups", target, error.message)], []
     failed = found.failed | before.failed
     brought: dict[str, Configs] = {group: found[group] for group in found.keys() - set(news)}
-    problems = [_not_there(group, target, error.message) for group, error in failed.items()]
+    problems, replaced = (
+        [_not_there(group, target, error.message) for group, error in failed.items()],
+        list[str](),
+    )
     for group, old in before.items():
         wanted = dict(found[group].items() - known.get(group, {}).items() - old.items())
         problem = target.groups.configure(group, wanted) if wanted else None
         if problem is None:
             brought[group] = found[group]
-            replaced = {name: old[name] for name in sorted(wanted) if name in old}
-            if replaced:
-                warn(_replaced(there(group), replaced, wanted, source, target))
+            if others := {name: old[name] for name in sorted(wanted) if name in old}:
+                replaced.append(_replaced(there(group), others, wanted, source, target))
         else:
             problems.append(_not_there(group, target, str(problem)))
-    return brought, problems
+    return brought, problems, replaced
 
 
 def bring_configs_of(plans: Iterable[GroupPlan], source: ClusterPort, target: ClusterPort) -> None:
     """Bring the configs of the share groups that are about to be written; warn of those that were not brought."""
     writing = {plan.group: plan for plan in plans if plan.to_write()}
     groups = share_groups({group: plan.kind for group, plan in writing.items()})
+    if not groups:
+        return
     there = {group: plan.written_group for group, plan in writing.items()}.__getitem__
-    for problem in bring_configs(groups, source, target, {}, there)[1] if groups else ():
-        warn(problem)
+    _, problems, replaced = bring_configs(groups, source, target, {}, there)
+    for sentence in (*problems, *replaced):
+        warn(sentence)
 
 
 def share_groups(kinds: Mapping[str, GroupKind]) -> list[str]:

@@ -409,11 +409,11 @@ class GroupSync:
         written = [name for name, of in led.items() if (of.wanted or name in share) and name not in moved]
         refused = {**claim_names(flow, written), **unsupported(selected.kinds, self.clusters.target)}
         if share := [name for name in share if name in written and name not in refused]:
-            brought, problems = bring_configs(
+            brought, problems, replaced = bring_configs(
                 share, self.clusters.source, self.clusters.target, self._configs, names.there
             )
             self._configs |= brought
-            warnings += problems
+            warnings += problems + replaced
         stay = {name: of for name, of in led.items() if name not in moved and name not in refused}
         before = {name: replace(of, written=0) for name, of in self._followed.items() if name in stay}
         self._followed = before | self._follower.turn(

@@ -326,7 +326,7 @@ def duties_of(
         target = KafkaCluster(here.target, _SECONDS, names=names)
         now = _flow_now(run, target, names)
         claim = partial(_claim_names, run, now)
-        checkpoints = Checkpoints(now, flow.target, claim)
+        checkpoints = Checkpoints(now, flow.target, claim, say)
         seconds = here.emit_checkpoints_interval_seconds
         duties.append(Duty("checkpoints", seconds, checkpoints.perform, "last"))
         if here.sync_group_offsets:  # without checkpoints MM2 syncs no offsets either

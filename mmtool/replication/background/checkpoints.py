@@ -229,6 +229,7 @@ class Checkpoints:
         flow: The flow as it is now, with the topics that are mirrored.
         target: Its connections.
         named: As in `GroupOffsets`.
+        say: Called with each sentence for the operator.
         current: By group and partition of the source: the group's current checkpoint, where its offset can be
             translated.
     """
@@ -236,6 +237,7 @@ class Checkpoints:
     flow: Callable[[], FlowNow]
     target: WireCluster
     named: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
+    say: Callable[[str], None] = lambda _: None
     current: dict[Key, Checkpoint] = field(default_factory=dict)
     _settled: dict[Key, Commit] = field(default_factory=dict)
     _written: dict[Key, Checkpoint] = field(default_factory=dict)
@@ -346,9 +348,11 @@ class Checkpoints:
         ours = [group for group in share if group not in moved]
         refused = self.named(ours)
         ours = [group for group in ours if group not in refused]
-        brought, self._unbrought = bring_configs(
+        brought, self._unbrought, replaced = bring_configs(
             ours, flow.clusters.source, flow.clusters.target, self._configs, flow.clusters.names.there
         )
+        for sentence in replaced:
+            self.say(sentence)
         self._configs |= brought
 
     def _followed(self, flow: FlowNow) -> list[str]:

@@ -3,6 +3,7 @@
 import pytest
 
 from kit.scene import all_mirrored
+from mmtool.failover.commits.group_configs import bring_configs
 from mmtool.failover.modes import drill, planned_mode
 from mmtool.insight.translation import translate_groups
 from mmtool.plan.groups.facts import GroupKind, GroupSelection, GroupStanding, Member, make_room
@@ -67,6 +68,22 @@ def test_configs_of_a_share_group_are_brought_before_it_is_written(scene):
     rehearsal = planned_mode.rehearse(scene.look(), APP)
     planned_mode.execute(rehearsal, scene.context(rehearsal))
     assert scene.target.groups.configured == {"app": {"share.auto.offset.reset": "earliest"}}
+
+
+def test_a_config_with_another_value_on_the_target_is_replaced_once_and_named(scene):
+    scene.source.groups.configured["app"] = {"share.auto.offset.reset": "earliest", "share.heartbeat": "5"}
+    scene.target.groups.configured["app"] = {"share.auto.offset.reset": "latest", "share.session": "9"}
+    known = {}
+    for said in (1, 0):
+        brought, problems, replaced = bring_configs(
+            ["app"], scene.source, scene.target, known, {"app": "app-dr"}.__getitem__
+        )
+        known |= brought
+        assert (len(replaced), problems) == (said, [])
+        for sentence in replaced:
+            assert "share.auto.offset.reset is earliest, as on east; before it was latest" in sentence
+            assert sentence.endswith("--entity-name app-dr --add-config share.auto.offset.reset=latest")
+    assert scene.target.groups.configured["app"] == known["app"] | {"share.session": "9"}
 
 
 @pytest.mark.parametrize("reason", sorted(set(Reason) - {Reason.UNKNOWN_GROUP}))

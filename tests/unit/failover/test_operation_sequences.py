@@ -49,6 +49,9 @@ class World:
     def planned(self):
         return self._moved(Mode.PLANNED, "app")
 
+    def planned_of_late(self):
+        return self._moved(Mode.PLANNED, "late")
+
     def emergency(self):
         return self._moved(Mode.EMERGENCY, "app")
 
@@ -232,3 +235,13 @@ def test_after_every_sequence_of_operations_the_marks_are_those_of_the_operation
     wrong, done = run(worlds, [*product(first, WORDS, WORDS), *LONGER])
     assert wrong == []
     assert all(done[word] for word in WORDS), done
+
+
+def test_a_topic_that_a_failback_marked_for_the_groups_that_stay_is_mirrored_again_when_it_is_rolled_back(
+    worlds,
+):
+    world, marked = worlds(0), []
+    for word in ("planned", "planned_of_late", "failback", "rollback"):
+        assert world.do(word), word
+        marked.append(TOPIC in world.scene.state.view.failed_over)
+    assert marked == [False, False, True, False]
