@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mmtool.insight.partitions import partition_facts
+from mmtool.plan.flow.moves import by_other_system
 from mmtool.plan.groups.applications import AppState, StateLoss, StateTopic, internal_topics, is_application
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts
 from mmtool.plan.groups.offsets import Direction
@@ -208,6 +209,8 @@ def steps_to_mirror_again(known: PartitionFacts, flow: FlowSettings, *, deletes:
         deletes: The mirror is deleted first: else the flow appends to it.
     """
     topic, cluster = known.source.topic, flow.target.alias
+    if flow.is_external:
+        return by_other_system(topic, cluster)
     delete = f"delete {known.target.topic} on {cluster} if it exists, " if deletes else ""
     starts = "" if flow.start == "earliest" else f"set {flow.name}.mmtool.start = earliest, "
     forget = f"run `mmtool flow forget -c FILE -s {flow.source.alias} -t {cluster} --topic {topic} --execute`"

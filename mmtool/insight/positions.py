@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from mmtool.errors import UnreachableError
+from mmtool.insight.external_mirror import with_compared
 from mmtool.insight.flow_now import FlowClusters, FlowNow, outages
 from mmtool.insight.partitions import partition_facts, standstill
 from mmtool.insight.target_only import TargetSide, look_at_target
@@ -53,6 +54,8 @@ def translate_positions(
             return _by_target(chain[0], side(), positions, rules, source, every_partition=every_partition)
     flow, warnings = look_along(chain), list[str]()
     partitions = partition_facts(flow, rules.direction, warnings, topics={place.topic for place in positions})
+    if flow.clusters.settings.is_external:
+        partitions = dict(with_compared(flow, partitions, positions.items(), rules.direction))
     rules = replace(rules, sides=flow.sides(rules.direction))
 
     def planned() -> GroupPlan:

@@ -299,6 +299,7 @@ def flow_facts(
         slots=control.slots,
         shards=control.flow.shards if control.flow is not None else 0,
         begins_again=settings.begins_again,
+        is_external=settings.is_external,
         kept_in={name: there for name in flow.topics if (there := settings.kept_in(name))},
         refreshes=settings.refresh_topics,
         trails=control.trails,

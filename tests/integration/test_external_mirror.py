@@ -195,6 +195,11 @@ def test_a_mirror_that_differs_is_never_taken_for_the_source(bench, spoil):
             ("refused", "mirror_not_verified")
         }
         assert scene.verify() == {0: "different", 1: "different"}
+    ended = error_of(scene.ask("verify"))
+    assert "stored offset map" not in ended["message"]
+    remedy = ended["remedy"]
+    assert f"mirror {scene.topic} to target again" in remedy
+    assert not {"forget", "rebuild"} & set(remedy.split())
     bounded = scene.translated("--accept-unverified")
     assert {exactness for _, exactness, _ in bounded.values()} == {"bounded"}
     assert scene.ask("groups", "sync", "-g", scene.group, "--once").code == 3
@@ -243,6 +248,25 @@ def test_a_mirror_that_no_replicate_has_seen_is_never_ran(bench):
     scene = Scene(bench)
     scene.kept.catch_up()
     assert {reason for *_, reason in scene.translated("--accept-unverified").values()} == {"never_ran"}
+    doctor = scene.ask("doctor").rows
+    about = [row for row in doctor if row["check"] == "names" and row["severity"] != "ok"]
+    assert about == []
+    moved = scene.ask("failover", "planned", "-g", scene.group, "--execute", "--yes")
+    assert moved.code == 4, moved.stderr
+    assert "start `mmtool replicate -c " in error_of(moved)["remedy"]
+
+
+def test_the_topics_that_the_other_system_creates_are_not_listed_as_needed(scene):
+    found = {row["topic"] for row in scene.ask("acls", "--topics").rows}
+    assert found
+    assert scene.kept.mirror not in found
+
+
+def test_positions_are_compared_as_commits_are(scene, tmp_path):
+    file = tmp_path / "positions.csv"
+    file.write_text(f"{scene.topic},0,{AT}\n{scene.topic},1,{AT}\n")
+    answer = scene.ask("translate-offsets", "--positions", str(file))
+    assert {(row["exactness"], row["downstream_offset"]) for row in answer.rows} == {("exact", AT)}
 
 
 def test_replicate_says_which_mirrors_are_missing(bench):

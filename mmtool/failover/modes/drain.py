@@ -18,9 +18,10 @@ from mmtool.insight.translation import look_again
 from mmtool.kafka.ports import LogPart
 from mmtool.plan.failover.risks import Guard
 from mmtool.plan.failover.steps import MOST_PROVEN
+from mmtool.plan.flow.moves import by_other_system
 from mmtool.plan.groups.applications import end_loss, or_without_state
 from mmtool.plan.groups.offsets import Direction
-from mmtool.plan.words import are, counted, few, then
+from mmtool.plan.words import AGAIN, are, counted, few, flow_options, then
 from mmtool.translation.answers import Exact, Knowledge, Reason
 from mmtool.translation.types import UpstreamOffset
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
-    from mmtool.plan.words import Names
     from mmtool.translation.runs import Mirrored
     from mmtool.translation.types import TopicId, TopicPartition
 
@@ -91,6 +91,13 @@ def refuse_missing(flow: FlowSettings, missing: int, when: str, again: str = "")
     if not missing:
         return
     source, target = flow.source.alias, flow.target.alias
+    if flow.is_external:  # the drain has waited until the mirrors held everything
+        replicate = f"`mmtool replicate {flow_options(source, target)}`"
+        raise GateError(
+            f"mmtool has not noted that {target} holds every record that {source} held {when}: up to"
+            f" {counted(missing, 'record')} may be missing; no offset was committed",
+            remedy=then(f"start {replicate}, which notes how far the mirrors are", again or AGAIN),
+        )
     shown = f"see with `mmtool status -c FILE -s {source} -t {target}` which partition is halted or lags"
     todo = f"{shown}, and remove the cause"
     raise GateError(
@@ -225,7 +232,9 @@ def prove(
                 f"near offset {boundary.commit} of {boundary.source} on {names.source}, the record at {record.upstream}"
                 f" differs from the record at {record.downstream} of {boundary.target} on {names.target} (SHA-256"
                 f" {ours.hex()[:12]} and {theirs.hex()[:12]}); no offset was committed",
-                remedy=compare_again(names, boundary.source, boundary.target, "run the same command again"),
+                remedy=compare_again(
+                    flow.clusters.settings, boundary.source, boundary.target, "run the same command again"
+                ),
                 code="boundary_differs",
             )
 
@@ -255,11 +264,14 @@ def state_end_guards(
     return tuple(guards)
 
 
-def compare_again(names: Names, source: TopicPartition, target: TopicPartition, again: str) -> str:
+def compare_again(flow: FlowSettings, source: TopicPartition, target: TopicPartition, again: str) -> str:
     """The remedy for a mirror with other records than its source; ``again`` is what to do at last."""
+    names = names_of(flow)
+    cause = f"another producer wrote into {target.topic} on {names.target}, or a topic was recreated:"
+    if flow.is_external:
+        return f"{cause} stop that producer, and {by_other_system(source.topic, names.target)}; then {again}"
     return (
-        f"another producer wrote into {target.topic} on {names.target}, or a topic was recreated: stop that producer"
-        f" and `mmtool replicate`, run `mmtool flow rebuild -c FILE -s {names.source} -t {names.target}"
-        f" --topic {source.topic} --execute`, which compares both logs again, and start `mmtool replicate` again;"
-        f" then {again}"
+        f"{cause} stop that producer and `mmtool replicate`, run `mmtool flow rebuild -c FILE -s {names.source}"
+        f" -t {names.target} --topic {source.topic} --execute`, which compares both logs again, and start `mmtool"
+        f" replicate` again; then {again}"
     )

@@ -214,11 +214,11 @@ class DrillSteps(PlannedSteps):
         for source, target in parts:
             pairs = list(zip(here[source], there[target], strict=False))
             if any(one.digest != other.digest for one, other in pairs):
-                names = self.rehearsal.names
+                settings, names = self.rehearsal.settings, self.rehearsal.names
                 raise CheckFailedError(
                     f"the records of {target.place} on {names.target} from offset {target.offsets.start} differ from"
                     f" those of {source.place} on {names.source} from offset {source.offsets.start}",
-                    remedy=compare_again(names, source.place, target.place, "run the drill again"),
+                    remedy=compare_again(settings, source.place, target.place, "run the drill again"),
                 )
             self.records_read += len(pairs)
 

@@ -317,7 +317,8 @@ def _problem(facts: PartitionFacts, flow: FlowSettings) -> Uncompared | None:
         return Uncompared(facts.problem, unread(facts, facts.problem).remedy)
     if facts.map is None and facts.synced is None:
         why = f"`mmtool status -c FILE --topic {topic}` shows why the partition is not mirrored"
-        return Uncompared(NEVER_RAN, f"mirror it with `mmtool replicate`; {why}")
+        do = "run `mmtool replicate`" if flow.is_external else "mirror it with `mmtool replicate`"
+        return Uncompared(NEVER_RAN, f"{do}; {why}")
     if facts.source_log is UNKNOWN:
         missing = f"partition_missing: {here} has no {facts.source}"
         return Uncompared(

@@ -9,6 +9,7 @@ from typing import NamedTuple, NotRequired, Self, TypedDict
 
 from mmtool.errors import DifferencesError
 from mmtool.plan.failover.half_transactions import HalfTransactionRow
+from mmtool.plan.flow.moves import by_other_system
 from mmtool.plan.records.documents import OffsetKind
 from mmtool.plan.words import are, counted, joined, then
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
@@ -221,6 +222,7 @@ class ComparedRow:
         is_by_mm2: MirrorMaker 2 runs the flow.
         cure: What to do about ``problem`` or ``stop`` before the partition is compared again.
         stop: Why the flow mirrors no more records of the partition; empty where it does.
+        is_external: Another system keeps the mirror.
         is_shared: The target's topic also holds records that were produced on the target: the reverse flow mirrors it
             under the same name.
         offsets: Whether mirrored records have their source's offsets on the target.
@@ -238,6 +240,7 @@ class ComparedRow:
     is_shared: bool = False
     stop: str = ""
     offsets: OffsetKind = OffsetKind.TRANSLATED
+    is_external: bool = False
 
     @property
     def verdict(self) -> Verdict:
@@ -267,7 +270,8 @@ class ComparedRow:
         if self.stop and self.verdict is Verdict.INCOMPLETE:
             missing = counted(self.findings.count(Mismatch.MISSING), "record")
             return f"{self.target_alias} lacks {missing} from offset {first.upstream_offset} on: {self.stop}"
-        said = _SENTENCES[first.kind].format(
+        is_shifted = self.is_external and first.kind is Mismatch.MAPPING
+        said = (_SHIFTED if is_shifted else _SENTENCES[first.kind]).format(
             source=self.source_alias,
             target=self.target_alias,
             here=f"offset {first.upstream_offset} on {self.source_alias}",
@@ -284,8 +288,10 @@ class ComparedRow:
         if self.problem or first is None or (incomplete and self.cure):
             again = f"run `mmtool verify {flow}` again"
             return then(self.cure, again) if self.cure else again
-        again = _SHARED if self.is_shared else _AGAIN
+        again = _SHARED if self.is_shared and not self.is_external else _AGAIN
         template = _INCOMPLETE if incomplete else _REMEDIES.get(first.kind, again)
+        if self.is_external and (incomplete or first.kind is Mismatch.MAPPING):
+            template = _INCOMPLETE_EXTERNAL if incomplete else _AGAIN
         if self.is_shared and template is _REMEDIES[Mismatch.DUPLICATED]:
             template = _SHARED_DUPLICATED
         named = {
@@ -296,6 +302,8 @@ class ComparedRow:
             "flow": flow,
         }
         steps = (_BY_MM2 if self.is_by_mm2 else _BY_MMTOOL).format(**named)
+        if self.is_external:
+            steps = by_other_system(self.place.topic, self.target_alias)
         return template.format(place=self.place, steps=steps, **named)
 
     def document(self) -> ComparisonRow:
@@ -333,10 +341,15 @@ _SENTENCES = {
     Mismatch.MAPPING: "mmtool's stored offset map leads from {here} to {there}, but the copy is at another offset",
     Mismatch.FOREIGN: "{target} has a record that {source} does not have ({there}, before the copy of {here})",
 }
+_SHIFTED = "the mirror has other offsets than its source: the record at {here} is not at {there}"
 
 _INCOMPLETE = (
     "start the flow if it does not run; `mmtool status -c FILE --topic {topic}` shows why {place} is not mirrored"
     " further; then run `mmtool verify {flow}` again"
+)
+_INCOMPLETE_EXTERNAL = (
+    "let the system that keeps the mirrors (mmtool.mirror = external) catch up; then run `mmtool verify {flow}`"
+    " again"
 )
 _AGAIN = "replace the mirror: {steps}"
 _SHARED = (

@@ -319,6 +319,7 @@ def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) ->
                 is_by_mm2=place in flow.partitions and flow.partitions[place].facts.map is None,
                 is_shared=flow.compared.shared,
                 offsets=OffsetKind.of(place in flow.partitions and flow.partitions[place].facts.same_offsets),
+                is_external=settings.is_external,
             )
         )
     return rows

@@ -35,6 +35,13 @@ def seek_to(place: TopicPartition, offset: int | str, flow: str) -> str:
     )
 
 
+def by_other_system(topic: str, target: str) -> str:
+    """What mirrors a topic again whose mirror another system keeps: `mmtool flow` is refused for it."""
+    return (
+        f"let the system that keeps the mirrors (mmtool.mirror = external) mirror {topic} to {target} again"
+    )
+
+
 MISSING = "a cluster does not have the partition"
 """The meaning of the reason partition_missing."""
 

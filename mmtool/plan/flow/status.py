@@ -95,6 +95,7 @@ class FlowFacts:
         refused: Topics that the last owner refuses to mirror, and why.
         problems: Why the source's end of a partition could not be read.
         begins_again: ``mmtool.on.topic.recreated = restart``.
+        is_external: Another system keeps the mirrors; nothing is stored that keeps a recreated topic from being noted.
         kept_in: The target topics whose records have the source's own offsets, by the source topic's name.
         refreshes: ``refresh.topics.enabled``.
         slots: The Spark slots of the last owner's round; None where it has written none.
@@ -124,6 +125,7 @@ class FlowFacts:
     refused: Mapping[str, str] = field(default_factory=dict)
     problems: Mapping[TopicPartition, str] = field(default_factory=dict)
     begins_again: bool = False
+    is_external: bool = False
     kept_in: Mapping[str, str] = field(default_factory=dict)
     refreshes: bool = True
     topic_faults: str = ""
@@ -196,7 +198,7 @@ class FlowFacts:
 
     def other_than(self, topic: TopicFacts) -> str:
         """Why a topic is not mirrored because another topic had its name (KIP-516), by the blocks read; else empty."""
-        mirrored = self._ids_by_name.get(topic.name, ())
+        mirrored = () if self.is_external else self._ids_by_name.get(topic.name, ())
         kept_in = self.kept_in.get(topic.name, "")
         again = self.begins_again
         return not_the_same(topic.name, topic.topic_id, mirrored, begins_again=again, kept_in=kept_in)

@@ -130,4 +130,6 @@ def _state(facts: FlowFacts, stored: StoredPartition) -> tuple[State, str]:
         return State.HALTED, source_denied(topic, refreshes=facts.refreshes)
     # where nothing is missing nothing is to be mended, and nobody needs to be woken
     state = State.IDLE if facts.holder is None else State.WAITING
-    return State.HALTED if stored.missing else state, source_deleted(topic, stored.missing)
+    return State.HALTED if stored.missing else state, source_deleted(
+        topic, stored.missing, forgets=not facts.is_external
+    )

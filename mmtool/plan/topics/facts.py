@@ -137,17 +137,18 @@ def source_made_again(name: str, kept_in: str = "") -> HaltReason:
     )
 
 
-def source_deleted(name: str, missing: int) -> str:
+def source_deleted(name: str, missing: int, *, forgets: bool = True) -> str:
     """The sentence that a mirrored source topic was deleted, with its unmirrored offsets and the remedy.
 
     Args:
         name: The topic's name.
         missing: The number of unmirrored offsets below the last seen end of the source.
+        forgets: Whether `mmtool flow forget` may remove the topic's stored state.
     """
     said = "; all its known records are on the target, and nothing has to be done"
     if missing:
         said = f", with {counted(missing, 'offset')} or more that were not mirrored and are lost"
-    return f"source topic {name} was deleted{said}; {forget_deleted(name)}"
+    return f"source topic {name} was deleted{said}{f'; {forget_deleted(name)}' if forgets else ''}"
 
 
 def forget_deleted(name: str) -> str:

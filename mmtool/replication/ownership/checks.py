@@ -238,7 +238,7 @@ class OwnTopics:
             there = await in_thread(read_block_keys, flow.settings.target, flow.identity)
             lost = identity.control_topic if there else ""
         if lost:
-            raise _refusal(identity, lost, flow.target.alias)
+            raise _refusal(identity, lost, flow.target.alias, is_external=flow.settings.is_external)
         names = (identity.control_topic, identity.runs_topic)
         await flow.target.refresh(names)
         self._ids = {name: own_topic_id(flow, name) for name in names}
@@ -312,8 +312,14 @@ async def _lost_of(target: WireCluster, ids: Mapping[str, TopicId]) -> str:
     return next((name for name, one in ids.items() if (name, one) in gone), "")
 
 
-def _refusal(identity: FlowIdentity, topic: str, alias: str) -> RefusedError:
+def _refusal(identity: FlowIdentity, topic: str, alias: str, *, is_external: bool) -> RefusedError:
     where = f"{identity.name}: topic {topic} on {alias} was deleted or emptied: "
+    if is_external:
+        return RefusedError(
+            where + "what mmtool has noted there, as the marks of topics that have failed over, is lost",
+            remedy="start `mmtool replicate` again, which creates the topic; then run `mmtool verify` again",
+            code="control_lost",
+        )
     if topic == identity.runs_topic:
         return RefusedError(
             where + f"the flow's {OFFSET_RUNS} are lost", remedy=rebuild_lost_runs(identity), code="runs_lost"

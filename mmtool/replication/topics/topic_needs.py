@@ -65,7 +65,7 @@ def _mirrors(
     flow: FlowSettings, topics: Iterable[TopicFacts], configs: Mapping[str, Mapping[str, ConfigEntry]]
 ) -> Iterator[CreateTopic]:
     """The mirrors of topics whose configs are shown, with dead-letter topics where the flow writes such letters."""
-    shown = [topic for topic in topics if topic.name in configs]
+    shown = [topic for topic in topics if topic.name in configs and not flow.is_external]
     for step in plan_topics(shown, {}, flow.remote_topic, flow.replication_factor):
         if isinstance(step, CreateTopic):
             yield filled(flow, step, configs[step.source_topic])

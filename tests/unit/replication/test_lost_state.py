@@ -56,7 +56,8 @@ def flow(monkeypatch):
     monkeypatch.setattr(presence, "_LOOK_AGAIN_SECONDS", 0.01)
     monkeypatch.setattr(lost_state, "_LOOK_SECONDS", 0.01)
     monkeypatch.setattr(presence, "_GONE_AFTER_SECONDS", 0.1)
-    return SimpleNamespace(identity=IDENTITY, settings=SimpleNamespace(target=None), target=Target(BOTH))
+    settings = SimpleNamespace(target=None, is_external=False)
+    return SimpleNamespace(identity=IDENTITY, settings=settings, target=Target(BOTH))
 
 
 def check(flow, *controls):
@@ -95,6 +96,14 @@ def test_who_has_mirrored_is_not_taken_again_without_its_topics(flow, now, code)
     with pytest.raises(RefusedError) as refused:
         check(flow, STARTED, STARTED)
     assert refused.value.code == code
+
+
+def test_where_another_system_keeps_the_mirrors_nothing_is_to_be_rebuilt(flow):
+    flow.settings.is_external, flow.target = True, Target(BOTH, {})
+    with pytest.raises(RefusedError) as refused:
+        check(flow, STARTED, STARTED)
+    assert "start `mmtool replicate` again" in refused.value.remedy
+    assert "flow rebuild" not in refused.value.remedy
 
 
 def test_a_broker_that_has_not_heard_of_them_yet_is_asked_again(flow):
