@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import permutations
 
@@ -20,6 +20,7 @@ from mmtool.config.keys import BLACKLISTS, CLUSTER_ID, FLOW_KEYS, OWN_PREFIXES, 
 from mmtool.config.properties import PropertyEntry
 from mmtool.config.report import Report
 from mmtool.config.scopes import ROLES, Role, Scopes, part_of_key
+from mmtool.config.settings import FlowSettings
 from mmtool.config.values import java_parse_boolean
 from mmtool.plain_text import did_you_mean, nearest
 
@@ -98,6 +99,31 @@ def advise(scopes: Scopes, aliases: tuple[str, ...], report: Report) -> None:
                 misplaced=reason == _WITHOUT_ROLE,
                 keys=keys,
             )
+
+
+_OF_OWN_MIRRORS = (
+    "mmtool.start",
+    "mmtool.on.oversize",
+    "mmtool.on.data.loss",
+    "mmtool.on.topic.recreated",
+    "mmtool.throttle.bytes.per.second",
+    "mmtool.prefill.max.offsets",
+)
+_PROMOTE = "mmtool.hook.promote"
+
+
+def warn_of_mirrors(scopes: Scopes, enabled: Collection[FlowSettings], report: Report) -> None:
+    """Warn of keys that only mirrors of another system need, or only mmtool's own, and no such flow is enabled."""
+    for name in (*_OF_OWN_MIRRORS, _PROMOTE):
+        needed, why = ("external", "is not") if name == _PROMOTE else ("own", "is")
+        used: dict[PropertyEntry, set[str]] = {}
+        for flow in enabled:
+            entry = scopes.of_flow_own(flow.source.alias, flow.target.alias, name)
+            if entry is not None:
+                used.setdefault(entry, set()).add(flow.mirror)
+        for entry, mirrors in used.items():
+            if needed not in mirrors:
+                report.warn(entry, f"has no effect where mmtool.mirror {why} external")
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from pathlib import Path
 
-from mmtool.config.advice import advise, has_meaning
+from mmtool.config.advice import advise, has_meaning, warn_of_mirrors
 from mmtool.config.aliases import check_aliases, warn_of_left_out, warn_of_meeting, warn_of_shared_syncs
 from mmtool.config.credentials import Security
 from mmtool.config.flows import FlowReader, extras
@@ -229,6 +229,7 @@ def _settings(scopes: Scopes, report: Report) -> Settings:
     warn_of_shared_syncs(enabled, report)
     warn_of_left_out(enabled, report)
     advise(scopes, aliases, report)
+    warn_of_mirrors(scopes, enabled, report)
     return Settings(
         path=report.path,
         clusters=clusters,
