@@ -244,9 +244,10 @@ def export(
 ) -> None:
     """Write the groups' offsets, translated to the target, to stdout as a file for Kafka's tools, Connect or Spark.
 
-    With --format kafka, partitions whose offset cannot be translated are left out, and the exit code is 3. With the
-    other formats, nothing is written if there is such a partition: Spark needs every partition of a topic. -s A -t C
-    also translates along a chain of enabled flows, A->B->C.
+    With --format kafka, partitions whose offset cannot be translated are left out: a warning names them, and the exit
+    code is 3, unless the group has no commit in them or the flow does not mirror them. With the other formats, nothing
+    is written if there is a refused offset: Spark needs every partition of a topic. -s A -t C also translates along a
+    chain of enabled flows, A->B->C.
     """
     from mmtool.failover.commits.exchange import checkpointed, refusal, refused_positions
     from mmtool.failover.service.connections import target_side

@@ -195,7 +195,7 @@ def _translate_positions(
     *,
     refine: bool,
 ) -> None:
-    from mmtool.failover.commits.exchange import read_positions, refused_positions
+    from mmtool.failover.commits.exchange import outside_positions, read_positions, refused_positions
     from mmtool.failover.report.rows import position_rows
     from mmtool.failover.service import connections
     from mmtool.insight.positions import translate_positions
@@ -214,6 +214,8 @@ def _translate_positions(
     (plan,) = found.plans
     one_document = as_ not in (None, options.OffsetFormat.KAFKA)
     refused = refused_positions(path, plan, outside=one_document) or found.error
+    if refused is None and (said := outside_positions(path, plan)):
+        found = replace(found, warnings=(*found.warnings, said))
     if as_ is None:
         columns = tuple(column for column in _columns(found) if column.key not in _OF_GROUPS)
         finish(replace(_result(position_rows(plan), found), columns=columns), output, refused)

@@ -196,7 +196,8 @@ def test_the_reset_file_says_what_it_leaves_out(translate, scene, tmp_path):
     scene.commits("ahead", "orders", 30)
     path = tmp_path / "reset.csv"
     ended = translate("--csv", path, "-o", "json")
-    sentence = f"{path} has no line for 2 refused rows: 1 beyond_source_end, 1 no_commit"
+    reasons = "1 beyond_source_end, 1 no_commit (ahead orders-0, ahead orders-1)"
+    sentence = f"{path} has no line for 2 refused rows: {reasons}"
     assert f"warning: {sentence}\n" in ended.stderr
     assert json.loads(ended.stdout)["warnings"] == [sentence]
 

@@ -83,6 +83,24 @@ def test_what_is_refused_has_its_reason_and_the_others_are_translated(translate)
     assert ended.rows[3]["detail"].endswith("; did you mean orders?")
 
 
+@pytest.mark.parametrize("name", ["nope", "east.orders"])
+@pytest.mark.parametrize("form", [(), ("-o", "json"), ("--as", "kafka"), ("--as", "connect")])
+def test_a_file_of_which_no_line_is_of_the_flow_is_refused_with_the_names_that_count(translate, name, form):
+    ended = translate(f"{name},0,5\n", *form)
+    assert ended.code == 3
+    assert "offsets refused: 1 not_mirrored" in ended.stderr + ended.stdout
+    assert "name topics as on east (with --reverse, as on west)" in ended.stderr + ended.stdout
+
+
+def test_topics_outside_the_flow_are_named_beside_the_offsets(translate):
+    ended = translate("orders,1,10\nnope,0,5\n", "--as", "kafka")
+    assert (ended.code, ended.stdout) == (0, "east.orders,1,10\n")
+    assert (
+        "1 position not translated: the flow does not mirror this topic from east: name topics"
+        in ended.stderr
+    )
+
+
 def test_topics_outside_the_flow_do_not_change_the_exit_code(translate):
     ended = translate("orders,1,10\nlogs,0,1\n", "-o", "json")
     assert (ended.code, rows(ended, "reason")) == (0, [("",), ("not_mirrored",)])

@@ -74,9 +74,23 @@ def refusal_of(plans: Iterable[GroupPlan]) -> RefusedError | None:
 
 
 def refused_positions(name: object, plan: GroupPlan, *, outside: bool) -> RefusedError | None:
-    """One error for the refused positions of the file ``name``; with ``outside`` also for topics outside the flow."""
-    blocking = [(plan, one) for one in plan.verdicts if one.blocks or (outside and one.commit is not None)]
-    return _refused(blocking, str(name))
+    """One error for the refused positions of the file ``name``.
+
+    Args:
+        name: As the operator names the file.
+        plan: Its positions.
+        outside: Also for topics outside the flow; always so, if no position could be translated.
+    """
+    lines = [one for one in plan.verdicts if one.commit is not None]
+    outside = outside or all(one.refusal is not None for one in lines)
+    return _refused([(plan, one) for one in lines if one.blocks or outside], str(name))
+
+
+def outside_positions(name: object, plan: GroupPlan) -> str:
+    """A sentence about the positions of the file ``name`` in topics outside the flow; empty without any."""
+    outside = [one for one in plan.verdicts if one.refusal is not None and one.commit and not one.blocks]
+    why = "; ".join(sorted({plan.why(one) for one in outside}))
+    return f"{name}: {counted(len(outside), 'position')} not translated: {why}" if why else ""
 
 
 def _refused(found: Collection[tuple[GroupPlan, OffsetVerdict]], whom: str) -> RefusedError | None:
@@ -122,11 +136,10 @@ def write_csv(path: Path, found: Translation, *, with_group: bool) -> str:
 
 def left_out(what: str, found: Translation) -> str:
     """A sentence about the refused rows that Kafka's reset file leaves out; empty without any."""
-    verdicts = [verdict for plan in found.plans for verdict in plan.verdicts]
-    reasons = [verdict.refusal for verdict in verdicts if verdict.refusal is not None]
-    return (
-        f"{what} has no line for {counted(len(reasons), 'refused row')}: {tally(reasons)}" if reasons else ""
-    )
+    rows = [(plan.group, one) for plan in found.plans for one in plan.verdicts if one.refusal is not None]
+    named = few([f"{group} {one.source or one.target or ''}".strip() for group, one in rows])
+    reasons = tally(one.refusal for _, one in rows if one.refusal is not None)
+    return f"{what} has no line for {counted(len(rows), 'refused row')}: {reasons} ({named})" if rows else ""
 
 
 def groups_of(names: list[str]) -> str:

@@ -16,10 +16,12 @@ from mmtool.translation.types import UNKNOWN, TopicPartition, Unknown, UpstreamO
 
 _HEADINGS = (["topic", "partition", "offset"], ["group", "topic", "partition", "offset"])
 """Heading lines that are skipped: Kafka's own tool writes none; spreadsheets and people do."""
+_COLUMNS = " or ".join(map(",".join, _HEADINGS))
 _LONGEST_BARE = 24
 _LOWEST_BARE = "-"
 _LAST_PARTITION = 2**31 - 1
 """Kafka's highest partition number; a larger number is an offset in the wrong column."""
+_LAST_OFFSET = 2**63 - 1
 
 
 class ResetLine(NamedTuple):
@@ -37,7 +39,7 @@ def parse_reset_csv(lines: Iterable[str]) -> dict[TopicPartition, UpstreamOffset
         ValueError: A line has other columns, a number is invalid, or a partition has two lines; names the line.
     """
     found: dict[TopicPartition, UpstreamOffset] = {}
-    for number, (group, place, offset) in _rows(lines):
+    for number, (group, place, offset) in _rows(lines, "topic,partition,offset"):
         if group is not None:
             raise ValueError(
                 f"line {number} has a fourth column: expected topic,partition,offset without a group"
@@ -66,18 +68,18 @@ def parse_groups_csv(lines: Iterable[str]) -> dict[str | None, dict[TopicPartiti
     return found
 
 
-def _rows(lines: Iterable[str]) -> Iterator[tuple[int, ResetLine]]:
+def _rows(lines: Iterable[str], expected: str = _COLUMNS) -> Iterator[tuple[int, ResetLine]]:
     """Yield the number and content of each line; empty lines and a heading are skipped."""
     empty = True
     for number, row in _fields(lines):
         if number == 1 and [cell.strip().lower() for cell in row] in _HEADINGS:
             continue
         *group, topic, partition, offset = row if len(row) in (3, 4) else ("", "", "")
-        are_numbers = _is_number(partition) and _is_number(offset)
-        if not (topic.strip() and are_numbers and int(partition) <= _LAST_PARTITION):
+        are_numbers = _is_number(partition, _LAST_PARTITION) and _is_number(offset, _LAST_OFFSET)
+        if not (topic.strip() and are_numbers):
             raise ValueError(
-                f"line {number} is {','.join(row)[:60]!r}: expected topic,partition,offset or"
-                " group,topic,partition,offset, with numbers from 0 on"
+                f"line {number} is {','.join(row)[:60]!r}: expected {expected}, with a partition from 0 to"
+                f" {_LAST_PARTITION} and an offset from 0 to {_LAST_OFFSET}"
             )
         if group == [""]:
             raise ValueError(f"line {number}: the group's name is empty")
@@ -96,8 +98,9 @@ def _fields(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
         raise ValueError(f"line {reader.line_num}: {error}") from error
 
 
-def _is_number(text: str) -> bool:
-    return text.strip().isascii() and text.strip().isdigit() and len(text.strip()) < 19
+def _is_number(text: str, most: int) -> bool:
+    text = text.strip()
+    return text.isascii() and text.isdigit() and len(text) <= len(str(_LAST_OFFSET)) and int(text) <= most
 
 
 def write_reset_csv(lines: Iterable[ResetLine]) -> str:

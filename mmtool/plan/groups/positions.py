@@ -30,6 +30,8 @@ _SENTENCES: Final = {
     " check the partition number",
     Reason.NOT_MIRRORED: "the flow has not mirrored the records after the position: " + _TAKE_LATER,
     Reason.SOURCE_UNREACHABLE: "only {source} can tell: run the command again when {source} answers",
+    Reason.MIRROR_NOT_VERIFIED: "the mirror is not kept by mmtool, and the records around the position are not known to"
+    " be the same on {written}: run `mmtool verify -c FILE`, or add --accept-unverified",
     Reason.AMBIGUOUS: "several offsets on {written} are possible: compare the records around the position on both"
     " clusters; where MirrorMaker 2 runs the flow, add --refine",
 }
