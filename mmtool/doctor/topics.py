@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from mmtool.doctor.finding import SOURCE, Finding, flow_check, limited, problem, warning
 from mmtool.errors import MmtoolError, NotAuthorisedError, RefusedError, UsageError
+from mmtool.insight.group_names import cure, listed_groups, refused_names
 from mmtool.plan.records.documents import State
 from mmtool.plan.topics.facts import check_filters_and_rights, meeting, name_problem, taken_names
 from mmtool.plan.topics.requirements import PRINT_TOPICS
@@ -139,9 +141,10 @@ def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
     """Each mirrored topic has a valid name of its own on the target, which no other flow and no other topic uses.
 
     Problem: the name is too long or not allowed; two topics have it; the target topic holds records, and no flow
-        is known to have written them; the configuration now gives the mirror another name than when the flow ran
+        is known to have written them; the configuration now gives the mirror another name than when the flow ran; a
+        group's name on the target (`mmtool.group.map`) belongs to another group
     Warning: the flow matches no topic
-    Effect: the topic is not mirrored, or is mixed with other records
+    Effect: the topic is not mirrored, or is mixed with other records; the group is not synced and cannot move
     Remedy: exclude the topic with `topics.exclude`; if the flow has not run yet, rename the mirrors with
         `mmtool.topic.rename.format`; if the records are from a flow that was forgotten (`mmtool flow forget`),
         `mmtool flow rebuild --execute`
@@ -162,6 +165,20 @@ def check_names(flow: ExaminedFlow) -> Iterator[Finding]:
     yield from _taken(flow, has_run=ran)
     yield from _refused(flow)
     yield from _unknown_mirrors(flow)
+    yield from _group_names(flow)
+
+
+def _group_names(flow: ExaminedFlow) -> Iterator[Finding]:
+    """Findings about groups whose name on the target (``mmtool.group.map``) is not theirs, or unknown."""
+    names, control = flow.clusters.names, flow.control()
+    if names.map.file:
+        names.adopt(control.group_names, control.moved, partial(listed_groups, flow.clusters.target))
+        here = flow.groups().states
+        selected = [group for group in here if flow.settings.groups.accepts(group)]
+        for group, why in refused_names(names, flow.clusters.target, selected, here).items():
+            yield problem(
+                flow.settings.target.alias, group, f"group {group} cannot be written: {why}", cure(names)
+            )
 
 
 def judge_names(
@@ -256,7 +273,7 @@ def _refused(flow: ExaminedFlow) -> Iterator[Finding]:
 
 def _unknown_mirrors(flow: ExaminedFlow) -> Iterator[Finding]:
     """Findings about target topics that have a mirror's name and hold records that no flow wrote."""
-    if flow.settings.keeps_names and flow.settings.way_back is not None:
+    if flow.settings.is_external or (flow.settings.keeps_names and flow.settings.way_back is not None):
         return
     source, alias = flow.settings.source.alias, flow.settings.target.alias
     names = {mirror: name for name, mirror in flow.mirror_names().items()}

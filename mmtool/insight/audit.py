@@ -65,7 +65,7 @@ class Audit:
         counts = Counter(row.verdict for row in self.rows)
         groups = len({row.group for row in self.rows})
         said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in AuditState if counts[verdict])
-        partitions = counted(len(self.rows), "partition")
+        partitions = counted(sum(row.partition is not None for row in self.rows), "partition")
         return (
             f"{self.flow.name}: {counted(groups, 'group')}, {partitions}: {said}"
             if said
@@ -107,6 +107,8 @@ def _both(flow: FlowNow, selection: GroupSelection, now_ms: int) -> Audit:
     chosen = _chosen(flow.clusters.source, selection)
     refused = refused_names(flow.clusters.names, flow.clusters.target, chosen.known, chosen.known)
     warnings += [f"group {group} cannot be written: {why}" for group, why in refused.items()]
+    if flow.clusters.names.map.pairs:
+        warnings += flow.clusters.names.warnings(flow.clusters.source.groups.listing().states)
     groups = read_groups(flow, chosen.known, Direction.FORWARD)
     partitions = partition_facts(flow, Direction.FORWARD, warnings, topics=topics_of(groups))
     control = flow.clusters.state.control(flow.identity)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from mmtool.plan.groups.names import GroupNames
 
 
+NAME_TAKEN = "group_name_taken"
+"""The code of a group whose name on the target is not its own, or unknown."""
+
+
 def refused_names(
     names: GroupNames, target: ClusterPort, groups: Collection[str], here: Collection[str]
 ) -> dict[str, str]:
@@ -70,11 +74,15 @@ def refuse_names(names: GroupNames, refused: Mapping[str, str]) -> None:
         more = f" (and {counted(len(refused) - 1, 'more group')})" if len(refused) > 1 else ""
         message = f"group {group} cannot be written: {why}{more}; no offset was committed"
         if names.map.problem:
-            raise UsageError(
-                message, remedy=f"restore {names.map.file}, or name another file with --group-map"
-            )
-        remedy = "give the group another target name in the file of mmtool.group.map or --group-map; or leave it out"
-        raise RefusedError(message, remedy=remedy, code="group_name_taken")
+            raise UsageError(message, remedy=cure(names))
+        raise RefusedError(message, remedy=cure(names), code=NAME_TAKEN)
+
+
+def cure(names: GroupNames) -> str:
+    """What helps groups that must not be written under their names on the target."""
+    if names.map.problem:
+        return f"restore {names.map.file}, or name another file with mmtool.group.map or --group-map"
+    return f"give the group another target name in {names.map.file or 'the file of mmtool.group.map'}; or leave it out"
 
 
 def listed_groups(cluster: ClusterPort) -> list[str]:

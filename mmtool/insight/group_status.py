@@ -19,6 +19,7 @@ from mmtool.errors import MmtoolError, RefusedError
 from mmtool.insight.applications import app_state_on_target
 from mmtool.insight.flow_now import FlowFailures, FlowNow, ask_each, outages, worst
 from mmtool.insight.flow_progress import mirror_maker_progress
+from mmtool.insight.group_names import NAME_TAKEN, cure, refused_names
 from mmtool.insight.partitions import partition_facts
 from mmtool.insight.status import WatchedFlow, written_times
 from mmtool.insight.target_only import TargetNow, look_at_target, removed_groups
@@ -146,6 +147,11 @@ def _knowledge(
     names, state = flow.names, app_state_on_target(now, without=False)
     facts = replace(now.facts, source_ends=ends)
     plan = plan_emergency(_NO_OPERATION, names, facts, state=state)
+    held, unnamed = flow.clusters.names, dict[str, str]()
+    if held.in_use:
+        here = now.read_by if groups is None else flow.clusters.source.groups.listing().states
+        selected = {*(group.group for group, _ in groups or ()), *(one.group for one in plan.groups)}
+        unnamed = refused_names(held, flow.clusters.target, selected & here.keys(), here)
     return GroupKnowledge(
         names.source,
         names.target,
@@ -155,6 +161,7 @@ def _knowledge(
         state,
         {place: facts.loss(place) for place, known in facts.partitions.items() if known.map is not None},
         moved=now.control.moved,
+        unnamed={group: GroupReason(NAME_TAKEN, f"{why}: {cure(held)}") for group, why in unnamed.items()},
         stuck={
             TopicPartition(at.topic, at.partition): GroupReason(at.state, at.reason)
             for at in sorted(now.control.positions.values(), key=lambda at: at.observed_ms)

@@ -14,6 +14,7 @@ from mmtool.plan.flow.status import nobody
 from mmtool.plan.groups.status import summaries
 from mmtool.plan.records.documents import State
 from mmtool.plan.words import counted, few, last_seen, moment
+from mmtool.translation.answers import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -110,16 +111,19 @@ def _missing(rows: Sequence[GroupRow], now_ms: int) -> str:
 
 def _read_again(rows: Sequence[GroupRow]) -> str:
     known = [row for row in rows if row.reread_max is not None]
+    moving = [row for row in rows if row.place and (row.blocks_group or row.ready)]
+    without = sum(row.reread_max is None and row.reason.word != Reason.NO_COMMIT for row in moving)
     if not known:
-        return ""
+        return "unknown number of records read again" if without else ""
+    unknown = f", unknown for {counted(without, 'partition')}" if without else ""
     most = sum(row.reread_max or 0 for row in known)
     if not most:
-        return "nothing read again"
+        return f"nothing read again{unknown}"
     worst = max(known, key=lambda row: row.reread_max or 0)
     expected = [row.reread_expected for row in known]
     numbers = [number for number in expected if number is not None]
     about = f", {human.count(sum(numbers))} expected" if len(numbers) == len(expected) else ""
-    return f"at most {human.records(most)} read again{about} (worst {worst.group} in {worst.place})"
+    return f"at most {human.records(most)} read again{about}{unknown} (worst {worst.group} in {worst.place})"
 
 
 def groups_on_screen(

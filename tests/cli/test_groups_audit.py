@@ -92,3 +92,10 @@ def test_a_cluster_that_is_away_is_waited_for_once(audited, scene, monkeypatch):
     monkeypatch.setattr(scene.source, "probe", lambda: probes.append(1) or probe())
     audited()
     assert len(probes) == 1
+
+
+def test_a_group_that_has_not_read_the_topic_counts_as_no_partition(mmtool, scene):
+    scene.has("orders-two", 5)
+    scene.commits("other", "orders-two", 2)
+    ended = mmtool("groups", "audit", "-c", scene.config, "-g", "other", "--topic", "orders")
+    assert "east->west: 1 group, 0 partitions: 1 no_commit" in ended.stderr

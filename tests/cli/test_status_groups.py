@@ -71,7 +71,9 @@ def test_one_line_says_for_each_flow_what_a_failover_now_would_cost(status):
         "east->west: 1 of 2 groups ready to fail over; not ready: late (unknown_group);"
         " in an emergency: 40 records lost (of the last 7."
     ) in ended.stderr
-    assert "s, worst orders-0); at most 10 records read again (worst app in orders-0)" in ended.stderr
+    assert (
+        "s, worst orders-0); at most 10 records read again, unknown for 1 partition (worst app in orders-0)"
+    ) in ended.stderr
     assert "checkpoints up to 3." in ended.stderr
 
 

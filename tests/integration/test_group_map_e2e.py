@@ -16,7 +16,7 @@ from kit.black_hole import BlackHole
 from kit.consumers import consume
 from kit.load import Load, produce
 from kit.lookups import commit, committed
-from kit.processes import run_mmtool
+from kit.processes import error_of, run_mmtool
 from mmtool.lab.topics import create_topic
 
 pytestmark = pytest.mark.kafka
@@ -181,6 +181,18 @@ def test_groups_sync_leaves_out_a_group_whose_name_is_in_use_and_syncs_the_other
     assert f"target has a group {stage.other} that this flow did not create" in rows[stage.group]["reason"]
     assert committed(stage.target, stage.other) == {(stage.remote, 0): 3, (stage.remote, 1): 3}
     assert (rows[second]["state"], rows[second]["target_group"]) == ("synced", second), rows[second]["reason"]
+    assert f"-g {stage.group} --group-map {stage.map}`" in error_of(answer)["remedy"]
+    ready = stage.run("status", "--groups", "-g", stage.group)
+    assert {(row["ready"], row["reason"].split(":")[0]) for row in ready.rows} == {
+        (False, "group_name_taken")
+    }
+    told = {row["subject"]: row["severity"] for row in stage.run("doctor").rows if row["check"] == "names"}
+    assert told == {stage.group: "problem"}
+    stage.properties.write_text(stage.properties.read_text() + "\nsync.group.offsets.enabled = true\n")
+    ended = stage.bench.catch_up(stage.properties)
+    assert (ended.code, f"give the group another target name in {stage.map}" in ended.stderr) == (6, True), (
+        ended.stderr
+    )
 
 
 def test_the_reverse_flow_uses_the_map_the_other_way_round(bench, folder):
@@ -253,16 +265,19 @@ def test_a_map_that_is_not_there_is_refused_for_groups_without_a_stored_name(sta
     assert (missing.code, "no.csv" in missing.stderr) == (2, True)
     stage.map.rename(kept := stage.map.with_suffix(".kept"))
     by_key = stage.run("translate-offsets", "-g", stage.group, "--execute", "--yes")
+    ready = stage.run("status", "--groups", "-g", stage.group)
     kept.rename(stage.map)
+    assert {row["ready"] for row in ready.rows} == {False}
+    assert f"restore {stage.map}" in ready.rows[0]["reason"]
     assert (by_key.code, "cannot be read" in by_key.stderr) == (2, True)
     assert committed(stage.target, stage.group) == {}
 
 
 def test_a_line_for_a_group_that_no_cluster_has_is_a_warning(stage):
     (stage.folder / "more.csv").write_text(f"{stage.group},{stage.other}\nnobody,nobody-dr\n")
-    words = ("translate-offsets", "-g", stage.group, "--group-map", str(stage.folder / "more.csv"))
-    answer = stage.run(*words)
-    assert (answer.code, "names groups that source does not have: nobody" in answer.stderr) == (0, True)
+    for words in (("translate-offsets",), ("groups", "audit", "-s", "source", "-t", "target")):
+        answer = stage.run(*words, "-g", stage.group, "--group-map", str(stage.folder / "more.csv"))
+        assert (answer.code, "names groups that source does not have: nobody" in answer.stderr) == (0, True)
 
 
 def test_kafka_s_own_policy_class_is_refused_by_name(stage):

@@ -292,9 +292,9 @@ _MARKS_SECONDS = 1.0
 """How old the known marks of moved groups may be, in seconds, as with ``replicate``; a turn may take minutes."""
 _PRECISION = 1  # digits of an age in seconds: few different ones, however many positions there are
 _REMEDIES = {
-    SyncState.BEHIND: "for a refused offset, run `mmtool translate-offsets -c FILE -s {source} -t {target} -g {group}`,"
-    " which says what to do; for a request that failed, see the column REASON, remove the cause, and run the same"
-    " command again",
+    SyncState.BEHIND: "for a refused offset, run `mmtool translate-offsets -c FILE -s {source} -t {target} -g"
+    " {group}{map}`, which says what to do; for a request that failed, see the column REASON, remove the cause, and"
+    " run the same command again",
     SyncState.ACTIVE_ON_TARGET: "for groups that are active_on_target, such as {group}, see the column REASON:"
     " leave out a group that a failover has moved to {target}; otherwise stop, on {target}, the group's consumers or"
     " the other client that commits for it",
@@ -346,8 +346,10 @@ class SyncTurn:
         kind = PartlyAppliedError if any(row.written for row in self.rows) else RefusedError
         source, target = self.flow.source.alias, self.flow.target.alias
         firsts = {row.state: row.group for row in reversed(self.rows)}
+        file = self.flow.group_map.file
+        named = f" --group-map {shell_word(file)}" if file else ""
         remedies = [
-            remedy.format(group=shell_word(firsts[state]), source=source, target=target)
+            remedy.format(group=shell_word(firsts[state]), source=source, target=target, map=named)
             for state, remedy in _REMEDIES.items()
             if state in firsts
         ]

@@ -31,7 +31,8 @@ class GroupReason(str):
     """Why a partition of a group is not ready, or a note about it, as one text.
 
     Attributes:
-        word: The refusal, or the state of a mirror that waits for an operator; empty where the text is a note alone.
+        word: The refusal, the state of a mirror that waits for an operator, `group_name_taken` or `no_checkpoint`;
+            empty where the text is a note alone.
         sentence: The text without the word.
     """
 
@@ -126,6 +127,7 @@ class GroupKnowledge:
         not_on_target: The offsets that the mirror has not copied, by partition of the source.
         moved: Groups that now belong to the target.
         stuck: Partitions of the source whose mirror waits for an operator, and why.
+        unnamed: Groups that must not be written under their names on the target, and why.
     """
 
     source: str
@@ -137,6 +139,7 @@ class GroupKnowledge:
     not_on_target: Mapping[TopicPartition, Loss] = field(default_factory=dict)
     moved: Mapping[str, MovedGroupRecord] = field(default_factory=dict)
     stuck: Mapping[TopicPartition, GroupReason] = field(default_factory=dict)
+    unnamed: Mapping[str, GroupReason] = field(default_factory=dict)
 
 
 class _Views(NamedTuple):
@@ -215,6 +218,8 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
     stuck = known.stuck.get(place) if place else None
     if judged.ready and known.groups is not None and stuck and loss.is_possible:
         judged = _Judged(ready=False, reason=stuck, blocks=True)  # a planned failover's drain would refuse
+    if verdict.group in known.unnamed:
+        judged = _Judged(ready=False, reason=known.unnamed[verdict.group], blocks=True)
     judged = _with_move(known, verdict.group, judged)
     return GroupRow(
         known.source,
@@ -254,6 +259,10 @@ def _judged(known: GroupKnowledge, views: _Views) -> _Judged:
     if verdict is not None and views.either.group in known.state.losing:
         return _not_ready(Reason.STATE_NOT_MIRRORED, known.state.why_lost(verdict.group))
     if alone is not None and alone_verdict is not None:
+        if known.groups is not None and alone_verdict.refusal is Reason.SOURCE_UNREACHABLE:
+            return _without_checkpoint(
+                known, alone
+            )  # as it does answer, the refusal's sentence has no remedy
         return _refused(alone, alone_verdict) if alone_verdict.refusal is not None else _Judged(ready=True)
     if living is not None and verdict is not None and verdict.refusal is not None:
         return _refused(living, verdict)
@@ -271,14 +280,17 @@ def _refused(plan: GroupPlan, verdict: OffsetVerdict) -> _Judged:
     )
 
 
-def _not_ready(reason: Reason, sentence: str) -> _Judged:
+_NO_CHECKPOINT = "no_checkpoint"
+
+
+def _not_ready(reason: str, sentence: str) -> _Judged:
     return _Judged(ready=False, reason=GroupReason(reason, sentence), blocks=True)
 
 
 def _without_checkpoint(known: GroupKnowledge, alone: GroupPlan | None) -> _Judged:
     """Not ready for lack of a checkpoint: a planned failover would accept the partition, an emergency would not."""
     names_group = alone is not None and any(verdict.source is not None for verdict in alone.verdicts)
-    reason = Reason.SOURCE_UNREACHABLE if names_group else Reason.UNKNOWN_GROUP
+    reason = _NO_CHECKPOINT if names_group else Reason.UNKNOWN_GROUP
     what = "no checkpoint of the group in this partition" if names_group else "no checkpoint of the group"
     return _not_ready(
         reason,

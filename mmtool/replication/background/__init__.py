@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 from mmtool.errors import MmtoolError, PartlyAppliedError
 from mmtool.events import Event, flow_notice
 from mmtool.insight.flow_now import FlowClusters, FlowNow
-from mmtool.insight.group_names import claim_names, listed_groups
+from mmtool.insight.group_names import claim_names, cure, listed_groups
 from mmtool.insight.translation import mirrors_others
 from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.admin.fences import KafkaFences
@@ -330,7 +330,7 @@ def duties_of(
         seconds = here.emit_checkpoints_interval_seconds
         duties.append(Duty("checkpoints", seconds, checkpoints.perform, "last"))
         if here.sync_group_offsets:  # without checkpoints MM2 syncs no offsets either
-            offsets = GroupOffsets(checkpoints, target, lambda: run.watch.moved, claim)
+            offsets = GroupOffsets(checkpoints, target, lambda: run.watch.moved, claim, partial(cure, names))
             seconds = here.sync_group_offsets_interval_seconds
             duties.append(Duty("group offsets", seconds, offsets.perform, "last"))
     if here.sync_topic_configs:

@@ -110,12 +110,14 @@ class GroupOffsets:
         target: Where to commit.
         moved: Groups that now belong to the target, as far as the control topic says at that moment.
         named: Stores the names of groups on the target, and returns why some of the groups must not be written.
+        names_cure: Returns what helps those.
     """
 
     checkpoints: Checkpoints
     target: ClusterPort
     moved: Callable[[], Container[str]] = frozenset
     named: Callable[[Collection[str]], Mapping[str, str]] = lambda _: {}
+    names_cure: Callable[[], str] = str
     follower: OffsetSyncer = field(init=False)
 
     def __post_init__(self) -> None:
@@ -141,7 +143,8 @@ class GroupOffsets:
         if failed:
             more = f" (and {counted(len(failed) - 1, 'more group')})" if len(failed) > 1 else ""
             causes = sorted({cause for group in turn.values() for cause in group.causes})
-            raise MmtoolError(failed[0] + more, remedy=remedy_of(causes, self.target.alias))
+            cure = self.names_cure() if refused else remedy_of(causes, self.target.alias)
+            raise MmtoolError(failed[0] + more, remedy=cure)
 
 
 @dataclass(slots=True)

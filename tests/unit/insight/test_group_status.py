@@ -178,6 +178,15 @@ def test_a_group_without_a_checkpoint_is_not_ready_as_an_emergency_would_not_kno
     assert (late.committed, late.reread_max, late.checkpoint_age_seconds) == (10, None, None)
 
 
+def test_a_partition_without_a_checkpoint_does_not_blame_a_source_that_answers(scene):
+    scene.has("orders-two", 5)
+    scene.mirrored("orders-two", 0, [(0, 0, 5)], 5)
+    scene.commits("app", "orders-two", 5)
+    _, two = scene.found().rows
+    assert (two.ready, two.reason.word) == (False, "no_checkpoint")
+    assert "`mmtool replicate` writes one" in two.reason
+
+
 def test_a_partition_that_was_never_mirrored_is_not_ready(scene):
     scene.has("orders-new", 5)
     scene.commits("app", "orders-new", 2)
