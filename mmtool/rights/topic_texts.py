@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from hashlib import sha256
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from mmtool.plan.topics.requirements import NeededTopic
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_MOST_LETTERS = 253
 _KUBERNETES_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*", re.ASCII)
 
 
@@ -60,16 +62,23 @@ def _commands(topic: NeededTopic, servers: str) -> Iterator[str]:
 
 
 def strimzi_topics(topics: Sequence[NeededTopic]) -> str:
-    """A KafkaTopic document for each topic, whether it exists or not.
+    """A KafkaTopic document for each topic, whether it exists or not; two clusters may be in one namespace.
 
     Args:
         topics: By cluster.
     """
-    return "".join("".join(f"{line}\n" for line in _document(topic)) for topic in topics)
+    clusters = Counter(topic.topic for topic in topics)
+    return "".join(
+        f"{line}\n"
+        for topic in topics
+        for line in _document(
+            topic, f"{topic.topic}.{topic.cluster}" if clusters[topic.topic] > 1 else topic.topic
+        )
+    )
 
 
-def _document(topic: NeededTopic) -> Iterator[str]:
-    yield from strimzi_head("KafkaTopic", _resource_name(topic.topic), topic.cluster)
+def _document(topic: NeededTopic, name: str) -> Iterator[str]:
+    yield from strimzi_head("KafkaTopic", _resource_name(name), topic.cluster)
     yield f"  topicName: {json.dumps(topic.topic)}"
     yield f"  partitions: {max(topic.partitions, topic.has_partitions or 0)}"
     if topic.replication_factor > 0:
@@ -79,7 +88,7 @@ def _document(topic: NeededTopic) -> Iterator[str]:
 
 def _resource_name(topic: str) -> str:
     """A name that Kubernetes accepts: the topic's, or one made of it with a checksum that keeps it unique."""
-    if _KUBERNETES_NAME.fullmatch(topic):
+    if _KUBERNETES_NAME.fullmatch(topic) and len(topic) <= _MOST_LETTERS:
         return topic
     words = "-".join(re.findall(r"[a-z0-9]+", topic.lower())) or "topic"
     return f"{words[:200]}-{sha256(topic.encode()).hexdigest()[:10]}"

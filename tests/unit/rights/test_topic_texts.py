@@ -80,6 +80,13 @@ def test_every_topic_gets_a_name_of_its_own_that_kubernetes_accepts(names):
     assert all(re.fullmatch(rf"{_LABEL}(\.{_LABEL})*", name) and len(name) <= 253 for name in found)
 
 
+def test_a_topic_of_two_clusters_has_two_names_in_one_namespace():
+    topics = [needed_topic(alias, CreateTopic("", "heartbeats", 1, 1, {}), None, {}) for alias in "ab"]
+    documents = list(yaml.safe_load_all(strimzi_topics(topics)))
+    assert [one["metadata"]["name"] for one in documents] == ["heartbeats.a", "heartbeats.b"]
+    assert {one["spec"]["topicName"] for one in documents} == {"heartbeats"}
+
+
 @pytest.mark.parametrize("name", ["Orders", "orders_eu", "-orders", "a..b"])
 def test_a_name_that_kubernetes_refuses_is_replaced(name):
     (document,) = yaml.safe_load_all(
