@@ -346,8 +346,10 @@ class SyncTurn:
         kind = PartlyAppliedError if any(row.written for row in self.rows) else RefusedError
         source, target = self.flow.source.alias, self.flow.target.alias
         firsts = {row.state: row.group for row in reversed(self.rows)}
-        file = self.flow.group_map.file
-        named = f" --group-map {shell_word(file)}" if file else ""
+        of = (
+            self.flow.group_map
+        )  # an inverse one is that of the reverse flow's key, which every command reads
+        named = f" --group-map {shell_word(of.file)}" if of.file and not of.is_inverse else ""
         remedies = [
             remedy.format(group=shell_word(firsts[state]), source=source, target=target, map=named)
             for state, remedy in _REMEDIES.items()

@@ -218,7 +218,7 @@ def _row(known: GroupKnowledge, views: _Views, group: GroupFacts | None) -> Grou
     stuck = known.stuck.get(place) if place else None
     if judged.ready and known.groups is not None and stuck and loss.is_possible:
         judged = _Judged(ready=False, reason=stuck, blocks=True)  # a planned failover's drain would refuse
-    if verdict.group in known.unnamed:
+    if verdict.group in known.unnamed and (judged.ready or judged.blocks):
         judged = _Judged(ready=False, reason=known.unnamed[verdict.group], blocks=True)
     judged = _with_move(known, verdict.group, judged)
     return GroupRow(

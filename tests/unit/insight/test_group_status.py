@@ -18,6 +18,7 @@ from mmtool.insight.translation import look, translate_groups
 from mmtool.metrics.families import FAILOVER_READY
 from mmtool.metrics.samples import samples_of_groups
 from mmtool.plan.groups.facts import GroupSelection, Member
+from mmtool.plan.groups.names import GroupNames
 from mmtool.plan.groups.offsets import Direction, Rules
 from mmtool.plan.groups.status import GroupReason, GroupRow, GroupSummary, summaries
 from mmtool.plan.records.documents import CommitRatesRecord, State
@@ -176,6 +177,23 @@ def test_a_group_without_a_checkpoint_is_not_ready_as_an_emergency_would_not_kno
     assert (app.ready, late.ready) == (True, False)
     assert late.reason.startswith("unknown_group: west has no checkpoint of the group")
     assert (late.committed, late.reread_max, late.checkpoint_age_seconds) == (10, None, None)
+
+
+def test_a_group_whose_name_is_taken_is_not_ready_and_its_other_topics_do_not_count(tmp_path):
+    (tmp_path / "map.csv").write_text("app,app-dr\n")
+    scene = Groups(tmp_path, f"mmtool.group.map = {tmp_path / 'map.csv'}\n")
+    scene.source.add_topic("local", "id-local", 5)
+    scene.commits("app", "local", 2)
+    held = GroupNames(("east", "west"), scene.settings.group_map)
+    scene.target.groups.committed["app"] = {}
+    watched = scene.watched()
+    found = group_status(replace(watched, clusters=replace(watched.clusters, names=held)))
+    local, orders = found.rows
+    assert (local.reason.word, local.blocks_group) == ("not_mirrored", False)
+    assert (orders.reason.word, orders.ready, orders.blocks_group) == ("group_name_taken", False, True)
+    assert orders.reason.endswith(
+        f"give the group another target name in {tmp_path / 'map.csv'}; or leave it out"
+    )
 
 
 def test_a_partition_without_a_checkpoint_does_not_blame_a_source_that_answers(scene):
