@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
-from functools import cache
 from itertools import accumulate, groupby, pairwise
 from typing import Final
 
-from mmtool.kafka.batches.checksum import verify_crc
+from mmtool.kafka.batches.checksum import crc32c, verify_crc
 from mmtool.kafka.batches.compression import compress
 from mmtool.kafka.batches.header import (
+    CHECKED_FROM,
+    CRC_AT,
     DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
     LOG_APPEND_TIME_BIT,
     LOG_OVERHEAD,
     MAGIC,
@@ -21,7 +24,14 @@ from mmtool.kafka.batches.header import (
     view_of,
 )
 from mmtool.kafka.batches.ready import ReadyBatch, Segment, as_is, sealed
-from mmtool.kafka.batches.records import RecordColumns, as_longs, read_columns, varint
+from mmtool.kafka.batches.records import (
+    TABLED,
+    RecordColumns,
+    as_longs,
+    read_columns,
+    short_varints,
+    varint,
+)
 from mmtool.translation.types import UpstreamOffset
 
 _SPECIAL_TIME: Final = LOG_APPEND_TIME_BIT | DELETE_HORIZON_BIT
@@ -77,46 +87,65 @@ def rebuild_reason(view: BatchView, *, position: int, max_batch_bytes: int) -> R
     return RebuildReason.DELETE_HORIZON if header.has_delete_horizon else RebuildReason.TOO_LARGE
 
 
-_TABLED: Final = 1 << 14  # every varint of one or two bytes
-
-
 def encode(records: RecordColumns, codec: Codec, upstream_next: UpstreamOffset) -> ReadyBatch:
     """Encode records (at least one) as one CreateTime batch with offset deltas 0, 1, 2, ...
 
     The base timestamp is the first record's, as every producer writes it.
     """
     times, count = records.timestamps, len(records)
-    payload = sealed(compress(codec, _section(records)), codec, count, times[0], max(times))
+    packed = compress(codec, _section(records, range(count)))
+    payload = sealed(packed, codec, count, times[0], max(times))
     return ReadyBatch(payload, count, segments_of(records.offsets), upstream_next)
 
 
-def _section(records: RecordColumns) -> bytes:
-    """Encode the records section of a batch, uncompressed.
+def with_records(view: BatchView, records: RecordColumns) -> BatchView:
+    """The batch with these records, which may be none, instead of its own, at their offsets: as compaction leaves one.
+
+    Its producer, its codec and its last offset stay; it has format 2 and the records' own times.
+    """
+    header, count = view.header, len(records)
+    first = records.timestamps[0] if count else header.base_timestamp
+    newest = max(records.timestamps) if count else header.max_timestamp
+    places = [offset - header.base_offset for offset in records.offsets]
+    packed = compress(header.codec, _section(records, places) if count else b"")
+    fields = header._replace(
+        length=HEADER_SIZE + len(packed) - LOG_OVERHEAD,
+        magic=MAGIC,
+        crc=0,
+        attributes=header.attributes & ~_SPECIAL_TIME,
+        base_timestamp=first,
+        max_timestamp=newest,
+        record_count=count,
+    )
+    octets = bytearray(HEADER_SIZE) + packed
+    HEADER.pack_into(octets, 0, *fields)
+    crc = crc32c(bytes(octets[CHECKED_FROM:]))
+    octets[CRC_AT:CHECKED_FROM] = crc.to_bytes(4, "big")
+    return BatchView(fields._replace(crc=crc), memoryview(octets))
+
+
+def _section(records: RecordColumns, places: Iterable[int]) -> bytes:
+    """Encode the records section of a batch, uncompressed, with these offset deltas.
 
     Paid per record: table look-ups, and one join for all copies.
     """
-    table, base = _varints(), records.timestamps[0]
+    table, base = short_varints(), records.timestamps[0]
     deltas = as_longs([timestamp - base for timestamp in records.timestamps])
     parts: list[bytes] = []
     keep = parts.append
-    place = 0  # the offset delta in zigzag: twice the index
-    for delta, attributes, body in zip(deltas, records.attributes, records.bodies, strict=True):
+    for delta, place, attributes, body in zip(
+        deltas, places, records.attributes, records.bodies, strict=True
+    ):
         bits = delta << 1 if delta >= 0 else ~(delta << 1)
-        time = table[bits] if bits < _TABLED else varint(bits)
-        index = table[place] if place < _TABLED else varint(place)
-        place += 2
+        time = table[bits] if bits < TABLED else varint(bits)
+        index = table[place << 1] if place << 1 < TABLED else varint(place << 1)
         length = (1 + len(time) + len(index) + len(body)) << 1
-        keep(table[length] if length < _TABLED else varint(length))
+        keep(table[length] if length < TABLED else varint(length))
         keep(table[attributes] if attributes < 128 else bytes((attributes,)))
         keep(time)
         keep(index)
         keep(body)
     return b"".join(parts)
-
-
-@cache
-def _varints() -> list[bytes]:
-    return [varint(value) for value in range(_TABLED)]
 
 
 def segments_of(offsets: Sequence[int]) -> tuple[Segment, ...]:

@@ -9,6 +9,7 @@ import struct
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from heapq import heapify, heappop
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -345,13 +346,13 @@ def fields_of(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[byte
         BatchError: the body breaks the format.
     """
     try:
-        key, at = _nullable(body, 0)
-        value, at = _nullable(body, at)
+        key, at = nullable(body, 0)
+        value, at = nullable(body, at)
         count, at = _signed(body, at)
         headers = []
         for _ in range(count):
-            name, at = _nullable(body, at)
-            content, at = _nullable(body, at)
+            name, at = nullable(body, at)
+            content, at = nullable(body, at)
             headers.append((name or b"", content))
     except IndexError as error:
         raise BatchError("a record ends in the middle of a field") from error
@@ -362,7 +363,12 @@ def fields_of(body: bytes) -> tuple[bytes | None, bytes | None, tuple[tuple[byte
     return key, value, tuple(headers)
 
 
-def _nullable(body: bytes, at: int) -> tuple[bytes | None, int]:
+def nullable(body: bytes, at: int) -> tuple[bytes | None, int]:
+    """The key, value or content of a header at an index of a record's body, and the index behind it.
+
+    Raises:
+        IndexError: The body ends before it.
+    """
     if (bits := body[at]) < 128:  # a call would cost more than the rest of the field
         at += 1
     else:
@@ -386,10 +392,15 @@ def body_of(
     headers: tuple[tuple[bytes, bytes | None], ...] = (),
 ) -> bytes:
     """Encode a record's body from key, value and headers."""
-    parts = [*_sized(key), *_sized(value), varint(len(headers) << 1)]
+    parts = [varint(len(headers) << 1)]
     for name, content in headers:
         parts += (*_sized(name), *_sized(content))
-    return b"".join(parts)
+    return body_with(key, value, b"".join(parts))
+
+
+def body_with(key: bytes | None, value: bytes | None, headers: bytes) -> bytes:
+    """The same with headers that are encoded already, their number first."""
+    return b"".join((*_sized(key), *_sized(value), headers))
 
 
 def _sized(field: bytes | None) -> tuple[bytes, bytes]:
@@ -398,6 +409,20 @@ def _sized(field: bytes | None) -> tuple[bytes, bytes]:
 
 def varint(value: int) -> bytes:
     """Encode a number, 0 <= value < 2**64, that is zigzag-encoded already, as a varint."""
+    return short_varints()[value] if value < TABLED else _varint(value)
+
+
+TABLED: Final = 1 << 14
+"""The first number whose varint is not in the table: its numbers have one or two bytes."""
+
+
+@cache
+def short_varints() -> list[bytes]:
+    """The varints of all numbers below `TABLED`."""
+    return [_varint(value) for value in range(TABLED)]
+
+
+def _varint(value: int) -> bytes:
     out = bytearray()
     while value > 127:
         out.append(value & 127 | 128)

@@ -38,6 +38,7 @@ from mmtool.plan.records.marks import VerifiedRecord
 from mmtool.plan.runbook.plan_file import PlanOrigin, SavedPlan, read_plan, write_plan
 from mmtool.plan.words import Names
 from mmtool.runtime.known_names import names_in
+from mmtool.transforms.json_paths import JsonRewriter, NotJsonError, parse_paths
 from mmtool.translation.types import UNKNOWN, ClusterId
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
 
 def rows() -> Iterator[Decoder]:
     groups = "mmtool.plan.groups"
+    masking = ("mmtool.transforms.json_paths", "mmtool.transforms.ready_made")
+    yield Decoder("value to mask", masking, _json_values, _mask, (NotJsonError,))
     yield Decoder(
         "saved plan",
         (
@@ -247,6 +250,15 @@ def _keys() -> Iterator[bytes]:
 
 def _names() -> list[bytes]:
     return [json.dumps({"groups": ["app", "billing"], "topics": []}).encode()]
+
+
+def _json_values() -> list[bytes]:
+    return [b'{"email": "a@b", "items": [{"card": 1.5e3, "n": null}, {}], "deep": {"a": "\\u00e9"}}']
+
+
+def _mask(data: bytes) -> None:
+    rewriter = JsonRewriter(parse_paths(["email", "items[*].card", "deep.a"]), lambda value: f"[{value}]")
+    rewriter.rewrite(data)
 
 
 def _points() -> list[bytes]:
