@@ -103,6 +103,10 @@ class Event(StrEnum):
         "dead_letters",
         "Records that are too large for the target topic are in the dead-letter topic instead.",
     )
+    UNREADABLE_VALUES = (
+        "unreadable_values",
+        "Values that are no JSON were copied or left out, as `mmtool.transform.on.error` says.",
+    )
     PREFILL = (
         "prefill",
         "Logs of the target are empty, and their ends are moved to the offsets at which their mirrors begin.",

@@ -64,7 +64,7 @@ _FILTERS = {
     "config.property.filter.class": ("DefaultConfigPropertyFilter", "`config.properties.exclude`"),
 }
 """The class that a key has by default, whose work mmtool does itself, and the keys that it reads."""
-_TRANSFORMS = "transforms"
+_TRANSFORMS = ("transforms", "predicates")
 _GROUP_POLICY = "group.mirroring.policy.class"  # KIP-1378
 _WORKERS = ("group.id", "offset.storage.topic")
 _ARROW = re.compile(r"(.+?)->(.+)")
@@ -74,7 +74,7 @@ _UNIT = re.compile(r".+\.(topics|groups)")
 def has_meaning(key: str, aliases: tuple[str, ...]) -> bool:
     """Whether mmtool reads a key's value; the values of some are read only to refuse them."""
     return any(
-        _is_known(scope, name, prefix) or name == _TRANSFORMS or name in _FILTERS
+        _is_known(scope, name, prefix) or name.partition(".")[0] in _TRANSFORMS or name in _FILTERS
         for scope, name, prefix in _readings(key, aliases)
     )
 
@@ -197,11 +197,9 @@ class _Adviser:
         expected = f"org.apache.kafka.connect.mirror.{known_class}"
         # by these names mmtool finds a running MM2
         of_workers = ("offset.storage.topic", *(f"{alias}.{of}" for alias in self.aliases for of in _WORKERS))
-        if name == _TRANSFORMS and entry.value.strip():
-            report.refused(
-                entry, "mmtool copies records unchanged and runs no transformations: remove the key"
-            )
-        elif name == _GROUP_POLICY:
+        if name.partition(".")[0] in _TRANSFORMS:
+            return  # they are read with the flow's other keys
+        if name == _GROUP_POLICY:
             report.refused(
                 entry,
                 "mmtool runs no Java class: list groups with another name on the target in a CSV file (source name,"

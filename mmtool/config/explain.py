@@ -16,6 +16,9 @@ from mmtool.config.report import Report
 from mmtool.config.scopes import ROLES, Side
 from mmtool.config.settings import FlowSettings
 
+_TRANSFORM = "mmtool.transform."
+_SHOWN_SETTINGS = ("paths", "mask", "key.pattern", "header", "tombstones")
+"""Settings of the ready-made functions that are no secrets; a user's own may be."""
 _SPARK = "mmtool.spark.conf."
 
 
@@ -57,7 +60,9 @@ def explain(loaded: LoadedFile, flow: FlowSettings) -> Iterator[Explained]:
     for prefix in (*OWN_PREFIXES, UNIT_PREFIX):
         for name, entry in scopes.own_by_prefix(source, target, prefix).items():
             # Spark's may be secrets of any name
-            hidden = prefix == _SPARK and not may_show_spark_key(name)
+            hidden = (prefix == _SPARK and not may_show_spark_key(name)) or (
+                prefix == _TRANSFORM and name not in _SHOWN_SETTINGS
+            )
             yield _row(flow, prefix + name, entry, hidden=hidden)
     for side in SIDES:
         yield from _of_clients(loaded, flow, side)

@@ -16,6 +16,7 @@ from mmtool.config.redaction import RawProperties
 from mmtool.config.report import Report
 from mmtool.config.scopes import Properties, Scopes, is_security_key
 from mmtool.config.settings import AnyPolicy, ClusterSettings, FlowSettings, Unit
+from mmtool.config.transforms import FUNCTION, read_transforms
 from mmtool.config.values import (
     RelativeStart,
     Start,
@@ -123,7 +124,10 @@ class FlowReader:
                 switch = FLOW_KEYS[key.name.replace(".interval.seconds", ".enabled")]
                 values |= {switch.field: False, key.field: int(key.default or 1)}
         values |= self._of_external(values)
-        return values | {"policy": _policy_of(self), "start": self._start(), "group_map": self._group_map()}
+        on_error, topics = self.value(f"{FUNCTION}.on.error"), self._filter(f"{FUNCTION}.topics")
+        transforms = read_transforms(self, topics, on_error, values["offsets"], values["mirror"])
+        made = {"policy": _policy_of(self), "start": self._start(), "group_map": self._group_map()}
+        return values | made | {"transforms": transforms}
 
     def _of_external(self, values: dict[str, Any]) -> dict[str, Any]:
         """The fields of a flow whose mirrors another system keeps: it writes none of them, nor their configs."""
@@ -232,7 +236,7 @@ class FlowReader:
 
     def _excludes(self, name: str) -> tuple[str, ...]:
         """The patterns of ``<name>.exclude``, and of ``<name>.blacklist``, which excluded names up to Kafka 3.9."""
-        excludes = self._patterns(f"{name}.exclude")
+        excludes = self._patterns(f"{name}.exclude") if f"{name}.exclude" in FLOW_KEYS else ()
         entry = self.scopes.of_flow(self.source.alias, self.target.alias, f"{name}.blacklist")
         if entry is None:
             return excludes

@@ -92,6 +92,7 @@ BLACKLISTS = {f"{name}.blacklist": f"{name}.exclude" for name in ("topics", "gro
 
 OWN_PREFIXES = {
     "mmtool.spark.conf.": "Any Spark property, for example `mmtool.spark.conf.spark.executor.memory`.",
+    "mmtool.transform.": "Setting of the function of `mmtool.transform`, for example `mmtool.transform.paths`.",
     "mmtool.hook.": "Executable that runs at the end of a failover step: `mmtool.hook.hand_over` for `hand_over`.",
 }
 """mmtool's keys with a free last part, in all three scopes, with their meanings."""

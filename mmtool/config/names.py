@@ -91,6 +91,11 @@ def compile_list(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
         raise
 
 
+def matches_java(pattern: str, name: str) -> bool:
+    """Whether a regular expression of Java matches a whole name."""
+    return _matches((pattern,), name)
+
+
 def _matches(patterns: tuple[str, ...], name: str) -> bool:
     compiled = compile_list(patterns)
     return compiled is not None and compiled.fullmatch(name) is not None

@@ -11,13 +11,14 @@ from typing import Annotated, Literal
 from pydantic import PlainSerializer
 
 from mmtool.config.credentials import Frozen, Security
-from mmtool.config.names import LITERAL, NameFilter
+from mmtool.config.names import LITERAL, NameFilter, matches_java
 from mmtool.config.redaction import RawProperties
 from mmtool.config.report import check_command
 from mmtool.config.scopes import Role
 from mmtool.config.values import RelativeStart, start_text
 from mmtool.errors import ConfigError, UsageError
 from mmtool.plain_text import Lines
+from mmtool.plan.flow.transforms import Step, steps_for
 from mmtool.plan.groups.names import NO_MAP, GroupMap
 from mmtool.plan.records.identity import CANARY_TOPIC
 from mmtool.translation.names import (
@@ -89,6 +90,28 @@ class Unit(Frozen):
 
     topics: Names
     groups: Names
+
+
+class Transforms(Frozen):
+    """What a flow does to records on the way.
+
+    Attributes:
+        steps: MirrorMaker 2's transforms, for every topic that their conditions meet.
+        function: ``module:name`` of ``mmtool.transform``; empty without one.
+        topics: The source topics whose records the function gets.
+        settings: The keys ``mmtool.transform.KEY``, by the KEY.
+        public: Those of them that are no secrets.
+        on_error: What a ready-made function does with a value that is no JSON.
+        folder: Where the file is, and where the module of the function is looked for first.
+    """
+
+    steps: tuple[Step, ...] = ()
+    function: str = ""
+    topics: Names = NameFilter((".*",))
+    settings: Properties = RawProperties()
+    public: Mapping[str, str] = {}
+    on_error: Literal["halt", "drop", "copy"] = "halt"
+    folder: str = ""
 
 
 class FlowSettings(Frozen):
@@ -163,6 +186,7 @@ class FlowSettings(Frozen):
     on_timestamp_refused: Literal["halt", "raise-limit"]
     on_topic_recreated: Literal["halt", "restart"]
     create_topics: bool
+    transforms: Transforms = Transforms()
     hooks: Mapping[str, str]
     units: Mapping[str, Unit]
 
@@ -284,6 +308,20 @@ class FlowSettings(Frozen):
     def accepting_unverified(self, accepts: bool) -> FlowSettings:
         """The same flow; with ``accepts``, also offsets of its mirrors that were not compared with the source."""
         return self.model_copy(update={"accepts_unverified": True}) if accepts else self
+
+    @property
+    def as_mm2_copies(self) -> FlowSettings:
+        """The same flow without the function of ``mmtool.transform``, which MirrorMaker 2 does not know."""
+        return self.model_copy(update={"transforms": self.transforms.model_copy(update={"function": ""})})
+
+    def steps_of(self, topic: str) -> tuple[Step, ...]:
+        """MirrorMaker 2's transforms that apply to records of a source topic."""
+        return steps_for(self.transforms.steps, self.remote_topic(topic), matches_java)
+
+    def function_of(self, topic: str) -> str:
+        """The function that gets the records of a source topic; empty where none does."""
+        is_meant = self.transforms.topics.accepts(topic) and not self.policy.is_heartbeats_topic(topic)
+        return self.transforms.function if is_meant and topic != CANARY_TOPIC else ""
 
     def kept_in(self, topic: str) -> str:
         """The target topic whose records have a source topic's own offsets; empty where they are translated."""

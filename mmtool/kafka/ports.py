@@ -98,12 +98,28 @@ class LogPart(NamedTuple):
     Attributes:
         offsets: Their offsets; offsets without a record (any more) are left out.
         most: How many of them at the most, from the first on.
+        version: Of the transform by which they were mirrored: read as what was made of them; empty for as they are.
     """
 
     place: TopicPartition
     topic_id: TopicId
     offsets: range
     most: int
+    version: str = ""
+
+
+class TransformsPort(Protocol):
+    """The transforms of a flow's topics."""
+
+    async def made(self, place: TopicPartition, view: BatchView, start: int, version: str) -> BatchView:
+        """What is mirrored of a batch, from an offset on, by a version of the topic's transform.
+
+        Raises:
+            MmtoolError: The flow has another version, or the function does not take a record.
+        """
+
+    async def close(self) -> None:
+        """End the process that runs them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,13 @@ DATA_LOSS = Family(
     "Offsets that the source deleted before they were mirrored; mirroring continued after them.",
     "sum",
 )
+UNREADABLE = Family(
+    "mmtool_transform_errors_total",
+    MetricType.COUNTER,
+    _PLACE,
+    "Values that were no JSON for a ready-made function, and were copied or left out.",
+    "sum",
+)
 LAST_SUCCESS = Family(
     "mmtool_last_success_timestamp_seconds",
     MetricType.GAUGE,

@@ -58,6 +58,7 @@ _AGGREGATES: Mapping[Family, Aggregate] = MappingProxyType(
         families.LAG_RECORDS: sum,
         families.LAG_SECONDS: max,
         families.DATA_LOSS: sum,
+        families.UNREADABLE: sum,
     }
 )
 
@@ -93,13 +94,16 @@ def _of_places(flow: Mapping[str, str], found: FlowStatus, level: Level) -> list
         if not (names and _is_gone(row, found)):
             where = (row.topic or "", "" if row.partition is None else str(row.partition))
             split[where[: len(names)]].append(row)
-    lost: Counter[tuple[str, int | None]] = Counter()  # of a recreated topic: all topics of that name
+    # of a recreated topic: all topics of that name
+    lost: Counter[tuple[str, int | None]] = Counter()
+    unreadable: Counter[tuple[str, int | None]] = Counter()
     for position in found.facts.positions.values():
         lost[position.topic, position.partition] += position.gaps
+        unreadable[position.topic, position.partition] += position.unreadable
     samples = []
     for values, rows in split.items():
         labels = {**flow, **dict(zip(names, values, strict=True))}
-        figures = [_figures(row, found, lost) for row in rows]
+        figures = [_figures(row, found, lost, unreadable) for row in rows]
         undated = any(row.lag_records and row.lag_seconds is None for row in rows)
         for family, aggregate in _AGGREGATES.items():
             known = [value for of in figures if (value := of.get(family)) is not None]
@@ -114,7 +118,10 @@ def _of_places(flow: Mapping[str, str], found: FlowStatus, level: Level) -> list
 
 
 def _figures(
-    row: PartitionRow, found: FlowStatus, lost: Mapping[tuple[str, int | None], int]
+    row: PartitionRow,
+    found: FlowStatus,
+    lost: Mapping[tuple[str, int | None], int],
+    unreadable: Mapping[tuple[str, int | None], int],
 ) -> dict[Family, float | None]:
     """The figures of a status row: none of a whole topic or flow, only the lag of what MM2 mirrors."""
     if row.topic is None or row.partition is None:
@@ -122,8 +129,9 @@ def _figures(
     lag = {families.LAG_RECORDS: row.lag_records, families.LAG_SECONDS: row.lag_seconds}
     if _is_mm2s(row, found):
         return lag
-    gaps = lost.get((row.topic, row.partition))
-    return {families.RECORDS: row.records, families.BYTES: row.bytes, **lag, families.DATA_LOSS: gaps}
+    place = row.topic, row.partition
+    counted = {families.DATA_LOSS: lost.get(place), families.UNREADABLE: unreadable.get(place)}
+    return {families.RECORDS: row.records, families.BYTES: row.bytes, **lag, **counted}
 
 
 def _is_mm2s(row: PartitionRow, found: FlowStatus) -> bool:

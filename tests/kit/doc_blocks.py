@@ -32,6 +32,7 @@ LABS = (
     "secured",
     "checkpoint",
     "chaos",
+    "masked",
 )
 """What blocks are run on with real brokers, by tests in ``tests/integration``."""
 OPERATION = re.compile(r"\b\d{8}T\d{6}Z-[0-9a-f]{6}\b")

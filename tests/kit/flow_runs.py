@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 
+def no_transform(_topic: str) -> None:
+    """No topic's records are changed."""
+
+
 def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
     """The run of flow ``a->b``, which has seen nothing yet.
 
@@ -60,6 +64,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         view=TopicsView(),
         standing=OwnedState({}),
         shard_count=4,
+        _shipment=SimpleNamespace(of=no_transform),
         halted={},
         watch=SimpleNamespace(positions={}, holds=Holds(), news=[], offset=0),
         _topics=SimpleNamespace(refresh=refresh),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cached_property
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from confluent_kafka import KafkaException
 
@@ -16,7 +16,7 @@ from mmtool.kafka.groups.coordinators import partition_of, read_commit_times
 from mmtool.kafka.groups.groups import KafkaGroups
 from mmtool.kafka.logs.log_parts import read_parts
 from mmtool.kafka.patience import seconds_for_each
-from mmtool.kafka.ports import Answers, Bounds, LogPart
+from mmtool.kafka.ports import Answers, Bounds, LogPart, TransformsPort
 from mmtool.kafka.wire.cluster import COMMITS, WireCluster
 from mmtool.kafka.wire.codes import Code
 from mmtool.kafka.wire.metadata import DescribeBrokerConfigRequest, TopicMetadata
@@ -41,8 +41,17 @@ _TRANSACTION = "transaction.max.timeout.ms"
 _DEFAULT_TRANSACTION_MS = 900_000
 
 
+def no_transforms() -> NoReturn:
+    """Of a cluster that is no flow's source."""
+    raise AssertionError("only records of a flow's source are read as they were mirrored")
+
+
 class KafkaCluster:
-    """A `ClusterPort`."""
+    """A `ClusterPort`.
+
+    Attributes:
+        transforms: Makes the transforms of the flow whose source the cluster is.
+    """
 
     def __init__(
         self,
@@ -57,6 +66,7 @@ class KafkaCluster:
         """
         self._settings = settings
         self._names = names or GroupNames()
+        self.transforms: Callable[[], TransformsPort] = no_transforms
         self._seconds = timeout_seconds
         self._probe_seconds = timeout_seconds if probe_seconds is None else probe_seconds
         self._wire = blocking_wire(settings, "facts", "admin", 3 * timeout_seconds, timeout_seconds)
@@ -135,7 +145,9 @@ class KafkaCluster:
         return self.records_each(parts, committed=committed).complete()
 
     def records_each(self, parts: Collection[LogPart], *, committed: bool) -> Answers[LogPart, list[Seen]]:
-        return read_parts(self._settings, parts, self._seconds, read_committed=committed)
+        return read_parts(
+            self._settings, parts, self._seconds, read_committed=committed, transforms=self.transforms
+        )
 
     def offsets_retention_seconds(self) -> float:
         """See `ClusterPort.offsets_retention_seconds`; without DESCRIBE_CONFIGS on the cluster, Kafka's default."""

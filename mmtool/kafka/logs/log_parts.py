@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from hashlib import sha256
 
 from mmtool.config import ClusterSettings
@@ -12,7 +12,7 @@ from mmtool.kafka.batches import BatchView, raw_records
 from mmtool.kafka.clients import blocking_wire
 from mmtool.kafka.errors import unreachable
 from mmtool.kafka.patience import AT_ONCE, handfuls
-from mmtool.kafka.ports import Answers, LogPart
+from mmtool.kafka.ports import Answers, LogPart, TransformsPort
 from mmtool.kafka.state.flow_state import count_unbooked
 from mmtool.kafka.state.state_log import read_producers
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, WireCluster
@@ -88,9 +88,16 @@ _FETCH_BYTES = 256 << 10
 
 
 def read_parts(
-    cluster: ClusterSettings, parts: Collection[LogPart], seconds: float, *, read_committed: bool
+    cluster: ClusterSettings,
+    parts: Collection[LogPart],
+    seconds: float,
+    *,
+    read_committed: bool,
+    transforms: Callable[[], TransformsPort],
 ) -> Answers[LogPart, list[Seen]]:
     """Read parts of logs as `ClusterPort.records_each` does; ``seconds`` is the time limit of one part.
+
+    ``transforms`` makes those of the flow, for parts with a version.
 
     Raises:
         UnreachableError: the cluster does not answer.
@@ -101,11 +108,17 @@ def read_parts(
 
         async def read(there: WireCluster, some: list[LogPart] = some) -> None:
             await there.refresh({part.place.topic for part in some})
-            await asyncio.gather(*(read_one(there, part) for part in some))
-
-        async def read_one(there: WireCluster, part: LogPart) -> None:
+            changes = transforms() if any(part.version for part in some) else None
             try:
-                found[part] = await within(seconds, _read(there, part, read_committed=read_committed))
+                await asyncio.gather(*(read_one(there, part, changes) for part in some))
+            finally:
+                if changes is not None:
+                    await changes.close()
+
+        async def read_one(there: WireCluster, part: LogPart, changes: TransformsPort | None) -> None:
+            try:
+                reading = _read(there, part, changes, read_committed=read_committed)
+                found[part] = await within(seconds, reading)
             except ConnectionLostError as lost:
                 found.failed[part] = unreachable(cluster.alias, f"reading {part.place}", lost)
             except TimeoutError:
@@ -120,20 +133,24 @@ def read_parts(
     return found
 
 
-async def _read(cluster: WireCluster, part: LogPart, *, read_committed: bool) -> list[Seen]:
+async def _read(
+    cluster: WireCluster, part: LogPart, changes: TransformsPort | None, *, read_committed: bool
+) -> list[Seen]:
     """The records of a part that the log still holds."""
     start = part.offsets.start
     try:
-        return await _read_from(cluster, part, start, read_committed=read_committed)
+        return await _read_from(cluster, part, changes, start, read_committed=read_committed)
     except OutOfRangeError:
         starts = await list_offsets(cluster, {part.place: EARLIEST}, read_committed=False)
         log_start = starts.get(part.place, start)
         if log_start <= start:  # it is not that what the part begins with was deleted
             raise
-        return await _read_from(cluster, part, log_start, read_committed=read_committed)
+        return await _read_from(cluster, part, changes, log_start, read_committed=read_committed)
 
 
-async def _read_from(cluster: WireCluster, part: LogPart, start: int, *, read_committed: bool) -> list[Seen]:
+async def _read_from(
+    cluster: WireCluster, part: LogPart, changes: TransformsPort | None, start: int, *, read_committed: bool
+) -> list[Seen]:
     (topic, partition), stop, found = part.place, part.offsets.stop, list[Seen]()
     views = read_range(
         cluster,
@@ -146,6 +163,8 @@ async def _read_from(cluster: WireCluster, part: LogPart, start: int, *, read_co
         fetch_bytes=_FETCH_BYTES,
     )
     async for view in views:
+        if changes is not None and part.version and not view.header.is_control:
+            view = await changes.made(part.place, view, start, part.version)  # noqa: PLW2901  what is mirrored of it
         found += (seen for seen in _seen(view) if start <= seen.offset < stop)
         if len(found) >= part.most:
             break

@@ -243,7 +243,16 @@ class KafkaFlowWatch(FollowedFlowState):
         if self._external:  # the whole map as one block
             maps = self.maps(identity)
             return {
-                place: Block(m.about, m.last_block_start, m.mirror_start, None, m.runs, m.tail, sealed=False)
+                place: Block(
+                    m.about,
+                    m.last_block_start,
+                    m.mirror_start,
+                    None,
+                    m.runs,
+                    m.tail,
+                    sealed=False,
+                    made=m.made,
+                )
                 for place, m in maps.items()
             }
         return read_newest_blocks(self._flow.target, identity)

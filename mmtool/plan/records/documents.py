@@ -303,6 +303,7 @@ class PositionRecord(Document):
         gaps, gaps_end: Offsets that the source deleted unmirrored and that were skipped, and the offset behind the last
             one.
         latency, latency_ms: As `mmtool.runtime.latency.Latency`, since ``owner`` acquired the flow.
+        unreadable: Values that were no JSON for a ready-made function, and were copied or left out, over all owners.
         slowed_by: The clusters whose quotas throttle its worker while it is behind.
         waits_for: The broker that leads it on either side, where that has not answered for long.
         executor: The worker that wrote this; empty where no worker did.
@@ -340,6 +341,7 @@ class PositionRecord(Document):
     source_seen_ms: int = 0
     latency: tuple[int, ...] = ()
     latency_ms: int = 0
+    unreadable: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "latency", tuple(self.latency))  # JSON gives a list
@@ -347,7 +349,7 @@ class PositionRecord(Document):
     @property
     def notes(self) -> str:
         """Notes to show in every state: gaps, dead letters, foreign records; empty without any."""
-        return joined(self.gaps_said, self.letters_said, self.foreign_said)
+        return joined(self.gaps_said, self.letters_said, self.foreign_said, self.unreadable_said)
 
     @property
     def quota_said(self) -> str:
@@ -385,6 +387,15 @@ class PositionRecord(Document):
             return ""
         where = f"{self.target_topic}{DEAD_LETTER_SUFFIX}"
         return f"{counted(self.dead_letters, 'record')} too large for the target {are(self.dead_letters)} in {where}"
+
+    @property
+    def unreadable_said(self) -> str:
+        """The number of values that a ready-made function could not change, as a sentence; empty without any."""
+        if not self.unreadable:
+            return ""
+        return (
+            f"{counted(self.unreadable, 'value')} {are(self.unreadable)} no JSON (mmtool.transform.on.error)"
+        )
 
     @property
     def lag_records(self) -> int:

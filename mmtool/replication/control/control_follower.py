@@ -136,6 +136,7 @@ _COUNTED = (
         Event.FOREIGN_RECORDS, lambda at: at.foreign, lambda at: at.foreign_said, times=2
     ),  # who goes on writing is told of rarely
     _Counted(Event.DATA_LOSS, lambda at: at.gaps, lambda at: at.gaps_said),
+    _Counted(Event.UNREADABLE_VALUES, lambda at: at.unreadable, lambda at: at.unreadable_said, times=2),
 )
 
 
@@ -398,4 +399,5 @@ def tally_of_all(folded: Tally, position: PositionRecord | None, owner: str) -> 
             latency, Latency(position.latency, position.latency_ms), key=lambda one: sum(one.counts)
         )
     letters = max(folded.dead_letters, position.dead_letters)
-    return Tally(records, size, letters, *foreign, *gaps, *latency)
+    unreadable = max(folded.unreadable, position.unreadable)
+    return Tally(records, size, letters, *foreign, *gaps, *latency, unreadable)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -11,10 +12,13 @@ from mmtool.config import FlowSettings
 from mmtool.kafka.admin.cluster_facts import check_cluster_id, check_distinct
 from mmtool.kafka.clients import wire_cluster, wire_options
 from mmtool.kafka.wire.cluster import ConnectionLostError, WireCluster
+from mmtool.plan.flow.transforms import TransformSpec
 from mmtool.plan.records.documents import OffsetWritersRecord, PositionRecord
 from mmtool.plan.records.identity import FlowIdentity, shard_of
 from mmtool.plan.topics.facts import HaltReason
 from mmtool.replication.spark.assignment import OffsetWriters, ShardAssignment
+from mmtool.transforms.shipment import Shipment
+from mmtool.transforms.source import SourceTransforms
 from mmtool.translation.blocks import Block, MirroredPartition
 from mmtool.translation.types import TopicId
 
@@ -29,6 +33,7 @@ class FlowContext:
         settings: The settings in force; replaced when the properties file has changed.
         shows_register: Whether the source has listed its producer register before: if it is not listed now, access was
             denied.
+        shipped: By source topic, the transforms that a task was given; None where they are read from the settings.
     """
 
     settings: FlowSettings
@@ -36,6 +41,17 @@ class FlowContext:
     source: WireCluster
     target: WireCluster
     shows_register: bool = False
+    shipped: Mapping[str, TransformSpec | None] | None = None
+
+    @property
+    def transforms(self) -> SourceTransforms:
+        """The transforms of the flow's topics; the caller closes them."""
+        return SourceTransforms(Shipment(self.settings).of if self.shipped is None else self.shipped.get)
+
+    @property
+    def mm2_transforms(self) -> SourceTransforms:
+        """Those of them that MirrorMaker 2 runs; likewise."""
+        return SourceTransforms.of(self.settings.as_mm2_copies)
 
     async def answers(self) -> bool:
         """Whether both clusters answer a metadata request now."""

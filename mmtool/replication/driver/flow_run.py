@@ -74,6 +74,7 @@ from mmtool.replication.topics.mirror_topics import (
 )
 from mmtool.replication.topics.start_offsets import FirstSizes, LeaderCheck, first_blocks, refused_times
 from mmtool.runtime.threads import in_thread
+from mmtool.transforms.shipment import Shipment
 from mmtool.translation.block_codec import decode_block
 from mmtool.translation.blocks import Block, BlockKey
 from mmtool.translation.types import TopicId
@@ -116,6 +117,7 @@ class FlowRun:
         self.slots = SlotsRecord(self.owner, 0, 0)
         self._slots_written = self.slots
         self.shard_count = flow.settings.shards
+        self._shipment = Shipment(flow.settings)
         self.config_notices = ConfigNotices()
         source, target = TopicAdmin(flow.settings.source), TopicAdmin(flow.settings.target)
         self._topics = MirrorTopics(flow, source, target, adjusted=self.config_notices)
@@ -378,8 +380,16 @@ class FlowRun:
             behind_since_ms=position.behind_since_ms if position is not None else 0,
             flow_options=self.flow.identity.options,
             same=self.standing.writers_of(self.flow.settings, topic.name, self.watch.offset),
+            transform=self._shipment.of(topic.name),
             **rest,  # type: ignore[arg-type]  # block, next_sequence and stored, by both callers
         )
+
+    def _ship(self) -> None:
+        """Read the code of the flow's function again, for the next round."""
+        self._shipment = Shipment(self.flow.settings)
+        self._fresh = {
+            place: replace(one, transform=self._shipment.of(one.topic)) for place, one in self._fresh.items()
+        }
 
     def topic_names(self) -> dict[str, str]:
         """Target names, by source name, of the topics of the last refresh that have not failed over.
@@ -413,6 +423,7 @@ class FlowRun:
             NotAuthorisedError: a right for a prefill is missing.
         """
         self._add(self.prefills.take_done())
+        self._ship()
         self._planned = self.watch.holds
         counts = Counter(partition.shard for partition in self._planned_partitions())
         return [

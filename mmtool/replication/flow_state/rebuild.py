@@ -46,6 +46,7 @@ from mmtool.replication.recovery.recover_partition import RecordPrints
 from mmtool.replication.topics.origins import Origins
 from mmtool.runtime.process import operator
 from mmtool.runtime.threads import in_thread, run_loop
+from mmtool.transforms.source import UnmadeError
 from mmtool.translation.answers import Reason
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.blocks import MirroredPartition, MirrorStart, SeenOffset, WriterState
@@ -61,7 +62,7 @@ from mmtool.translation.recorder import OPEN_RUNS, MapRecorder
 from mmtool.translation.types import DownstreamOffset, TopicId, TopicPartition, UpstreamOffset
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 
     from mmtool.insight.flow_now import FlowNow
     from mmtool.kafka.state.control_view import ControlView
@@ -327,8 +328,7 @@ async def derive_partition(
     Raises:
         ConnectionLostError: a log could not be read.
     """
-    up = about.upstream
-    down = about.downstream
+    up, down = about.upstream, about.downstream
     committed = flow.settings.reads_committed
     bounds = (await log_bounds(flow.source, [up], read_committed=committed)).get(up)
     target_bounds = (await log_bounds(flow.target, [down])).get(down)
@@ -339,16 +339,17 @@ async def derive_partition(
     there = await _read(flow.target, down, about.target_topic_id, target_bounds, ours=ours)
     if not there.offsets:
         kept = "the target partition holds no record that this flow wrote: there is nothing to rebuild"
-        if (
-            before
-        ):  # where a whole log was truncated, no runs are needed, because everything is mirrored again
+        if before:  # a whole log was truncated: no runs are needed, because everything is mirrored again
             seek = f"`mmtool flow seek {flow.identity.options} --topic {about.source_topic} --to earliest --execute`"
             kept = (
                 "the target partition holds no record that this flow wrote; to mirror topic"
                 f" {about.source_topic} again: {seek}"
             )
         return Derived(about, before, kept=kept)
-    here = await _read(flow.source, up, about.topic_id, bounds, origins=origins, read_committed=committed)
+    try:
+        here, version = await _read_source(flow, about, bounds, origins)
+    except UnmadeError as error:
+        return Derived(about, before, kept=error.reason)
     timed = there.keeps_time  # a topic with LogAppendTime has other times than its source
     source, target = here.logged(timed=timed), there.logged(timed=timed)
     try:
@@ -357,7 +358,7 @@ async def derive_partition(
         return Derived(about, before, refusal=Reason.AMBIGUOUS)
     if not len(runs):
         return Derived(about, before, refusal=Reason.AMBIGUOUS)
-    recorder = _recorder(about, runs, gaps_between(source, runs))
+    recorder = _recorder(about, runs, gaps_between(source, runs), version)
     if flow.settings.keeps_offsets(about.source_topic):
         recorder.same_offsets = all(int(run.upstream_start) == run.downstream_start for run in runs)
     recorder.passed(next_record(source, runs.upstream_end, UpstreamOffset(bounds[1])))
@@ -366,6 +367,33 @@ async def derive_partition(
     recorder.saw_source(*seen)
     recorder.checked(DownstreamOffset(target_bounds[1]))
     return Derived(about, before, recorder, mapped=runs.records)
+
+
+async def _read_source(
+    flow: FlowContext, about: MirroredPartition, bounds: tuple[int, int], origins: Origins | None
+) -> tuple[RecordPrints, str]:
+    """The source's records as the flow mirrors them now, and the version of their transform; empty without one.
+
+    Raises:
+        UnmadeError: The transform does not take a record.
+        UnreadableLogError, ConnectionLostError: As `_read`.
+    """
+    place, transforms = about.upstream, flow.transforms
+    version = transforms.version(about.source_topic)
+    committed = flow.settings.reads_committed
+    try:
+        here = await _read(
+            flow.source,
+            place,
+            about.topic_id,
+            bounds,
+            origins=origins,
+            read_committed=committed,
+            made=(lambda view: transforms.made(place, view, 0, version)) if version else None,
+        )
+    finally:
+        await transforms.close()
+    return here, version
 
 
 async def _read(
@@ -377,10 +405,12 @@ async def _read(
     ours: Collection[int] | None = None,
     origins: Origins | None = None,
     read_committed: bool = False,
+    made: Callable[[BatchView], Awaitable[BatchView]] | None = None,
 ) -> RecordPrints:
     """Fingerprints of a log's records within ``bounds``, without the records that are not the flow's.
 
-    Those are records of other producers than ``ours``, or of an origin that ``origins`` leaves out.
+    Those are records of other producers than ``ours``, or of an origin that ``origins`` leaves out. ``made`` returns
+    what is mirrored of a batch.
 
     Raises:
         UnreadableLogError: a batch cannot be decoded.
@@ -396,22 +426,26 @@ async def _read(
             if view.header.is_control or (ours is not None and producer_id not in ours):
                 continue
             if origins is None or not await origins.leaves_out(place.topic, producer_id):
-                log.take(view)
+                log.take(view if made is None else await made(view))
     except BatchError as error:
         raise UnreadableLogError(f"{place} of {cluster.alias}: {error.message}") from error
     return log
 
 
-def _recorder(about: MirroredPartition, runs: RunMap, behind_gaps: Collection[int]) -> MapRecorder:
+def _recorder(
+    about: MirroredPartition, runs: RunMap, behind_gaps: Collection[int], version: str
+) -> MapRecorder:
     """A recorder that holds ``runs``, ready to be stored.
 
     Args:
         about: The partition.
         runs: At least one run.
         behind_gaps: Upstream starts of runs that follow source records that are not on the target.
+        version: Of the transform by which all were compared; empty without one.
     """
     start = MirrorStart(runs.first.upstream_start, runs.first.downstream_start)
     recorder = MapRecorder.begin(about, start, max_runs=OPEN_RUNS)
+    recorder.made_by(version)
     for run in runs:
         if run.upstream_start in behind_gaps:
             recorder.skip_to(run.upstream_start)

@@ -23,6 +23,7 @@ from mmtool.replication.pump.state_writer import store_owned
 from mmtool.replication.recovery.recover_partition import Upstream, surviving
 from mmtool.replication.topics.start_offsets import partition_of
 from mmtool.runtime.threads import in_thread
+from mmtool.transforms.source import UnmadeError
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.blocks import Block, MirroredPartition, MirrorStart, WriterState
 from mmtool.translation.names import DefaultPolicy
@@ -87,6 +88,7 @@ async def _compared(
 
     MM2 reads uncommitted records unless it is configured otherwise: both readings of the source are tried.
     """
+    transforms = flow.mm2_transforms
     try:
         end = traces.target.log_end
         if end - downstream > _LONGEST_TAIL:
@@ -98,16 +100,19 @@ async def _compared(
         if count == 0:
             return []
         comparisons = []
+        version = transforms.version(about.source_topic)
         for committed in (False, True):
-            source = Upstream(flow.source, committed)
+            source = Upstream(flow.source, committed, transforms=transforms)
             # a transaction that is open there ends what is committed before the log does
             stop = AtMost(traces.source.log_end)
-            views = await surviving(source, about, upstream, count, stop)
+            views = await surviving(source, about, upstream, count, stop, version)
             comparisons.append(same_records(views, upstream, tail, count, target_position=downstream))
-    except (BatchError, UnreadableLogError):
+    except (BatchError, UnreadableLogError, UnmadeError):
         return []
     except ConnectionLostError as lost:
         raise UnreachableError(f"{about.upstream}: {lost}", remedy=remedy_after(lost, BOTH_AWAY)) from lost
+    finally:
+        await transforms.close()
     return comparisons
 
 

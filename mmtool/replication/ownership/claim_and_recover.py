@@ -304,7 +304,10 @@ async def resume_all(
     origins = Origins.of(flow.settings, flow.identity, flow.source, was_seen=flow.shows_register)
     until = asyncio.get_running_loop().time() + _SOURCE_SECONDS
     same = flow.settings.offsets == "same"
-    source = Upstream(flow.source, flow.settings.reads_committed, origins, until=until, same=same)
+    transforms = flow.transforms
+    source = Upstream(
+        flow.source, flow.settings.reads_committed, origins, until=until, same=same, transforms=transforms
+    )
     recovery = _Recovery(flow, source, ours, unbooked, gone, bounds)
 
     others: dict[Place, list[range]] = {}
@@ -326,7 +329,11 @@ async def resume_all(
         return shard, []
 
     changed: dict[int, list[Block]] = defaultdict(list)
-    for shard, blocks in await all_or_none([one(*item) for item in doubtful.items()]):
+    try:
+        resumed = await all_or_none([one(*item) for item in doubtful.items()])
+    finally:
+        await transforms.close()
+    for shard, blocks in resumed:
         changed[shard] += blocks
         for block in blocks:
             standing.blocks[block.about.topic_id, block.about.partition] = block

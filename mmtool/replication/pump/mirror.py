@@ -100,6 +100,8 @@ class PartitionMirror:
         self._recorder = MapRecorder(assignment.block, changed=is_new, max_runs=OPEN_RUNS)
         was_translated = len(assignment.block.runs) > 0 and not assignment.block.tail.same_offsets
         self._recorder.same_offsets = same is not None and not was_translated
+        if not assignment.halted:
+            self._recorder.made_by("" if assignment.transform is None else assignment.transform.version)
         if assignment.block.tail.writer is UNKNOWN:
             self._recorder.claimed(self.writer)
         self.frontier: UpstreamOffset = assignment.block.tail.upstream_frontier
@@ -120,8 +122,18 @@ class PartitionMirror:
         self.begun = True  # before, nothing is read
         self.then_halt = ""  # once all that came before it is on the target
         self._heard, self._read_committed = False, read_committed
+        self.unreadable, self.is_changed = assignment.tally.unreadable, False  # by its transform, right now
 
     # --- fetched ------------------------------------------------------------------------------------------
+
+    def to_change(self, fetched: FetchedPartition) -> list[BatchView]:
+        """The batches of a fetch answer with records that are mirrored, and so are changed by a transform first."""
+        judged, _ = judge(fetched.records, fetched.aborted if self._read_committed else ())
+        return [
+            view
+            for view, is_data in judged
+            if is_data and view.header.next_offset > self.fetch_position and self._wants(view.header)
+        ]
 
     def offer(self, fetched: FetchedPartition, now_ms: int) -> int:
         """Take one fetch answer; return by how many bytes ``held_bytes`` has grown.
@@ -399,7 +411,8 @@ class PartitionMirror:
             self._shrink(sent)
         else:
             sent.fate = BatchState.MISSING
-            self.halt(refusal(sent, answer, self.assignment.target_topic))
+            reason, transform = refusal(sent, answer, self.assignment.target_topic), self.assignment.transform
+            self.halt(reason if transform is None else f"{transform.name} changes its records, and {reason}")
         self._settle()
 
     def _shrink(self, sent: InFlightBatch) -> None:

@@ -17,6 +17,7 @@ from mmtool.replication.control.control_follower import until_told
 from mmtool.replication.ownership.checks import until_gone
 from mmtool.replication.pump.batch_prep import InDoubtError
 from mmtool.replication.pump.budget import SILENT_SECONDS, Account, Pace, RoundTrips
+from mmtool.replication.pump.changed_reads import ChangedReads
 from mmtool.replication.pump.log_changes import Foreign
 from mmtool.replication.pump.log_watch import TargetEnds
 from mmtool.replication.pump.mirror import PartitionMirror
@@ -213,6 +214,9 @@ class FlowPump:
             continue_on_loss=settings.on_data_loss == "continue",
             origins=origins,
         )
+        specs = [partition.transform for partition in flow.partitions if partition.transform is not None]
+        if specs:
+            self.reader.transforms = ChangedReads(specs[0], budget, self._failed)
 
     def _freed(self, count: int) -> None:
         self._budget.add(-count)
@@ -255,6 +259,8 @@ class FlowPump:
             return [self._row(mirror, end.told) for mirror in self.mirrors]
         finally:
             with suppress(Exception):
+                if self.reader.transforms is not None:
+                    await self.reader.transforms.close()
                 await self.writer.close()
                 await self.fills.close()
                 await asyncio.gather(self.source.close(), self.target.close())

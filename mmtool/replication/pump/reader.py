@@ -30,6 +30,7 @@ from mmtool.translation.types import UNKNOWN, TopicId, Unknown, UpstreamOffset
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from mmtool.replication.pump.changed_reads import ChangedReads
     from mmtool.replication.pump.mirror import PartitionMirror
     from mmtool.replication.topics.origins import Origins
 
@@ -96,7 +97,8 @@ class FetchSet:
 
     def _is_full(self, mirror: PartitionMirror) -> bool:
         waits = self._scarce and mirror.held_bytes > 0 and self._read_at.get(mirror) == mirror.frontier
-        return waits or not mirror.begun or mirror.held_bytes >= self._hold_limit
+        busy = not mirror.begun or mirror.is_changed
+        return waits or busy or mirror.held_bytes >= self._hold_limit
 
     def touch(self, mirror: PartitionMirror) -> None:
         """Update or drop the fetch session's entry of ``mirror``: its position, room or state has changed."""
@@ -163,6 +165,9 @@ class SourceReader:
         fetched: Called for each mirror that has new batches, or a new state.
         continue_on_loss: Whether a range that the source deleted unread is passed over, or halts.
         origins: Where origin decides what is mirrored: gets every batch before a mirror does.
+
+    Attributes:
+        transforms: Changes the records of mirrors that have a transform; None where none has.
     """
 
     def __init__(
@@ -177,6 +182,7 @@ class SourceReader:
         continue_on_loss: bool,
         origins: Origins | None = None,
     ) -> None:
+        self.transforms: ChangedReads | None = None
         self.fetched_ms: int | Unknown = UNKNOWN  # the first batches came
         self._cluster = cluster
         self._mirrors = list(mirrors)
@@ -237,6 +243,8 @@ class SourceReader:
         finally:
             for task in tasks:
                 task.cancel()
+            if self.transforms is not None:
+                self.transforms.stop()
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _look_up(self) -> None:
@@ -373,12 +381,8 @@ class SourceReader:
                 continue
             if part.error_code == Code.NONE:
                 self._held.saw(mirror, part, now_ms)
-                held = mirror.offer(part, now_ms)
-                self._budget.add(held)
-                self._pace.took(held)
-                if held and self.fetched_ms is UNKNOWN:
-                    self.fetched_ms = now_ms
-                self._fetched(mirror)
+                if self.transforms is None or not self.transforms.begin(mirror, part, self._offer):
+                    self._offer(mirror, part)
             elif part.error_code == Code.OFFSET_OUT_OF_RANGE:
                 outside.append(mirror)
                 continue
@@ -392,6 +396,16 @@ class SourceReader:
             followed.was_read(mirror)
         if failed:
             await asyncio.sleep(_PAUSE_SECONDS)
+
+    def _offer(self, mirror: PartitionMirror, part: FetchedPartition) -> None:
+        now_ms = int(time.time() * 1000)
+        held = mirror.offer(part, now_ms)
+        self._budget.add(held)
+        self._pace.took(held)
+        if held and self.fetched_ms is UNKNOWN:
+            self.fetched_ms = now_ms
+        self._fetched(mirror)
+        self._room.set()
 
     def _failed(self, mirror: PartitionMirror, part: FetchedPartition) -> None:
         code = part.error_code

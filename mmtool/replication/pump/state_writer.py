@@ -319,4 +319,7 @@ def tally_of(mirror: PartitionMirror) -> Tally:
     foreign = mirror.foreign
     others = (foreign.count, foreign.end) if foreign is not None else (0, 0)
     gaps = (mirror.gaps.count, mirror.gaps.end)
-    return Tally(mirror.records, mirror.bytes, mirror.dead_letters, *others, *gaps, *mirror.latencies.latency)
+    latency = mirror.latencies.latency
+    return Tally(
+        mirror.records, mirror.bytes, mirror.dead_letters, *others, *gaps, *latency, mirror.unreadable
+    )

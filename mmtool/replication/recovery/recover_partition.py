@@ -37,6 +37,7 @@ from mmtool.plan.words import counted
 from mmtool.replication.pump.log_changes import target_cut
 from mmtool.replication.same_offsets.mirror import offsets_differ
 from mmtool.replication.topics.presence import TopicWatch, source_gone
+from mmtool.transforms.source import SourceTransforms, UnmadeError
 from mmtool.translation.blocks import Block, MirroredPartition, MirroredTo, Tail, WriterState
 from mmtool.translation.derive import Appended, FoundTail, Logged, Remains, match_remains
 from mmtool.translation.recorder import MapRecorder
@@ -305,6 +306,7 @@ class Upstream:
         watch: Remembers since when topics have been missing.
         until: How long to wait for a missing leader, on the loop's clock.
         same: Whether the flow's mirrors have the source's own offsets.
+        transforms: The flow's; None where all is mirrored as it is.
     """
 
     cluster: WireCluster
@@ -313,6 +315,7 @@ class Upstream:
     watch: TopicWatch = field(default_factory=TopicWatch)
     until: float = math.inf
     same: bool = False
+    transforms: SourceTransforms | None = None
 
     async def offset(self, place: TopicPartition, when: int, *, read_committed: bool = False) -> int | None:
         """The partition's offset at ``when`` (`list_offsets`); None if there is no such partition.
@@ -439,12 +442,17 @@ def _is_whole(block: Block, tail: Sequence[BatchView], unbooked: int | Unknown) 
 async def _walk(source: Upstream, mirror: MirrorLog, block: Block, tail: Sequence[BatchView]) -> FoundTail:
     """The records of the tail, matched one by one with the source's surviving records."""
     about, frontier, booked_to = block.about, block.tail.upstream_frontier, block.tail.target_verified_end
-    if not tail:
-        return FoundTail(RunMap.from_runs(()), frontier)
+    has_more = len(tail) > 0 or (
+        source.same and mirror.bounds.log_end > booked_to
+    )  # markers are unrecorded, too
     count = sum(view.header.last_offset_delta + 1 for view in tail)
     try:
+        if has_more and source.transforms is not None:
+            source.transforms.check(about.source_topic, block.version)
+        if not tail:
+            return FoundTail(RunMap.from_runs(()), frontier)
         stop = await _end(source, about)
-        begin, views = await _still_there(source, about, frontier, count, stop)
+        begin, views = await _still_there(source, block, count, stop)
         # if the log now begins in the middle of a batch, that batch still contains the records below, which may have
         # been deleted before they were read: the first record of the tail may be at the frontier, or at the log start
         is_cut = frontier < begin and len(views) > 0 and views[0].header.base_offset < begin
@@ -456,11 +464,14 @@ async def _walk(source: Upstream, mirror: MirrorLog, block: Block, tail: Sequenc
         ]
         if not found:
             # batches that are gone altogether are not in that count: no more were appended than there are offsets
-            views = await surviving(source, about, begin, mirror.bounds.log_end - booked_to, stop)
+            most = mirror.bounds.log_end - booked_to
+            views = await surviving(source, about, begin, most, stop, block.version)
             firsts = firsts[:1] if compared[0].is_complete else firsts
             known = [SourceRemains(source.cluster, begin, first, views) for first in firsts]
             matched = [await match_compacted(remains, mirror, block, tail) for remains in known]
             found = [one for one in matched if one is not None]
+    except UnmadeError as error:
+        raise DivergedError(_incomparable(about, error.reason)) from error
     except (BatchError, UnreadableLogError) as error:
         # damaged bytes stay so on their replica
         restart = "stop and start `mmtool replicate`"
@@ -520,44 +531,46 @@ async def _end(source: Upstream, about: MirroredPartition) -> int:
 
 
 async def _still_there(
-    source: Upstream, about: MirroredPartition, frontier: UpstreamOffset, count: int, stop: int
+    source: Upstream, block: Block, count: int, stop: int
 ) -> tuple[UpstreamOffset, list[BatchView]]:
     """The `surviving` batches and the offset where they start: the frontier, or a log start that has passed it."""
+    about, frontier = block.about, block.tail.upstream_frontier
     try:
-        return frontier, await surviving(source, about, frontier, count, stop)
+        return frontier, await surviving(source, about, frontier, count, stop, block.version)
     except OutOfRangeError:
         begin = UpstreamOffset(max(frontier, await source.offset(about.upstream, EARLIEST) or 0))
-        return begin, await surviving(source, about, begin, count, stop)
+        return begin, await surviving(source, about, begin, count, stop, block.version)
 
 
 async def surviving(
-    source: Upstream, about: MirroredPartition, start: UpstreamOffset, count: int, stop: int
+    source: Upstream,
+    about: MirroredPartition,
+    start: UpstreamOffset,
+    count: int,
+    stop: int,
+    version: str = "",
 ) -> list[BatchView]:
     """Batches of the source to mirror that hold ``count`` records from ``start`` on, or all below ``stop``.
 
     Raises:
         ConnectionLostError: the range cannot be read.
+        UnmadeError: as `SourceTransforms.made`, with the ``version`` by which they are mirrored.
     """
     views: list[BatchView] = []
     held = 0
-    reading = read_range(
-        source.cluster,
-        about.source_topic,
-        about.topic_id,
-        about.partition,
-        start,
-        stop,
-        read_committed=source.read_committed,
-    )
+    transforms = source.transforms
+    place = about.source_topic, about.topic_id, about.partition
+    reading = read_range(source.cluster, *place, start, stop, read_committed=source.read_committed)
     async for view in reading:
         if not source.read_committed and view.header.is_control:
             continue
         origins, producer_id = source.origins, view.header.producer_id
         if origins is not None and await origins.leaves_out(about.source_topic, producer_id):
             continue
-        views.append(view)
-        held += view.header.record_count - max(start - view.header.base_offset, 0)
-        if held >= count + view.header.record_count:
+        made = view if transforms is None else await transforms.made(about.upstream, view, start, version)
+        views.append(made)
+        held += made.header.record_count - max(start - view.header.base_offset, 0)
+        if held >= count + made.header.record_count:
             break
     return views
 

@@ -10,6 +10,7 @@ from mmtool.translation.types import UNKNOWN, TopicId, TopicPartition, Unknown
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
+    from mmtool.plan.flow.transforms import TransformSpec
     from mmtool.plan.records.identity import FlowIdentity
     from mmtool.translation.blocks import Block
 
@@ -24,6 +25,7 @@ class Tally(NamedTuple):
         gaps, gaps_end: Offsets that the source deleted before they were mirrored and that the operator chose to skip,
             and the offset behind the last one; over all owners.
         latency, latency_ms: As `mmtool.runtime.latency.Latency`, of this owner.
+        unreadable: Values that were no JSON for a ready-made function, and were copied or left out; over all owners.
     """
 
     records: int = 0
@@ -35,6 +37,7 @@ class Tally(NamedTuple):
     gaps_end: int = 0
     latency: tuple[int, ...] = ()
     latency_ms: int = 0
+    unreadable: int = 0
 
 
 NOTHING_YET = Tally()
@@ -74,6 +77,7 @@ class PartitionAssignment:
         at_end_ms, behind_since_ms: As in its last position.
         flow_options: The options that select the flow in a command, for remedies.
         same: By what it is written, where its records have the source's own offsets; None where offsets are translated.
+        transform: What is done to its records; None where they are copied as they are.
     """
 
     topic: str
@@ -93,6 +97,7 @@ class PartitionAssignment:
     behind_since_ms: int = 0
     flow_options: str = "-c FILE"
     same: OffsetWriters | None = None
+    transform: TransformSpec | None = None
 
     @property
     def place(self) -> TopicPartition:

@@ -163,6 +163,7 @@ async def _take_again(flow: FlowAssignment) -> FlowAssignment:
         raise FencedError("a later Spark job has the flow")
     context = await connect(flow.settings)
     context.shows_register = flow.shows_register
+    context.shipped = {partition.topic: partition.transform for partition in flow.partitions}
     try:
         shards = {shard.shard for shard in flow.shards}
         standing = await claim_and_recover(context, shards, shards, flow.shard_count, flow.owner)

@@ -12,6 +12,7 @@ from mmtool.errors import UnreachableError
 from mmtool.kafka.wire.codes import Code
 from mmtool.plan.flow.mirror_maker import Traces, cut_of
 from mmtool.replication.mm2.takeover import mm2_stop_point
+from mmtool.transforms.source import SourceTransforms
 from mmtool.translation.answers import SourceLog, TargetLog
 from mmtool.translation.blocks import MirrorStart
 from mmtool.translation.mm2_records import OffsetSync
@@ -41,7 +42,9 @@ def traces_of(logs):
 def end(logs):
     source, target = logs
     flow = SimpleNamespace(
-        source=LogOnWire(source, "source", SOURCE_ID), target=LogOnWire(target, "target", TARGET_ID)
+        source=LogOnWire(source, "source", SOURCE_ID),
+        target=LogOnWire(target, "target", TARGET_ID),
+        mm2_transforms=SourceTransforms(lambda _: None),
     )
     return asyncio.run(mm2_stop_point(flow, assigned().block.about, traces_of(logs)))
 

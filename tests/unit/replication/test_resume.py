@@ -23,6 +23,7 @@ from mmtool.kafka.wire.metadata import TopicMetadata
 from mmtool.plan.topics.facts import source_made_again
 from mmtool.replication.driver.context import OwnedState
 from mmtool.replication.ownership import claim_and_recover
+from mmtool.transforms.source import SourceTransforms
 from mmtool.translation.types import TopicId
 
 UNCOMPARED = "the records that mmtool copied last from orders-0 cannot be compared with the source:"
@@ -370,7 +371,12 @@ class Scene:
             reads_committed=True, tells_origins=False, offsets="translated", keeps_offsets=lambda _: False
         )
         self.flow = SimpleNamespace(
-            source=source, target=target, settings=settings, identity=None, shows_register=False
+            source=source,
+            target=target,
+            settings=settings,
+            identity=None,
+            shows_register=False,
+            transforms=SourceTransforms(lambda _: None),
         )
         self.block, self.ours = flow.newest, {flow.producer_id}
         self.standing = OwnedState({SHARD.shard: SHARD}, {(SOURCE_ID, 0): self.block})

@@ -164,7 +164,7 @@ def test_an_unknown_version_says_so():
 def test_flags_of_a_newer_version_are_refused():
     octets = bytearray(encode_block(block())[5:])
     at = octets.index(b"\x7a\x03\x03\x28")  # flags, block start, mirror start
-    octets[at : at + 1] = b"\xfa\x08"
+    octets[at : at + 1] = b"\xfa\x10"
     with pytest.raises(UnreadableStateError, match="newer"):
         decode_block(framed(2, bytes(octets)))
 
