@@ -87,6 +87,7 @@ bench: .venv/.stamp
 	$(BIN)/python benchmarks/verify_beside_replicate.py $(BENCH)
 	$(BIN)/python benchmarks/tls_beside_plain.py $(BENCH)
 	$(BIN)/python benchmarks/same_offsets.py $(BENCH)
+	$(BIN)/python benchmarks/transforms.py $(BENCH)
 	$(BIN)/python benchmarks/translation_scale.py $(BENCH)
 	$(BIN)/python benchmarks/steady_latency.py $(BENCH)
 	$(BIN)/python benchmarks/sizes.py $(BENCH)

@@ -57,6 +57,7 @@ _EXAMPLES = (
     "config check -c mm2.properties",
     "config show -c mm2.properties",
     "config import --strimzi mirror-maker-2.yaml",
+    "transform try -c mm2.properties --topic orders --records 20",
     "acls -c mm2.properties --for replicate --format kafka-acls --principal User:mmtool",
     "metrics -c mm2.properties --port 9404",
     "demo --keep",

@@ -97,9 +97,7 @@ _COLLECTED = (50_000, 20, 20)
 
 COMMANDS = (
     CommandEntry("replicate", MOVE, "Run the flows of the configuration until stopped"),
-    CommandEntry(
-        "translate-offsets", MOVE, "Translate committed offsets to the target; write them with --execute"
-    ),
+    CommandEntry("translate-offsets", MOVE, "Translate committed offsets, or --execute them"),
     CommandEntry("groups", MOVE, "Audit, sync, export and import consumer groups", group=True),
     CommandEntry("failover", MOVE, "Plan failovers of consumer groups, or --execute them", group=True),
     CommandEntry(
@@ -110,6 +108,7 @@ COMMANDS = (
     ),
     CommandEntry("init", SET_UP, "Write the first properties file"),
     CommandEntry("config", SET_UP, "Check, show or import the properties file", group=True),
+    CommandEntry("transform", SET_UP, "Try a flow's transforms on records of a topic", group=True),
     CommandEntry("doctor", SET_UP, "Check clusters, rights and configuration"),
     CommandEntry("acls", SET_UP, "Print the ACLs or the topics that mmtool needs"),
     CommandEntry("status", LOOK, "Show lag and state of flows, or of groups with --groups"),

@@ -16,9 +16,9 @@ from mmtool.output import Column, OutputFormat, ReportedError, Result, emit, fai
 from mmtool.plain_text import shell_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from mmtool.config import Settings
+    from mmtool.config import FlowSettings, Settings
     from mmtool.config.report import FileFinding
 
 app = typer.Typer(no_args_is_help=True)
@@ -129,10 +129,25 @@ def check_file(path: Path, source: str | None = None, target: str | None = None)
                 " to check a flow, add -s ALIAS -t ALIAS",
             )
         return CheckedFile(found, settings, refusal=error)
-    judged = tuple(replace(f, severity="error") if f.fails_check else f for f in found)
+    faults = tuple(_function_faults(path, flows))
+    judged = (*(replace(f, severity="error") if f.fails_check else f for f in found), *faults)
     names = ", ".join(flow.name for flow in flows)
     good_for = f"can be used; flows: {names}" if judged == found else ""
     return CheckedFile(judged, settings, exposed=exposed_files(path, os.environ), good_for=good_for)
+
+
+def _function_faults(path: Path, flows: Sequence[FlowSettings]) -> Iterator[FileFinding]:
+    """Why functions of ``mmtool.transform`` cannot run: each is imported, and run with an empty batch."""
+    from mmtool.config.report import FileFinding
+    from mmtool.runtime.threads import run_loop
+    from mmtool.transforms.process import TransformProcess
+    from mmtool.transforms.shipment import Shipment
+
+    for flow in flows:
+        if flow.transforms.function:
+            why = run_loop(TransformProcess().check(Shipment(flow).function))
+            if why:
+                yield FileFinding("error", path, None, "mmtool.transform", f"{flow.name}: {why}")
 
 
 def not_usable_yet(path: Path, message: str, do: str) -> CheckFailedError | None:

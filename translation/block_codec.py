@@ -22,6 +22,7 @@ from mmtool.translation.blocks import (
     BlockKey,
     Follows,
     Gap,
+    MadeFrom,
     MirroredPartition,
     MirroredTo,
     MirrorStart,
@@ -40,10 +41,10 @@ _HEADER = struct.Struct(">BI")
 _KEY, _VALUE = "offset-runs key", "offset-runs block"
 
 # The flags say which optional parts follow.
-_SEALED, _MIRRORED, _FOLLOWS, _END_SEEN, _START_SEEN, _WRITER, _EPOCH, _CHECKED, _GAPS, _SAME = (
-    1 << bit for bit in range(10)
+_SEALED, _MIRRORED, _FOLLOWS, _END_SEEN, _START_SEEN, _WRITER, _EPOCH, _CHECKED, _GAPS, _SAME, _MADE = (
+    1 << bit for bit in range(11)
 )
-_ALL_FLAGS = (1 << 10) - 1
+_ALL_FLAGS = (1 << 11) - 1
 
 _T = TypeVar("_T")
 
@@ -96,8 +97,14 @@ def encode_block(block: Block) -> bytes:
     if block.gaps:
         numbers.append(len(block.gaps))
         numbers += (offset for gap in block.gaps for offset in (gap.start, gap.end))
-    for number in (*numbers, len(block.runs)):
+    for number in numbers:
         put_varint(body, number)
+    if block.made:
+        put_varint(body, len(block.made))
+        for start, version in block.made:
+            put_varint(body, start)
+            _put_text(body, version)
+    put_varint(body, len(block.runs))
     body += _encode_runs(block.runs)
     return _framed(BLOCK_VERSION, bytes(body))
 
@@ -145,6 +152,7 @@ def _flags(block: Block) -> int:
         | _CHECKED * (tail.checked_to is not UNKNOWN)
         | _GAPS * bool(block.gaps)
         | _SAME * tail.same_offsets  # refused by releases that would append fences to such a mirror
+        | _MADE * bool(block.made)  # refused by releases that would compare such records as they are
     )
 
 
@@ -274,13 +282,15 @@ def _take_head(reader: _Reader) -> Head:
     tail = _take_tail(reader, flags)
     number = reader.number() if flags & _GAPS else 0
     gaps = tuple(Gap(reader.upstream(), reader.upstream()) for _ in range(number))
+    number = reader.number() if flags & _MADE else 0
+    made = tuple(MadeFrom(reader.upstream(), reader.text()) for _ in range(number))
     sealed = bool(flags & _SEALED)
     count = reader.number()
     if count > MAX_RUNS:
         raise ValueError(f"{count} runs, more than {MAX_RUNS}")
 
     def block(runs: RunMap) -> Block:
-        return Block(about, block_start, start, previous, runs, tail, sealed, gaps)
+        return Block(about, block_start, start, previous, runs, tail, sealed, gaps, made)
 
     return Head(block, tail, count, reader.rest())
 

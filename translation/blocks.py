@@ -91,6 +91,13 @@ class Gap:
     end: UpstreamOffset
 
 
+class MadeFrom(NamedTuple):
+    """From an offset of the source on, records were mirrored by a version of a transform; empty: as they are."""
+
+    start: UpstreamOffset
+    version: str
+
+
 @dataclass(frozen=True, slots=True)
 class WriterState:
     """The idempotent producer's state after the last run; a recovery continues from it (KIP-98, KIP-360)."""
@@ -178,6 +185,8 @@ class Block:
         previous: None for the first block of a chain, which begins where the mirror began.
         sealed: No run will be added: the next one starts the next block.
         gaps: Offsets that an operator chose not to mirror, ascending; none reaches past the frontier, or into a run.
+        made: By which versions of a transform its records were mirrored, ascending; the first one may begin before the
+            block. Empty where all were mirrored as they are.
     """
 
     about: MirroredPartition
@@ -188,6 +197,12 @@ class Block:
     tail: Tail
     sealed: bool
     gaps: tuple[Gap, ...] = ()
+    made: tuple[MadeFrom, ...] = ()
+
+    @property
+    def version(self) -> str:
+        """The version of the transform by which the next records are mirrored; empty without one."""
+        return self.made[-1].version if self.made else ""
 
     @property
     def key(self) -> BlockKey:

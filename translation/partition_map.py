@@ -10,6 +10,7 @@ from mmtool.translation.blocks import (
     Block,
     Follows,
     Gap,
+    MadeFrom,
     MirroredPartition,
     MirrorStart,
     NothingMirrored,
@@ -31,6 +32,7 @@ class PartitionMap:
             were dropped because the target deleted their records, the end of the last dropped run.
         last_block_start: Start of the newest block, which the next owner continues.
         gaps: Offsets that an operator chose not to mirror, ascending.
+        made: By which versions of a transform its records were mirrored, ascending; before the first, as they are.
     """
 
     about: MirroredPartition
@@ -40,6 +42,7 @@ class PartitionMap:
     runs: RunMap
     tail: Tail
     gaps: tuple[Gap, ...] = ()
+    made: tuple[MadeFrom, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -50,6 +53,15 @@ class PartitionMap:
     def same_offsets(self) -> bool:
         """Whether each record has its source's offset on the target."""
         return self.tail.same_offsets
+
+    def version_at(self, offset: int) -> tuple[str, int]:
+        """The version of the transform at an offset, empty without one; and the offset up to which it is the same."""
+        version, stop = "", max(int(self.upstream_frontier), offset + 1)
+        for one in self.made:
+            if one.start > offset:
+                return version, min(one.start, stop)
+            version = one.version
+        return version, stop
 
     @property
     def upstream_frontier(self) -> UpstreamOffset:
@@ -100,7 +112,10 @@ def join_blocks(blocks: Iterable[Block]) -> PartitionMap:
     except InvariantError as broken:
         raise UnreadableStateError(describe(last.key), f"blocks overlap: {broken}") from broken
     gaps = tuple(gap for block in chain for gap in block.gaps)
-    return PartitionMap(first.about, first.mirror_start, known_from, last.block_start, runs, last.tail, gaps)
+    made = tuple(dict.fromkeys(one for block in chain for one in block.made))
+    return PartitionMap(
+        first.about, first.mirror_start, known_from, last.block_start, runs, last.tail, gaps, made
+    )
 
 
 def _check_link(before: Block, after: Block) -> None:

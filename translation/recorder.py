@@ -9,6 +9,7 @@ from mmtool.translation.blocks import (
     Block,
     Follows,
     Gap,
+    MadeFrom,
     MirroredPartition,
     MirroredTo,
     MirrorStart,
@@ -41,6 +42,7 @@ class MapRecorder:
         self._builder = RunBuilder(block.runs)
         self._sealed: list[Block] = []
         self._gaps = block.gaps
+        self.made = block.made
         self._changed = changed
         self._max_runs = max_runs
         self._frontier = block.tail.upstream_frontier
@@ -148,15 +150,25 @@ class MapRecorder:
         ]
         self._builder = RunBuilder(kept)
         self._gaps = tuple(gap for gap in self._gaps if gap.end <= at)
+        version = self.made[-1].version if self.made else ""
+        self.made = tuple(one for one in self.made if one.start < at)
         self._downstream_end = kept[-1].downstream_end if kept else at
         self._frontier, self._target_verified_end = UpstreamOffset(at), log_end
         self._leader_epoch, self._changed = UNKNOWN, True
+        self.made_by(version)
         return True
 
     def claimed(self, writer: WriterState) -> None:
         """Set the producer state with which the next batch will be written."""
         self._changed = self._changed or writer != self._writer
         self._writer = writer
+
+    def made_by(self, version: str) -> None:
+        """Note the version of the transform by which records from the frontier on are mirrored; empty without one."""
+        if version != (self.made[-1].version if self.made else ""):
+            kept = tuple(one for one in self.made if one.start < self._frontier)
+            self.made = (*kept, MadeFrom(self._frontier, version))
+            self._changed = True
 
     def saw_source(self, end: SeenOffset, log_start: SeenOffset) -> None:
         """Note the source's log bounds from a fetch answer; only a moved bound counts as a change."""
@@ -208,6 +220,7 @@ class MapRecorder:
             self.tail,
             sealed=sealed,
             gaps=self._gaps,
+            made=self.made,
         )
 
     def _seal(self, next_start: UpstreamOffset) -> None:
@@ -218,7 +231,7 @@ class MapRecorder:
         self._sealed.append(block)
         self._previous = Follows(block.block_start, before)
         self._block_start = next_start
-        self._builder, self._gaps = RunBuilder(), ()
+        self._builder, self._gaps, self.made = RunBuilder(), (), self.made[-1:]
 
 
 def _moved(before: SeenOffset | Unknown, now: SeenOffset) -> bool:

@@ -40,6 +40,7 @@ from mmtool.failover.report.operation_row import OperationRow
 from mmtool.failover.report.rows import ImportedRow, TranslationRow
 from mmtool.insight.smoke_flow import SmokeRow
 from mmtool.insight.status import OwnerRow
+from mmtool.insight.transform_trial import TrialRow
 from mmtool.insight.verify.verdicts import ComparisonRow
 from mmtool.lab.demo_story import TourRow
 from mmtool.output.console import FIRST
@@ -113,6 +114,7 @@ PRINTED = {
     "smoke": Printed(("smoke",), (SmokeRow,)),
     "status": Printed(("status",), (PartitionRow, OwnerRow, Activity)),
     "status-groups": Printed(("status",), (GroupRow,), "--groups"),
+    "transform-try": Printed(("transform try",), (TrialRow,)),
     "translate-offsets": Printed(("translate-offsets",), (TranslationRow,)),
     "verify": Printed(("verify",), (ComparisonRow,)),
 }

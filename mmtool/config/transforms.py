@@ -97,8 +97,15 @@ def read_transforms(
     if settings and not function:
         first = next(iter(settings.values()))
         flow.report.warn(first, f"has no effect without {FUNCTION}, which names the function that it is for")
-    may_drop = (function and function not in _KEEPS) or on_error == "drop"
     steps = _steps(flow)
+    if mirror == "external" and (entry is not None or steps):
+        named = entry or flow.find("mmtool.mirror")
+        assert named is not None
+        flow.report.warn(
+            named, "has no effect with mmtool.mirror = external: another system copies the records"
+        )
+        function, steps = "", ()
+    may_drop = function and (function not in _KEEPS or on_error == "drop")
     if offsets == "same" and (may_drop or any(step.headers is None for step in steps)):
         named = entry or flow.find("mmtool.offsets")
         assert named is not None
@@ -107,13 +114,13 @@ def read_transforms(
             "may leave records out, and with mmtool.offsets = same mmtool writes a marker for each of them and waits"
             " for it: at most 3,000 to 8,000 in a second into one partition",
         )
-    if mirror == "external" and (entry is not None or steps):
-        named = entry or flow.find("mmtool.mirror")
-        assert named is not None
-        flow.report.warn(
-            named, "has no effect with mmtool.mirror = external: another system copies the records"
+    if steps:
+        flow.report.note(
+            f"transforms change records of mirrored topics only; in MirrorMaker 2 they also reach its checkpoints and"
+            f" heartbeats ({flow.source.alias}->{flow.target.alias})",
+            usual=True,
+            keys=["transforms"],
         )
-        function, steps = "", ()
     is_public = {name: not (one.has_placeholder or marks_secret(name)) for name, one in settings.items()}
     return Transforms(
         steps=steps,

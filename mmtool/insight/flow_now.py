@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mmtool.errors import MmtoolError, UnreachableError, UsageError, is_away
@@ -19,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from mmtool.config import FlowSettings
-    from mmtool.kafka.ports import ClusterPort, FlowStatePort, SyncedPort
+    from mmtool.kafka.ports import ClusterPort, FlowStatePort, LogPart, SyncedPort, TransformsPort
     from mmtool.plan.topics.facts import TopicFacts
+    from mmtool.transforms.shipment import Shipment
     from mmtool.translation.partition_map import PartitionMap
 
 
@@ -69,7 +71,7 @@ FIRST_ANSWER = timedelta(seconds=3)
 """For a cluster's first answer, of commands that also help where a cluster is lost."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, for what is read once
 class FlowClusters:
     """A flow, with connections to its clusters and its stored state.
 
@@ -87,6 +89,28 @@ class FlowClusters:
     back: FlowStatePort | None = None
     synced: SyncedPort | None = None
     names: GroupNames = field(default_factory=GroupNames)
+
+    @cached_property
+    def _shipment(self) -> Shipment:
+        from mmtool.transforms.shipment import Shipment
+
+        return Shipment(self.settings)
+
+    def part_of(self, known: PartitionMap, offsets: range, most: int) -> LogPart | None:
+        """Records of the source as they were mirrored, all by one version of a transform.
+
+        None where the flow has another version now, by which they cannot be made again.
+        """
+        from mmtool.kafka.ports import LogPart
+
+        about = known.about
+        version, stop = known.version_at(offsets.start)
+        if version:
+            spec = self._shipment.of(about.source_topic)
+            if spec is None or spec.version != version:
+                return None
+        offsets = range(offsets.start, min(offsets.stop, stop))
+        return LogPart(about.upstream, about.topic_id, offsets, most, version)
 
 
 def connect(
@@ -113,15 +137,23 @@ def connect(
 
     seconds, probe_seconds = timeout.total_seconds(), None if first is None else first.total_seconds()
     names = group_names(flow, seconds)
+    source = KafkaCluster(flow.source, seconds, probe_seconds, None if back_of is None else back_of.names)
+    source.transforms = lambda: _transforms_of(flow)
     return FlowClusters(
         flow,
-        KafkaCluster(flow.source, seconds, probe_seconds, None if back_of is None else back_of.names),
+        source,
         KafkaCluster(flow.target, seconds, probe_seconds, names if back_of is None else None),
         KafkaFlowState(flow.target, external=flow.is_external),
         way_back_state(flow),
         Mm2Topics(flow) if beside_mm2 else None,
         names,
     )
+
+
+def _transforms_of(flow: FlowSettings) -> TransformsPort:
+    from mmtool.transforms.source import SourceTransforms
+
+    return SourceTransforms.of(flow)
 
 
 def identify(clusters: FlowClusters) -> FlowIdentity:

@@ -35,6 +35,8 @@ ELSEWHERE = {
     "mmtool.replication.driver.engine": "`loads` are the work of its tasks",
     "mmtool.replication.driver.round": "`loads` are the work of its tasks",
     "mmtool.replication.spark.rounds": "reads the rows of its own tasks, and process ids from the kernel",
+    "mmtool.transforms.child": "reads what its own parent has sent, and its parent what it answers",
+    "mmtool.transforms.shipment": "packs files as they are",
     "mmtool.runtime.process": "reads limits of the kernel",
 }
 """Modules that read, but nothing that others wrote; why."""

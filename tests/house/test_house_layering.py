@@ -10,7 +10,7 @@ OWNERS = {
     "pyspark": ("mmtool.replication", "mmtool.insight.verify", "mmtool.insight.offset_map"),
     "py4j": ("mmtool.replication", "mmtool.insight.verify", "mmtool.keystores"),
     "pandas": ("mmtool.replication", "mmtool.insight.verify", "mmtool.insight.offset_map"),
-    "pyarrow": ("mmtool.replication", "mmtool.insight.verify"),
+    "pyarrow": ("mmtool.replication", "mmtool.insight.verify", "mmtool.transforms"),
     "confluent_kafka": ("mmtool.kafka", "mmtool.lab", "kit"),
     "aiokafka": ("mmtool.kafka", "kit"),
     "cryptography": ("mmtool.keystores", "mmtool.evidence", "mmtool.lab.security", "kit"),

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from kit.consoles import Shell, type_block
 from kit.consumers import consume
@@ -129,6 +130,47 @@ def test_on_a_mirrored_topic_commands_print_what_the_page_shows(case, shell, fol
     for name, text in files_of(case.blocks[0].page).items():
         (folder / name).write_text(text)
     typed(shell(), case.blocks)
+
+
+CUSTOMERS = (
+    '{"name": "Al", "age": 31}',
+    '{"name": "Bo", "email": "bo@example.com", "big": 12345678901234567890}',
+    '{"name": "Cy", "contacts": [{"email": "cy@example.com"}, {"phone": "1"}]}',
+)
+
+
+@lab("masked")
+def test_an_e_mail_address_is_masked_before_it_leaves_the_region(case, shell, shop, folder, typed):
+    create_topic(shop["east"].bootstrap, "customers")
+    producer = Producer({"bootstrap.servers": shop["east"].bootstrap})
+    for number, value in enumerate(CUSTOMERS, 1):
+        producer.produce("customers", value, str(number))
+    assert producer.flush(30) == 0
+    lines = re.findall(
+        r"(?m)^(mmtool\.transform(?:\.topics|\.paths)?) = (.+)$", case.blocks[0].page.read_text()
+    )
+    typed(shell(**{"east->west.topics": "customers", **dict(lines[:3])}), case.blocks)
+    records = read_topic(shop["west"].bootstrap, "east.customers")
+    assert [json.loads(record.value) for record in records] == [
+        {"name": "Al", "age": 31},
+        {"name": "Bo", "email": "***", "big": 12345678901234567890},
+        {"name": "Cy", "contacts": [{"email": "***"}, {"phone": "1"}]},
+    ]
+
+
+def test_the_function_of_the_page_about_changed_records_leaves_out_what_it_says(shell, shop, folder):
+    page = ROOT / "docs" / "how-to" / "change-records-on-the-way.md"
+    for name, text in files_of(page).items():
+        (folder / name).write_text(text)
+    create_topic(shop["east"].bootstrap, "regions")
+    producer = Producer({"bootstrap.servers": shop["east"].bootstrap})
+    for key in ("eu-1", "us-1", "eu-2"):
+        producer.produce("regions", b"1", key)
+    assert producer.flush(30) == 0
+    shell(**{"east->west.topics": "regions", "mmtool.transform": "masks:only_europe"})
+    ended = run_mmtool(folder / "run", "replicate", "-c", str(folder / "mm2.properties"), "--until-caught-up")
+    assert ended.code == 0, ended.stderr
+    assert [record.key for record in read_topic(shop["west"].bootstrap, "east.regions")] == [b"eu-1", b"eu-2"]
 
 
 def test_the_python_of_the_page_about_spark_is_a_job_that_runs(shell, folder):

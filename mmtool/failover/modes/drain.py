@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mmtool.failover.modes.cutover import OperationContext
     from mmtool.insight.flow_now import FlowNow
     from mmtool.plan.groups.offsets import GroupPlan, PartitionFacts
+    from mmtool.translation.partition_map import PartitionMap
     from mmtool.translation.runs import Mirrored
     from mmtool.translation.types import TopicId, TopicPartition
 
@@ -40,16 +41,23 @@ class Boundary(NamedTuple):
     """One commit on the source, and the records next to it.
 
     Attributes:
-        source_id, target_id: Of the topics, as they were mirrored: a recreated topic of the same name proves nothing.
+        known: The map; it has the ids of the topics as they were mirrored: a recreated topic of the same name proves
+            nothing.
         records: The one before and the one after, as far as the mirror has them.
     """
 
-    source: TopicPartition
-    source_id: TopicId
+    known: PartitionMap
     target: TopicPartition
-    target_id: TopicId
     commit: UpstreamOffset
     records: tuple[Mirrored, ...]
+
+    @property
+    def source(self) -> TopicPartition:
+        return self.known.about.upstream
+
+    @property
+    def target_id(self) -> TopicId:
+        return self.known.about.target_topic_id
 
 
 def boundaries(
@@ -69,10 +77,8 @@ def boundaries(
         facts, commit = partitions.get(place), UpstreamOffset(offset)
         if facts is None or facts.map is None or facts.then is not None:
             continue
-        about = facts.map.about
         if records := tuple(record for record in facts.map.runs.around(commit) if record is not None):
-            sides = (place, about.topic_id, facts.target, about.target_topic_id)
-            known.append(Boundary(*sides, commit, records))
+            known.append(Boundary(facts.map, facts.target, commit, records))
     return known if len(known) <= most else [known[n * len(known) // most] for n in range(most)]
 
 
@@ -212,18 +218,21 @@ def prove(
         RefusedError: Two records differ: the translated offset is wrong.
         UnreachableError, NotAuthorisedError: A log cannot be read.
     """
-    parts = {
-        (boundary, record): (
-            LogPart(boundary.source, boundary.source_id, range(record.upstream, record.upstream + 1), 1),
+    parts = [
+        (
+            boundary,
+            record,
+            source,
             LogPart(boundary.target, boundary.target_id, range(record.downstream, record.downstream + 1), 1),
         )
         for boundary in boundaries(plans, partitions, MOST_PROVEN)
         for record in boundary.records
-    }
+        if (source := flow.clusters.part_of(boundary.known, range(record.upstream, record.upstream + 1), 1))
+    ]
     committed, names = flow.clusters.settings.reads_committed, names_of(flow.clusters.settings)
-    here = flow.clusters.source.records([part for part, _ in parts.values()], committed=committed)
-    there = flow.clusters.target.records([part for _, part in parts.values()], committed=committed)
-    for (boundary, record), (source, target) in parts.items():
+    here = flow.clusters.source.records([source for *_, source, _ in parts], committed=committed)
+    there = flow.clusters.target.records([target for *_, target in parts], committed=committed)
+    for boundary, record, source, target in parts:
         if not here[source] or not there[target]:
             continue
         ours, theirs = here[source][0].digest, there[target][0].digest

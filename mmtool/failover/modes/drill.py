@@ -237,10 +237,9 @@ class DrillSteps(PlannedSteps):
                 about, frontier = facts.map.about, facts.map.upstream_frontier
                 here, there = verdict.commit.offset, wanted[verdict.target].offset
                 behind = range(there, max(there, facts.target_log.log_end))
-                yield (
-                    LogPart(facts.source, about.topic_id, range(here, max(here, frontier)), _FIRST),
-                    LogPart(facts.target, about.target_topic_id, behind, _FIRST),
-                )
+                source = self.flow.clusters.part_of(facts.map, range(here, max(here, frontier)), _FIRST)
+                if source is not None:
+                    yield source, LogPart(facts.target, about.target_topic_id, behind, _FIRST)
 
     def clean_up(self) -> None:
         """Delete the shadow groups, not only their commits: an empty group would stay listed for minutes."""

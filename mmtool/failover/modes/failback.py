@@ -7,11 +7,11 @@ decide where a group continues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mmtool.config import ClusterSettings
+from mmtool.config import ClusterSettings, FlowSettings
 from mmtool.errors import RefusedError, UsageError
 from mmtool.failover.commits.group_configs import bring_configs_of
 from mmtool.failover.diverged_tail.tail_file import default_name, export_tail, read_export
@@ -139,6 +139,7 @@ def rehearse(
         *selection_warnings(selected),
         *metadata_warnings(both.flow, groups, Direction.REVERSE),
         *state_warnings(homecoming.state, names.source),
+        *_transform_warnings(settings, names),
     )
     still = standstill(both.back, homecoming.plan.groups)
     tail_said = told(tails, homecoming, names, set(facts.topics).difference(facts.held))
@@ -157,6 +158,15 @@ def rehearse(
         tails=tails,
         held=facts.topics,
     )
+
+
+def _transform_warnings(settings: FlowSettings, names: Names) -> Iterator[str]:
+    """What a flow that changes records on the way cannot take back, as a sentence."""
+    if settings.transforms.function or settings.transforms.steps:
+        yield (
+            f"{names.flow} changes records on the way or leaves them out: the failback undoes nothing of that; groups"
+            f" find the source's own records on {names.source}, and the mirrors on {names.target} stay as they are"
+        )
 
 
 def _lists_groups(cluster: ClusterSettings) -> str:

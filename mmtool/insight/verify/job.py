@@ -31,16 +31,18 @@ from mmtool.kafka.logs.dead_letters import SOURCE_HEADERS
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
 from mmtool.kafka.wire.scan import AtMost, log_bounds, read_range
 from mmtool.runtime.threads import run_loop
+from mmtool.transforms.source import SourceTransforms
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 
     from mmtool.config import FlowSettings
     from mmtool.insight.verify.ranges import Range
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.cluster import WireCluster
+    from mmtool.plan.flow.transforms import TransformSpec
     from mmtool.translation.runs import Run
     from mmtool.translation.types import TopicId
 
@@ -59,12 +61,14 @@ class ComparedFlow:
         ours: Producer ids under which mmtool writes for the flow.
         shared: Producers write to the target's topics as well: a record that is not the flow's is not foreign.
         left_out: Producer ids whose records on the source it skips.
+        transforms: By source topic, what is done to its records now.
     """
 
     settings: FlowSettings
     ours: frozenset[int]
     shared: bool = False
     left_out: frozenset[int] = frozenset()
+    transforms: Mapping[str, TransformSpec | None] = field(default_factory=dict)
 
     def ships(self, view: BatchView, part: Range) -> bool:
         """Whether the flow copies a batch of the source; where mmtool does not mirror, each one with records."""
@@ -82,6 +86,7 @@ class Reading(NamedTuple):
     source: WireCluster
     target: WireCluster
     flow: ComparedFlow
+    transforms: SourceTransforms
 
 
 async def compare_range(reading: Reading, part: Range) -> Findings:
@@ -281,11 +286,15 @@ def _print(content: bytes | None) -> int:
     return 0 if content is None else hash(content) or 1
 
 
-def _source(reading: Reading, part: Range, start: int, stop: int) -> AsyncIterator[BatchView]:
-    return read_range(
+async def _source(reading: Reading, part: Range, start: int, stop: int) -> AsyncIterator[BatchView]:
+    """The source's batches, those that the flow mirrors as it mirrors them."""
+    views = read_range(
         reading.source, part.source.topic, part.source_id, part.source.partition,
         start, AtMost(stop), read_committed=reading.flow.settings.reads_committed,
     )  # fmt: skip
+    async for view in views:
+        changes = part.version and reading.flow.ships(view, part)
+        yield await reading.transforms.made(part.source, view, start, part.version) if changes else view
 
 
 def _target(reading: Reading, part: Range, start: int, stop: int) -> AsyncIterator[BatchView]:
@@ -476,6 +485,7 @@ def run_job(job: Job) -> list[Compared]:
         settings = job.flow.settings
         source = wire_cluster(settings.source, "verify", role="consumer")
         target = wire_cluster(settings.target, "verify", role="consumer")
+        transforms = SourceTransforms(job.flow.transforms.get)
         try:
             try:
                 await asyncio.gather(source.start(), target.start())
@@ -485,9 +495,9 @@ def run_job(job: Job) -> list[Compared]:
                 )
             except (ConnectionLostError, MmtoolError) as error:
                 return [_unread(part, error) for part in job.ranges]
-            return await _compare(Reading(source, target, job.flow), job.ranges)
+            return await _compare(Reading(source, target, job.flow, transforms), job.ranges)
         finally:
-            await asyncio.gather(source.close(), target.close())
+            await asyncio.gather(source.close(), target.close(), transforms.close())
 
     return run_loop(run())
 

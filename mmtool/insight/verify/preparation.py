@@ -38,6 +38,7 @@ from mmtool.replication.flow_state.flow_moves import ask_starts
 from mmtool.runtime.files import state_root, write_whole
 from mmtool.runtime.process import operator
 from mmtool.runtime.threads import run_loop
+from mmtool.transforms.shipment import Shipment
 from mmtool.translation.connect_offsets import parse_json
 from mmtool.translation.types import UNKNOWN, TopicPartition
 
@@ -248,6 +249,8 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since |
     begin = _beginnings(flow, facts, since, points)
     stopped = _stopped(flow, facts, control)
     partitions, problems = {}, {}
+    theirs = Shipment(flow.clusters.settings.as_mm2_copies)
+    by_mm2 = {topic: "" if (spec := theirs.of(topic)) is None else spec.version for topic in flow.topics}
     for place, one in facts.items():
         problem = _problem(one, settings)
         if problem is not None:
@@ -262,6 +265,7 @@ def prepare(clusters: FlowClusters, topics: Collection[str] = (), since: Since |
             compacted=bool({place.topic, one.target.topic} & compacted),
             since=begin.get(place),
             is_stopped=place in stopped,
+            by_mm2=by_mm2[place.topic],
         )
     return PreparedFlow(
         clusters,
@@ -349,7 +353,9 @@ def _compared_flow(flow: FlowNow) -> ComparedFlow:
             if producer.is_left_out(flow.identity.target_id, local_only=local)
         }
     shared = settings.keeps_names and settings.way_back is not None
-    return ComparedFlow(settings, frozenset(ours), shared, frozenset(left_out))
+    shipment = Shipment(settings)
+    transforms = {topic: spec for topic in flow.topics if (spec := shipment.of(topic)) is not None}
+    return ComparedFlow(settings, frozenset(ours), shared, frozenset(left_out), transforms)
 
 
 def _positions(settings: FlowSettings, warnings: list[str]) -> dict[TopicPartition, int]:

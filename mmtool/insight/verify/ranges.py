@@ -54,6 +54,7 @@ class Range:
         is_earlier: It is of the target alone: what the topic held before the flow started or restarted to mirror it.
             ``start.upstream`` is the source's first offset, and ``stop.upstream`` the mirror's.
         gaps: As `Expectations.gaps`.
+        version: Of the transform by which its records were mirrored; empty where they were not changed.
     """
 
     source: TopicPartition
@@ -71,6 +72,7 @@ class Range:
     whole_to: int | None = None
     gaps: tuple[tuple[int, int], ...] = ()
     is_earlier: bool = False
+    version: str = ""
 
     @property
     def is_by_mm2(self) -> bool:
@@ -109,6 +111,7 @@ class ComparedPartition:
         compacted: Either topic is compacted.
         since: The start of the comparison: an offset of the source, or corresponding offsets of both sides; None: as
             far back as both logs go.
+        by_mm2: The version of the transforms that MM2 runs for the topic; empty without any.
         is_stopped: Nothing after the frontier will be mirrored until an operator acts: the topic has failed over, or
             the partition is halted. It is compared up to the source's end.
     """
@@ -120,6 +123,7 @@ class ComparedPartition:
     compacted: bool = False
     since: int | Joint | None = None
     is_stopped: bool = False
+    by_mm2: str = ""
 
     @property
     def since_upstream(self) -> int:
@@ -211,9 +215,11 @@ def _range(
     if known is not None:
         gaps = [(g.start, g.end) for g in known.gaps if g.start < stop.upstream and g.end > start.upstream]
         runs = known.runs.between(start.upstream, stop.upstream)
-        return replace(found, runs=runs, gaps=tuple(gaps))
+        versions = [one.version for one in known.made if one.start <= start.upstream]
+        return replace(found, runs=runs, gaps=tuple(gaps), version=versions[-1] if versions else "")
     assert facts.synced is not None
-    return replace(found, joints=tuple(joint for joint in _syncs(facts.synced) if start <= joint < stop))
+    joints = tuple(joint for joint in _syncs(facts.synced) if start <= joint < stop)
+    return replace(found, joints=joints, version=partition.by_mm2)
 
 
 def _by_runs(partition: ComparedPartition, known: PartitionMap, size: int) -> list[Joint]:
@@ -237,7 +243,9 @@ def _by_runs(partition: ComparedPartition, known: PartitionMap, size: int) -> li
     began = began_at(known)
     if start == began.upstream and began.downstream >= facts.target_log.log_start:
         joints = [began]  # what lies before the first record may be foreign
-    for offset in range(start + size, stop.upstream - size // 2, size):
+    cuts = {*range(start + size, stop.upstream - size // 2, size)}
+    cuts |= {one.start for one in known.made if start < one.start < stop.upstream}  # one version in a range
+    for offset in sorted(cuts):
         there = runs.find_forward(UpstreamOffset(offset))
         if there is None:
             break

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from mmtool.kafka.batches import iter_batches
 from mmtool.plan.records.documents import State
 from mmtool.transforms.process import Transformed, TransformProcess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from mmtool.kafka.batches import BatchView
     from mmtool.kafka.wire.fetch import FetchedPartition
     from mmtool.plan.flow.transforms import TransformSpec
     from mmtool.replication.pump.budget import Account
     from mmtool.replication.pump.mirror import PartitionMirror
+    from mmtool.replication.spark.assignment import PartitionAssignment
 
 
 _AT_ONCE = 2
@@ -45,6 +46,17 @@ class ChangedReads:
         for process in self._processes:
             self._idle.put_nowait(process)
         self._tasks = {asyncio.create_task(one.start(first)) for one in self._processes}
+
+    @classmethod
+    def of(
+        cls,
+        partitions: Iterable[PartitionAssignment],
+        budget: Account,
+        failed: Callable[[BaseException], None],
+    ) -> Self | None:
+        """Those of a flow's partitions; None where none has a transform."""
+        first = next((one.transform for one in partitions if one.transform is not None), None)
+        return None if first is None else cls(first, budget, failed)
 
     def begin(
         self,

@@ -214,9 +214,7 @@ class FlowPump:
             continue_on_loss=settings.on_data_loss == "continue",
             origins=origins,
         )
-        specs = [partition.transform for partition in flow.partitions if partition.transform is not None]
-        if specs:
-            self.reader.transforms = ChangedReads(specs[0], budget, self._failed)
+        self.reader.transforms = ChangedReads.of(flow.partitions, budget, self._failed)
 
     def _freed(self, count: int) -> None:
         self._budget.add(-count)

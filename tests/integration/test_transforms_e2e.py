@@ -1,0 +1,277 @@
+"""Records are masked, hashed and left out on the way, through the command line on real brokers and real Spark."""
+
+import hashlib
+import hmac
+import json
+import time
+
+import pytest
+
+from kit.lookups import commit
+from kit.processes import MmtoolProcess, run_mmtool
+from kit.transforms import (
+    EMAIL,
+    ODD_GO,
+    check_commits,
+    check_exact,
+    document,
+    masked,
+    module,
+    send,
+    third_gone,
+    topic_of,
+)
+from mmtool.lab.ports import wait_until
+from mmtool.lab.topics import create_topic, read_topic, topics_of
+
+pytestmark = pytest.mark.kafka
+
+RECORDS, PARTITIONS = 600, 2
+MASK = {"mmtool.transform": "mmtool.transforms:mask_json", "mmtool.transform.paths": "email"}
+THIRDS = {"mmtool.transform": "masks:change"}
+UPPER = """
+def upper(batch):
+    values = [value.as_py().upper() for value in batch["value"]]
+    return batch.set_column(5, batch.schema.field(5), pa.array(values, pa.binary()))
+"""
+KINDS = pytest.mark.parametrize("offsets", ["translated", "same"])
+
+
+class Scene:
+    """One topic, and a properties file of its own folder."""
+
+    def __init__(self, bench, folder, name, **settings):
+        self.bench, self.folder, self.topic = bench, folder, name
+        self.ends = tuple(bench.fleet[side].bootstrap for side in ("source", "target"))
+        self.configure(**settings)
+
+    def configure(self, **settings):
+        self.settings = settings
+        self.path = self.folder / "mm2.properties"
+        self.path.write_text(self.bench.text(f"{self.topic}.*", **settings))
+        self.remote = f"source.{self.topic}"
+
+    def run(self, *words):
+        return run_mmtool(self.folder / str(time.monotonic_ns()), *words, "-c", str(self.path), "-o", "json")
+
+    def catch_up(self):
+        return self.run("replicate", "--until-caught-up")
+
+    def running(self, *words):
+        line = ("replicate", "-c", str(self.path), "--every", "1", *words)
+        return MmtoolProcess(self.folder / str(time.monotonic_ns()), *line)
+
+
+@pytest.fixture
+def scene(bench, tmp_path, topic_name):
+    def made(count=RECORDS, **settings):
+        found = Scene(bench, tmp_path, topic_name("changed"), **settings)
+        topic_of(found.ends[0], found.topic, count, PARTITIONS)
+        return found
+
+    return made
+
+
+@KINDS
+def test_a_field_is_masked_and_everything_else_stays_and_verify_knows(scene, offsets):
+    flow = scene(**MASK, **{"mmtool.offsets": offsets})
+    answer = flow.catch_up()
+    assert answer.code == 0, answer.stderr
+    check_exact(flow.ends, flow.topic, flow.remote, masked, same=offsets == "same")
+    assert {row["state"] for row in answer.rows} == {"caught_up"}
+    verified = flow.run("verify")
+    assert verified.code == 0, (verified.stdout, verified.stderr)
+    assert sum(row["records_compared"] for row in verified.rows) == RECORDS
+
+
+@KINDS
+def test_left_out_records_are_holes_and_commits_are_exact_through_them(scene, offsets):
+    flow = scene(**THIRDS, **{"mmtool.offsets": offsets})
+    module(flow.folder, ODD_GO)
+    group = f"{flow.topic}-app"
+    commit(flow.ends[0], group, flow.topic, 101, 200)
+    answer = flow.catch_up()
+    assert answer.code == 0, answer.stderr
+    check_exact(flow.ends, flow.topic, flow.remote, third_gone, same=offsets == "same")
+    for at in (0, 1, 2, 77, 299, 300):
+        commit(flow.ends[0], group, flow.topic, at, at)
+        translated = flow.run("translate-offsets", "-g", group)
+        assert translated.code == 0, translated.stderr
+        check_commits(flow.ends, flow.topic, flow.remote, translated.rows, third_gone, same=offsets == "same")
+    assert flow.run("verify").code == 0
+
+
+def test_a_field_is_hashed_with_a_key_of_a_provider_and_the_key_is_nowhere(scene, tmp_path):
+    (tmp_path / "keys").write_text("hash=a-very-secret-key\n")
+    flow = scene(
+        **{
+            "mmtool.transform": "mmtool.transforms:hash_json",
+            "mmtool.transform.paths": "email",
+            "mmtool.transform.secret": f"${{file:{tmp_path}/keys:hash}}",
+            "config.providers": "file",
+            "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+        }
+    )
+    answer = flow.catch_up()
+    assert answer.code == 0, answer.stderr
+    digest = hmac.digest(b"a-very-secret-key", EMAIL.encode(), hashlib.sha256).hex()
+    values = {json.loads(record.value)["email"] for record in read_topic(flow.ends[1], flow.remote)}
+    assert values == {digest}
+    said = (
+        answer.stderr
+        + answer.stdout
+        + flow.run("status", "--debug").stdout
+        + flow.run("config", "show").stdout
+    )
+    assert "a-very-secret-key" not in said
+
+
+@pytest.mark.parametrize(("on_error", "left"), [("drop", 1), ("copy", 2)])
+def test_values_that_are_no_json_are_left_out_or_copied_and_counted(scene, on_error, left):
+    flow = scene(0, **MASK, **{"mmtool.transform.on.error": on_error})
+    send(flow.ends[0], flow.topic, [document(0), None, b"no json " + EMAIL.encode()], 1)
+    answer = flow.catch_up()
+    assert answer.code == 0, answer.stderr
+    values = [record.value for record in read_topic(flow.ends[1], flow.remote) if record.value is not None]
+    assert len(values) == left
+    (row,) = [row for row in flow.run("status").rows if row["partition"] == 0]
+    assert "1 value is no JSON (mmtool.transform.on.error)" in row["reason"]
+
+
+def test_a_value_that_is_no_json_halts_its_partition_alone_and_no_word_of_it_is_said(scene):
+    flow = scene(0, **MASK)
+    send(flow.ends[0], flow.topic, map(document, range(10)), PARTITIONS)
+    send(flow.ends[0], flow.topic, [b"secret-word " + EMAIL.encode()], 1)
+    answer = flow.catch_up()
+    assert answer.code == 6, answer.stderr
+    halted, other = sorted(answer.rows, key=lambda row: row["partition"])
+    assert (halted["state"], halted["upstream_position"], other["state"]) == ("halted", 5, "caught_up")
+    assert "mmtool.transforms:mask_json raised NotJsonError" in halted["reason"]
+    assert f"{flow.topic}-0 at source offset 5" in halted["reason"]
+    assert "secret-word" not in answer.stderr + answer.stdout
+    assert len(read_topic(flow.ends[1], flow.remote)) == 10
+
+
+FAULTS = {
+    "no module": (None, "no_such:change", "is in no module that mmtool finds"),
+    "no function": ("", "masks:change", "is missing: module masks has no change"),
+    "does not import": ("import no_such_module", "masks:change", "raised ModuleNotFoundError"),
+    "an exception": (
+        "def change(batches):\n    for one in batches:\n        raise KeyError(one['value'][0].as_py())\n    yield\n",
+        "masks:change",
+        "raised KeyError at masks.py:4 in change",
+    ),
+    "more rows": (
+        "def change(batches):\n    for one in batches:\n        yield one\n        yield one\n",
+        "masks:change",
+        "rows may only be left out",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_function_that_cannot_be_used_halts_its_partitions_and_config_check_says_so(
+    scene, fault, topic_name
+):
+    text, function, why = FAULTS[fault]
+    flow = scene(20, **{"mmtool.transform": function})
+    other = topic_of(flow.ends[0], f"{flow.topic}-whole", 20)
+    flow.configure(**flow.settings, **{"mmtool.transform.topics": flow.topic})
+    if text is not None:
+        module(flow.folder, text)
+    answer = flow.catch_up()
+    assert answer.code == 6, answer.stderr
+    by_topic = {(row["topic"], row["state"]) for row in answer.rows}
+    assert by_topic == {(flow.topic, "halted"), (other, "caught_up")}
+    reason = next(row["reason"] for row in answer.rows if row["topic"] == flow.topic)
+    assert why in reason
+    assert function in reason
+    assert EMAIL not in answer.stdout + answer.stderr
+    if fault in ("no module", "no function", "does not import"):
+        checked = flow.run("config", "check")
+        assert (checked.code, why in checked.stdout) == (2, True), checked.stdout
+
+
+def test_a_changed_function_takes_effect_in_the_running_flow_and_verify_says_which_records_it_cannot_make(
+    scene,
+):
+    flow = scene(100, **THIRDS)
+    module(flow.folder, ODD_GO)
+    with flow.running() as process:
+        wait_until(lambda: count(flow) == 67, "the records of the first function", 60)
+        module(flow.folder, ODD_GO.replace("% 3 != 1", "% 2 == 0"))
+        flow.configure(**THIRDS, **{"mmtool.round.seconds": "299"})
+        process.wait_line("mmtool.round.seconds|settings", 60)
+        send(flow.ends[0], flow.topic, map(document, range(100)), PARTITIONS)
+        wait_until(lambda: count(flow) == 67 + 50, "the records of the second function", 60)
+        process.stop()
+    verified = flow.run("verify")
+    assert verified.code == 8
+    assert {row["verdict"] for row in verified.rows} == {"incomplete"}
+    assert "the records were mirrored by masks:change@" in verified.rows[0]["reason"]
+
+
+def count(flow):
+    ends = topics_of(flow.ends[1])
+    return len(read_topic(flow.ends[1], flow.remote)) if flow.remote in ends else 0
+
+
+def test_try_shows_what_becomes_of_records_and_hides_their_values(scene):
+    flow = scene(10, **THIRDS)
+    module(flow.folder, ODD_GO)
+    answer = flow.run("transform", "try", "--topic", flow.topic, "--records", "6")
+    assert answer.code == 0, answer.stderr
+    assert [row["action"] for row in answer.rows].count("dropped") == 2
+    assert EMAIL not in answer.stdout
+    shown = flow.run("transform", "try", "--topic", flow.topic, "--records", "6", "--show-values")
+    assert shown.stdout.count(EMAIL) == 6 + 4
+    assert flow.run("transform", "try", "--topic", "no-such-topic").code == 2
+    whole = Scene(flow.bench, flow.folder, flow.topic)
+    assert whole.run("transform", "try", "--topic", flow.topic).code == 2
+
+
+def test_a_null_key_for_a_compacted_topic_halts_with_the_offset(scene):
+    flow = scene(0, **THIRDS)
+    keyless = "yield batch.set_column(4, 'key', pa.array([None] * len(stays), pa.binary()))"
+    module(flow.folder, ODD_GO.replace("yield batch.filter(pa.array(stays, pa.bool_()))", keyless))
+    compacted = f"{flow.topic}-compacted"
+    create_topic(flow.ends[0], compacted, 1, **{"cleanup.policy": "compact"})
+    send(flow.ends[0], compacted, map(document, range(3)))
+    answer = flow.catch_up()
+    (row,) = [row for row in answer.rows if row["topic"] == compacted]
+    assert (answer.code, row["state"]) == (6, "halted")
+    assert "masks:change" in row["reason"]
+    assert "source offset 0" in row["reason"]
+
+
+@KINDS
+def test_a_group_moves_in_every_mode_through_masked_records_and_holes(scene, offsets):
+    flow = scene(**THIRDS, **{"mmtool.offsets": offsets})
+    module(
+        flow.folder,
+        ODD_GO.replace("yield batch.filter", "batch = upper(batch)\n        yield batch.filter") + UPPER,
+    )
+    group = f"{flow.topic}-app"
+    commit(flow.ends[0], group, flow.topic, 101, 200)
+    assert flow.catch_up().code == 0
+    drilled = flow.run("failover", "drill", "-g", group)
+    assert drilled.code == 0, drilled.stderr
+    with flow.running():
+        moved = flow.run("failover", "planned", "-g", group, "--execute", "--yes")
+    assert moved.code == 0, moved.stderr
+    (row,) = json.loads(moved.stdout)["data"]
+    assert (row["state"], row["rpo_records"], row["reread_records"]) == ("completed", 0, 0)
+    places = row["groups"][0]["partitions"]
+    check_commits(flow.ends, flow.topic, flow.remote, places, third_gone, same=offsets == "same")
+    undone = flow.run("failover", "rollback", row["operation_id"], "--execute", "--yes")
+    assert undone.code == 0, undone.stderr
+    away = {"source.bootstrap.servers": "127.0.0.1:1"}
+    flow.configure(**THIRDS, **{"mmtool.offsets": offsets}, **away)
+    lost = flow.run("failover", "emergency", "-g", group, "--execute", "--yes", "--accept-data-loss")
+    assert lost.code == 0, lost.stderr
+    places = json.loads(lost.stdout)["data"][0]["groups"][0]["partitions"]
+    check_commits(flow.ends, flow.topic, flow.remote, places, third_gone, same=offsets == "same")
+    flow.configure(**THIRDS, **{"mmtool.offsets": offsets, "target->source.topics": "none"})
+    home = flow.run("failover", "failback", "-g", group)
+    assert home.code == 0, home.stderr
+    assert "the failback undoes nothing of that" in home.stderr
