@@ -7,6 +7,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -188,7 +189,12 @@ def _unpacked(spec: TransformSpec) -> Path:
     """The archive as a file, which is named by its content."""
     from hashlib import sha256
 
-    path = cache_root() / "transforms" / f"{sha256(spec.archive).hexdigest()[:32]}.zip"
+    name = f"{sha256(spec.archive).hexdigest()[:32]}.zip"
+    path = cache_root() / "transforms" / name
     if not path.exists():
-        write_whole(path, spec.archive)
+        try:
+            write_whole(path, spec.archive)
+        except OSError:  # no home, or one that is read only
+            path = Path(tempfile.mkdtemp(prefix="mmtool-transform-"), name)
+            write_whole(path, spec.archive)
     return path

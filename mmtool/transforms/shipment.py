@@ -87,14 +87,17 @@ def _packed(function: str, folder: str) -> tuple[bytes, str]:
     root = Path(next(iter(places))) if places else Path(str(origin))
     packed = io.BytesIO()
     try:
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(packed, "w") as archive:  # not compressed: by any zlib the same bytes
             for path in _files(root):
                 name = Path(root.name, path.relative_to(root)) if places else Path(root.name)
                 archive.writestr(zipfile.ZipInfo(name.as_posix(), _EPOCH), path.read_bytes())
+                if packed.tell() > MOST_BYTES:
+                    return (
+                        b"",
+                        f"is in a package of more than {MOST_BYTES >> 20} MiB: move it into a module of its own",
+                    )
     except OSError as error:
         return b"", f"cannot be read from {root}: {error.strerror}"
-    if packed.tell() > MOST_BYTES:
-        return b"", f"is in a package of more than {MOST_BYTES >> 20} MiB: move it into a module of its own"
     return packed.getvalue(), ""
 
 

@@ -100,8 +100,9 @@ class PartitionMirror:
         self._recorder = MapRecorder(assignment.block, changed=is_new, max_runs=OPEN_RUNS)
         was_translated = len(assignment.block.runs) > 0 and not assignment.block.tail.same_offsets
         self._recorder.same_offsets = same is not None and not was_translated
-        if not assignment.halted:
-            self._recorder.made_by("" if assignment.transform is None else assignment.transform.version)
+        transform = assignment.transform
+        if not assignment.halted and (transform is None or not transform.problem):
+            self._recorder.made_by("" if transform is None else transform.version)
         if assignment.block.tail.writer is UNKNOWN:
             self._recorder.claimed(self.writer)
         self.frontier: UpstreamOffset = assignment.block.tail.upstream_frontier
