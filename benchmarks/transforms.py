@@ -25,11 +25,13 @@ from mmtool.lab.fleet import Fleet
 from mmtool.lab.topics import create_topic
 
 RECORDS, TOPIC = 1_000_000, "documents"
-WHOLE, IDENTITY, MASKED, THEIRS = "whole batches", "identity", "mask_json", MM2
+WHOLE, UNSELECTED, IDENTITY, MASKED, THEIRS = "whole batches", "not selected", "identity", "mask_json", MM2
+MASK = {"mmtool.transform": "mmtool.transforms:mask_json", "mmtool.transform.paths": "customer.email"}
 SETTINGS = {
     WHOLE: {},
+    UNSELECTED: {**MASK, "mmtool.transform.topics": "others"},
     IDENTITY: {"mmtool.transform": "identity:change"},
-    MASKED: {"mmtool.transform": "mmtool.transforms:mask_json", "mmtool.transform.paths": "customer.email"},
+    MASKED: MASK,
     THEIRS: {},
 }
 _FILLER = {f"field-{number}": "x" * 20 for number in range(24)}
@@ -81,7 +83,7 @@ def main() -> None:
                     flush=True,
                 )
     fleet.remove_data()
-    for kind, other in ((IDENTITY, WHOLE), (MASKED, THEIRS), (MASKED, WHOLE)):
+    for kind, other in ((UNSELECTED, WHOLE), (IDENTITY, WHOLE), (MASKED, THEIRS)):
         ratios = [one.rate / two.rate for one, two in zip(found[kind], found[other], strict=True)]
         print(f"  {kind}, times as fast as {other}: {median(ratios):.2f} (median)")
     if any(one.other_cores > BUSY_CORES for copied in found.values() for one in copied):

@@ -16,8 +16,8 @@ _COLUMNS = (
     Column("partition"),
     Column("offset"),
     Column("action"),
-    Column("before"),
-    Column("after"),
+    Column("before", note=True),
+    Column("after", note=True),
 )
 
 Topic = Annotated[
