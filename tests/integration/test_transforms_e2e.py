@@ -6,6 +6,7 @@ import json
 import time
 
 import pytest
+from confluent_kafka import Producer
 
 from kit.lookups import commit
 from kit.processes import MmtoolProcess, run_mmtool
@@ -197,23 +198,39 @@ def test_a_changed_function_takes_effect_in_the_running_flow_and_verify_says_whi
 ):
     flow = scene(100, **THIRDS)
     module(flow.folder, ODD_GO)
-    with flow.running() as process:
+    with flow.running():
         wait_until(lambda: count(flow) == 67, "the records of the first function", 60)
         module(flow.folder, ODD_GO.replace("% 3 != 1", "% 2 == 0"))
         flow.configure(**THIRDS, **{"mmtool.round.seconds": "299"})
-        process.wait_line("mmtool.round.seconds|settings", 60)
+        wait_until(lambda: is_changed(flow), "the second function in every partition", 60, poll=1.0)
         send(flow.ends[0], flow.topic, map(document, range(100)), PARTITIONS)
         wait_until(lambda: count(flow) == 67 + 50, "the records of the second function", 60)
-        process.stop()
     verified = flow.run("verify")
     assert verified.code == 8
     assert {row["verdict"] for row in verified.rows} == {"incomplete"}
     assert "the records were mirrored by masks:change@" in verified.rows[0]["reason"]
 
 
+PROBE = b"probe"
+
+
+def is_changed(flow):
+    """Whether each partition has a record that only the second function keeps; one more is sent to each."""
+    producer = Producer({"bootstrap.servers": flow.ends[0]})
+    for partition in range(PARTITIONS):
+        producer.produce(flow.topic, PROBE, b"4", partition=partition)
+    assert producer.flush(30) == 0
+    return (
+        len({one.partition for one in read_topic(flow.ends[1], flow.remote) if one.value == PROBE})
+        == PARTITIONS
+    )
+
+
 def count(flow):
-    ends = topics_of(flow.ends[1])
-    return len(read_topic(flow.ends[1], flow.remote)) if flow.remote in ends else 0
+    """The records on the target, without those of `is_changed`."""
+    if flow.remote not in topics_of(flow.ends[1]):
+        return 0
+    return sum(one.value != PROBE for one in read_topic(flow.ends[1], flow.remote))
 
 
 def test_try_shows_what_becomes_of_records_and_hides_their_values(scene):
