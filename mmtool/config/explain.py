@@ -59,6 +59,8 @@ def explain(loaded: LoadedFile, flow: FlowSettings) -> Iterator[Explained]:
     yield _row(flow, "consumer.isolation.level", isolation, "read_committed", "read_uncommitted")
     for prefix in (*OWN_PREFIXES, UNIT_PREFIX):
         for name, entry in scopes.own_by_prefix(source, target, prefix).items():
+            if prefix + name in FLOW_KEYS:
+                continue
             # Spark's may be secrets of any name
             hidden = (prefix == _SPARK and not may_show_spark_key(name)) or (
                 prefix == _TRANSFORM and name not in _SHOWN_SETTINGS

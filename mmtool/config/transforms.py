@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NoReturn, Protocol
 
 from mmtool.config.javaregex import PatternRefusedError, compile_java
 from mmtool.config.names import NameFilter
@@ -52,6 +53,8 @@ _REFUSED: Mapping[str, str] = {
 }
 _KEEPS = ("mmtool.transforms:mask_json", "mmtool.transforms:hash_json")
 """Functions that leave a record out only where ``mmtool.transform.on.error`` says so."""
+_SETTINGS: Mapping[str, tuple[str, ...]] = {"Filter": (), "DropHeaders": ("headers",)}
+"""The transforms that mmtool runs, with the settings that each one has."""
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*", re.ASCII)
 
 
@@ -94,9 +97,13 @@ def read_transforms(
             function = ""
     free = flow.scopes.own_by_prefix(flow.source.alias, flow.target.alias, f"{FUNCTION}.")
     settings = {name: one for name, one in free.items() if name not in ("topics", "on.error")}
-    if settings and not function:
-        first = next(iter(settings.values()))
-        flow.report.warn(first, f"has no effect without {FUNCTION}, which names the function that it is for")
+    lonely = next(iter(free.values()), None)
+    if lonely is not None and entry is None and flow.is_enabled():
+        flow.report.refused(
+            lonely,
+            f"{flow.source.alias}->{flow.target.alias} has no {FUNCTION}, which names the function that it is for:"
+            " records would be copied as they are",
+        )
     steps = _steps(flow)
     if mirror == "external" and (entry is not None or steps):
         named = entry or flow.find("mmtool.mirror")
@@ -139,13 +146,11 @@ def _steps(flow: Flow) -> tuple[Step, ...]:
     entry = flow.scopes.of_flow(
         flow.source.alias, flow.target.alias, "transforms", flow_only=not flow.is_enabled()
     )
-    names = () if entry is None else parse_list(entry.value)
     found = []
-    for name in names:
-        keys = _keys(flow, f"transforms.{name}.")
-        step = _step(flow, name, keys, entry)
-        if step is not None:
-            found.append(step)
+    for name in () if entry is None else parse_list(entry.value):
+        assert entry is not None
+        with suppress(_Refused):
+            found.append(_step(flow, name, _keys(flow, f"transforms.{name}."), entry))
     return tuple(found)
 
 
@@ -164,55 +169,71 @@ def _keys(flow: Flow, prefix: str) -> Properties:
     return {**every, **own}
 
 
-def _step(flow: Flow, name: str, keys: Properties, named: PropertyEntry | None) -> Step | None:
-    kind = keys.get("type")
-    if kind is None:
-        if named is not None:
-            flow.report.refused(named, f"transforms.{name}.type is missing: name the class of {name}")
-        return None
-    of = kind.value.strip().removeprefix(_PACKAGE).removesuffix("$Value").removesuffix("$Key")
-    condition, is_known = _condition(flow, keys)
-    if not is_known:
-        return None
+class _Refused(Exception):  # noqa: N818  no fault of mmtool's
+    """A transform has a fault, which is reported."""
+
+
+def _refuse(flow: Flow, entry: PropertyEntry, why: str) -> NoReturn:
+    flow.report.refused(entry, why)
+    raise _Refused
+
+
+def _check_known(flow: Flow, keys: Properties, *known: str) -> None:
+    """Refuse settings that a class does not have: Kafka Connect ignores them, and leaves other records out."""
+    for name, entry in keys.items():
+        if name not in known:
+            _refuse(flow, entry, f"is no setting of this class; it has {', '.join(known)}")
+
+
+def _class_of(flow: Flow, keys: Properties, named: PropertyEntry, what: str, package: str) -> str:
+    """The class that a transform or predicate names, without its package."""
+    if "type" not in keys:
+        _refuse(flow, named, f"{what}.type is missing: name its class")
+    return keys["type"].value.strip().removeprefix(package)
+
+
+def _step(flow: Flow, name: str, keys: Properties, named: PropertyEntry) -> Step:
+    """The transform of a name; raises `_Refused`."""
+    of = _class_of(flow, keys, named, f"transforms.{name}", _PACKAGE)
+    of = of.removesuffix("$Value").removesuffix("$Key")
+    if of not in _SETTINGS:
+        why = _REFUSED.get(of) or (
+            f"mmtool runs no Java class but Filter and DropHeaders: write a Python function and name it with {FUNCTION}"
+        )
+        _refuse(flow, keys["type"], f"{of}: {why}")
+    _check_known(flow, keys, "type", "predicate", "negate", *_SETTINGS[of])
+    condition = _condition(flow, keys)
     if of == "Filter":
         return Step(None, condition)
-    if of == "DropHeaders":
-        headers = keys.get("headers")
-        if headers is None or not parse_list(headers.value):
-            flow.report.refused(kind, f"transforms.{name}.headers is missing: list the headers to drop")
-            return None
-        return Step(parse_list(headers.value), condition)
-    why = _REFUSED.get(of) or (
-        f"mmtool runs no Java class but Filter and DropHeaders: write a Python function and name it with {FUNCTION}"
-    )
-    flow.report.refused(kind, f"{of}: {why}")
-    return None
+    headers = parse_list(keys["headers"].value) if "headers" in keys else ()
+    if not headers:
+        _refuse(flow, keys["type"], f"transforms.{name}.headers is missing: list the headers to drop")
+    return Step(headers, condition)
 
 
-def _condition(flow: Flow, keys: Properties) -> tuple[Condition | None, bool]:
-    """The condition of a transform, and whether mmtool knows it."""
+def _condition(flow: Flow, keys: Properties) -> Condition | None:
+    """The condition of a transform; raises `_Refused`."""
     named = keys.get("predicate")
-    negate = keys["negate"].value.strip().lower() == "true" if "negate" in keys else False
     if named is None:
-        return None, True
-    own = _keys(flow, f"predicates.{named.value.strip()}.")
-    kind = own.get("type")
-    if kind is None:
-        flow.report.refused(named, f"predicates.{named.value.strip()}.type is missing: name its class")
-        return None, False
-    of = kind.value.strip().removeprefix(f"{_PACKAGE}predicates.")
+        return None
+    negate = keys["negate"].value.strip().lower() if "negate" in keys else "false"
+    if negate not in ("true", "false"):
+        flow.report.expected(keys["negate"], "true or false")
+        raise _Refused
+    what = f"predicates.{named.value.strip()}"
+    own = _keys(flow, f"{what}.")
+    of = _class_of(flow, own, named, what, f"{_PACKAGE}predicates.")
     if of not in _PREDICATES:
-        flow.report.refused(kind, f"{of}: mmtool knows the predicates {', '.join(_PREDICATES)}")
-        return None, False
+        _refuse(flow, own["type"], f"{of}: mmtool knows the predicates {', '.join(_PREDICATES)}")
     on, setting = _PREDICATES[of]
+    _check_known(flow, own, *filter(None, ("type", setting)))
     text = own[setting].value if setting in own else ""
     if setting and not text:
-        flow.report.refused(kind, f"predicates.{named.value.strip()}.{setting} is missing")
-        return None, False
+        _refuse(flow, own["type"], f"{what}.{setting} is missing")
     try:
         if on is On.TOPIC:
             compile_java(text)
     except PatternRefusedError as error:
         flow.report.expected(own[setting], f"a Java regular expression; in `{error.pattern}`, {error.reason}")
-        return None, False
-    return Condition(on, text, negate), True
+        raise _Refused from error
+    return Condition(on, text, negate == "true")

@@ -31,13 +31,15 @@ from mmtool.transforms.columns import (
     to_arrow,
     views_with,
 )
+from mmtool.transforms.json_paths import NotJsonError
 
 _LENGTHS = struct.Struct(">QQ")
 _LOOK_SECONDS = 1.0
 _COLLECTED = (50_000, 20, 20)
 """How often Python looks for cycles: the records of a batch are thousands of objects that have none."""
 _READY_MADE = "mmtool.transforms:"
-_LIBRARIES = re.compile(r"importlib|\.p[xy][xi]$|/pyarrow/")
+_ON_ERROR = "correct the producer; or leave such records out or copy them with mmtool.transform.on.error = drop or copy"
+_LIBRARIES = re.compile(r"importlib|zipimport|\.p[xy][xi]$|/pyarrow/")
 """Files whose frames say nothing about a user's function."""
 
 
@@ -74,11 +76,15 @@ class Failure(NamedTuple):
         offset: Of the first record that it did not change; None where that is no record's fault.
         why: A sentence without its subject: "raised KeyError at masks.py:12".
         frames: Of the exception, from the function on, as ``file:line in name``.
+        cure: What to do, where that is not to correct the function.
+        at_start: It could not be made: no record has to do with it.
     """
 
     offset: int | None
     why: str
     frames: tuple[str, ...] = ()
+    cure: str = ""
+    at_start: bool = False
 
 
 class Made(NamedTuple):
@@ -149,26 +155,27 @@ def _end_with_parent() -> None:
 
 
 def _function_of(start: Start) -> tuple[Callable[..., Any] | None, Failure | None]:
-    """The function, or why there is none."""
+    """The function, or why there is none; the text of an exception only where no secret and no record is in it."""
     if not start.function:
         return None, None
     module, _, name = start.function.partition(":")
+    shows_text, at_start = True, True
     try:
         function = getattr(importlib.import_module(module), name, None)
         if function is None:
-            return None, Failure(None, f"is missing: module {module} has no {name}")
-        if start.settings or start.function.startswith(_READY_MADE):
+            return None, Failure(None, f"is missing: module {module} has no {name}", at_start=True)
+        shows_text = start.function.startswith(_READY_MADE)
+        if start.settings or shows_text:
             function = function(start.settings)
+        at_start = False
         if start.is_trial:
             _run(function, rows_of([], 0, 0), "", 0)
     except WrongRowsError as error:
         return None, Failure(None, error.message)
     except Exception as error:  # noqa: BLE001  whatever a user's module raises
-        # before any record was read: the text is about the module or its settings
-        text = (
-            f": {error}" if start.function.startswith(_READY_MADE) or isinstance(error, ImportError) else ""
-        )
-        return None, Failure(None, f"raised {_described(error)}{text}", _frames(error))
+        is_said = shows_text and at_start and isinstance(error, (ImportError, ValueError))
+        why = f"raised {_described(error)}{f': {error}' if is_said else ''}"
+        return None, Failure(None, why, _frames(error), at_start=at_start)
     return function, None
 
 
@@ -192,8 +199,10 @@ def _made(
                 good, failure = 0, Failure(rows.columns.offsets[0], error.message)
             else:
                 good = _first_bad(function, rows, work)
-                why = f"raised {_described(error)}"
-                failure = Failure(rows.columns.offsets[good], why, _frames(error))
+                offset, why = rows.columns.offsets[good], f"raised {_described(error)}"
+                failure = Failure(offset, why, _frames(error))
+                if isinstance(error, NotJsonError):
+                    failure = Failure(offset, "found a value that is no JSON", cure=_ON_ERROR)
             ready_made.UNREADABLE.count = 0
             rows = _run(function, _first(rows, good), work.topic, work.partition) if good else _first(rows, 0)
     if failure is not None:
@@ -246,7 +255,11 @@ def _first_bad(function: Callable[..., Any], rows: Rows, work: Work) -> int:
 
 def _described(error: Exception) -> str:
     """The exception's type, and where the function raised it."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"SyntaxError at {os.path.basename(error.filename)}:{error.lineno}"  # noqa: PTH119  as below
     frames = _frames(error)
+    if not frames and isinstance(error, TypeError):
+        return "TypeError: it has to take an iterator of batches and return one, or with settings make such a function"
     return f"{type(error).__name__}{f' at {frames[-1]}' if frames else ''}"
 
 

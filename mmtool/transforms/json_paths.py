@@ -41,7 +41,7 @@ def parse_paths(paths: Iterable[str]) -> Tree:
     tree: Tree = {}
     for path in paths:
         steps = list(_STEP.finditer(path))
-        if not steps or "".join(step[0] for step in steps) != path or path.startswith("."):
+        if not steps or "".join(step[0] for step in steps) != path or path.startswith((".", "$")):
             raise ValueError(f"{path} is no path: write it as customer.email or items[*].card")
         inside: Tree | None = tree
         for step in steps[:-1]:

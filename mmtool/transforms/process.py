@@ -102,7 +102,10 @@ class TransformProcess:
         async with self._turn:
             made, _ = await self._started(spec, is_trial=True)
         await self.close()
-        return "" if made.failure is None else f"{spec.name} {made.failure.why} for a batch without records"
+        if made.failure is None:
+            return ""
+        tail = "" if made.failure.at_start else " for a batch without records"
+        return f"{spec.name} {made.failure.why}{tail}"
 
     async def close(self) -> None:
         """End the process."""
@@ -113,7 +116,7 @@ class TransformProcess:
 
     async def _ask(self, spec: TransformSpec, work: Work, batches: Sequence[memoryview]) -> _Answer:
         if spec.problem:
-            return Made(Failure(None, spec.problem)), _NOTHING
+            return Made(Failure(None, spec.problem, at_start=True)), _NOTHING
         answer = Made(_ENDED), _NOTHING
         for _ in range(2):  # a process that was killed is no fault of the function, unless it is again
             answer = await self._started(spec)
@@ -177,12 +180,11 @@ def _child(path: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _reason(spec: TransformSpec, place: TopicPartition, start: int, failure: Failure) -> HaltReason:
-    where = f"{place} at source offset {start if failure.offset is None else failure.offset}"
+    offset = start if failure.offset is None else failure.offset
+    where = "" if failure.at_start else f" for the record of {place} at source offset {offset}"
     frames = f" ({'; '.join(failure.frames)})" if len(failure.frames) > 1 else ""
-    return HaltReason(
-        f"{spec.name} {failure.why}{frames} for the record of {where}",
-        "correct the function or its settings: the running `mmtool replicate` tries again",
-    )
+    correct = "correct the function or its settings: the running `mmtool replicate` tries again"
+    return HaltReason(f"{spec.name} {failure.why}{frames}{where}", failure.cure or correct)
 
 
 def _unpacked(spec: TransformSpec) -> Path:

@@ -49,6 +49,11 @@ class Shipment:
         return self._spec(steps, function) if steps or function else None
 
     @property
+    def code(self) -> tuple[bytes, str]:
+        """The function's code, or why there is none; equal while nothing has changed."""
+        return self._archive, self._problem
+
+    @property
     def function(self) -> TransformSpec:
         """The function alone, for any topic; the flow has one."""
         return self._spec((), self._settings.transforms.function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from mmtool.config.settings import Transforms
 from mmtool.plan.flow.phases import FlowPhase
 from mmtool.plan.records.holds import Holds
 from mmtool.plan.records.identity import FlowIdentity
@@ -50,6 +51,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         name="a->b",
         remote_topic="source.{}".format,
         reads_committed=True,
+        transforms=Transforms(),
     )
     identity = FlowIdentity(ClusterId("source"), ClusterId("target"), "a", "b")
     run = FlowRun.__new__(FlowRun)
@@ -64,7 +66,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         view=TopicsView(),
         standing=OwnedState({}),
         shard_count=4,
-        _shipment=SimpleNamespace(of=no_transform),
+        _shipment=SimpleNamespace(of=no_transform, code=(b"", "")),
         halted={},
         watch=SimpleNamespace(positions={}, holds=Holds(), news=[], offset=0),
         _topics=SimpleNamespace(refresh=refresh),

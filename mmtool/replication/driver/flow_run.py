@@ -327,7 +327,8 @@ class FlowRun:
         unknown = [(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks]
         begun = not is_external and await self._begin(unknown)
         await self._refusals.tell({**self.view.refused, **self.view.deleted}, self.view.gone)
-        return begun or self.view.shape != before.shape
+        has_new_code = Shipment(self.flow.settings).code != self._shipment.code
+        return begun or has_new_code or self.view.shape != before.shape
 
     @property
     def wants_look(self) -> bool:
