@@ -90,8 +90,7 @@ def read_transforms(
         mirror: ``mmtool.mirror``.
     """
     entry, function = flow.find(FUNCTION), ""
-    if entry is not None and entry.value.strip():
-        function = entry.value.strip()
+    if entry is not None and (function := entry.value.strip()):
         if not _REFERENCE.fullmatch(function):
             flow.report.expected(entry, "package.module:function, as mmtool.transforms:mask_json")
             function = ""
