@@ -90,10 +90,9 @@ def read_transforms(
         mirror: ``mmtool.mirror``.
     """
     entry, function = flow.find(FUNCTION), ""
-    if entry is not None and (function := entry.value.strip()):
-        if not _REFERENCE.fullmatch(function):
-            flow.report.expected(entry, "package.module:function, as mmtool.transforms:mask_json")
-            function = ""
+    if entry is not None and (function := entry.value.strip()) and not _REFERENCE.fullmatch(function):
+        flow.report.expected(entry, "package.module:function, as mmtool.transforms:mask_json")
+        function = ""
     free = flow.scopes.own_by_prefix(flow.source.alias, flow.target.alias, f"{FUNCTION}.")
     settings = {name: one for name, one in free.items() if name not in ("topics", "on.error")}
     lonely = next(iter(free.values()), None)
