@@ -19,6 +19,7 @@ from mmtool.kafka.admin.cluster_facts import KafkaCluster
 from mmtool.kafka.clients import wire_cluster
 from mmtool.kafka.ports import Bounds
 from mmtool.kafka.wire.groups import FindCoordinatorsRequest, OffsetFetchOfGroupsRequest
+from mmtool.lab.ports import wait_until
 from mmtool.lab.topics import create_topic
 from mmtool.plan.groups.facts import ABSENT, Commit, GroupFacts, GroupKind, GroupStanding, Member
 from mmtool.plan.groups.imports import plan_import
@@ -186,7 +187,9 @@ def test_a_share_group_is_where_it_has_acknowledged_everything_or_counts_what_it
     broker.create(topic, 1)
     broker.produce(topic, 0, 10)
     groups = broker.cluster.groups
-    assert groups.alter(group, {at(topic): Commit(0)}, GroupKind.SHARE) == {}
+    wait_until(
+        lambda: groups.alter(group, {at(topic): Commit(0)}, GroupKind.SHARE) == {}, "the young topic", 30
+    )
     assert len(share(broker.bootstrap, group, topic, lambda message: message.offset() != 4, 1)) == 9
     (left,) = groups.commits([group])[group].values()
     assert 0 <= left.offset <= 4
@@ -199,7 +202,9 @@ def test_a_share_group_is_where_it_has_acknowledged_everything_or_counts_what_it
 def test_a_group_of_one_kind_takes_no_positions_of_the_other(broker, group, topic_name):
     topic, groups = topic_name("groups"), broker.cluster.groups
     broker.create(topic, 1)
-    assert groups.alter(group, {at(topic): Commit(0)}, GroupKind.SHARE) == {}
+    wait_until(
+        lambda: groups.alter(group, {at(topic): Commit(0)}, GroupKind.SHARE) == {}, "the young topic", 30
+    )
     assert set(groups.alter(group, {at(topic): Commit(0)}, GroupKind.CONSUMER)) == {at(topic)}
     assert groups.alter(f"{group}-c", {at(topic): Commit(0)}) == {}
     assert set(groups.alter(f"{group}-c", {at(topic): Commit(0)}, GroupKind.SHARE)) == {at(topic)}
