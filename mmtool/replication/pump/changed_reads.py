@@ -67,10 +67,11 @@ class ChangedReads:
         """Change the records of an answer, and then ``offer`` it; False where there is nothing to change."""
         if mirror.assignment.transform is None or mirror.state == State.HALTED or mirror.then_halt:
             return False
-        if not mirror.to_change(part):
+        wanted = mirror.to_change(part)
+        if not wanted:
             return False
         mirror.is_changed = True
-        task = asyncio.create_task(self._change(mirror, part, offer))
+        task = asyncio.create_task(self._change(mirror, part, wanted, offer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return True
@@ -79,6 +80,7 @@ class ChangedReads:
         self,
         mirror: PartitionMirror,
         part: FetchedPartition,
+        wanted: Sequence[BatchView],
         offer: Callable[[PartitionMirror, FetchedPartition], None],
     ) -> None:
         size = len(part.records)
@@ -86,17 +88,15 @@ class ChangedReads:
         try:
             spec, place = mirror.assignment.transform, mirror.assignment.place
             assert spec is not None
-            wanted = mirror.to_change(part)
             process = await self._idle.get()
             try:
                 made = await process.apply(spec, place, wanted, mirror.fetch_position)
             finally:
                 self._idle.put_nowait(process)
             mirror.unreadable += made.unreadable
-            mirror.is_changed = False
-            offer(
-                mirror, part if made.is_same else part._replace(records=_put_in(part.records, wanted, made))
-            )
+            if not made.is_same:
+                part = part._replace(records=_put_in(part.records, wanted, made))
+            offer(mirror, part)
             if made.failed is not None:
                 mirror.halt_behind(made.failed)
         except Exception as error:  # noqa: BLE001  of a task that is not awaited
