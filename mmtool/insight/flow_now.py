@@ -137,11 +137,10 @@ def connect(
 
     seconds, probe_seconds = timeout.total_seconds(), None if first is None else first.total_seconds()
     names = group_names(flow, seconds)
-    source = KafkaCluster(flow.source, seconds, probe_seconds, None if back_of is None else back_of.names)
-    source.transforms = lambda: _transforms_of(flow)
+    names_back = None if back_of is None else back_of.names
     return FlowClusters(
         flow,
-        source,
+        KafkaCluster(flow.source, seconds, probe_seconds, names_back, lambda: _transforms_of(flow)),
         KafkaCluster(flow.target, seconds, probe_seconds, names if back_of is None else None),
         KafkaFlowState(flow.target, external=flow.is_external),
         way_back_state(flow),

@@ -47,11 +47,7 @@ def no_transforms() -> NoReturn:
 
 
 class KafkaCluster:
-    """A `ClusterPort`.
-
-    Attributes:
-        transforms: Makes the transforms of the flow whose source the cluster is.
-    """
+    """A `ClusterPort`."""
 
     def __init__(
         self,
@@ -59,14 +55,16 @@ class KafkaCluster:
         timeout_seconds: float,
         probe_seconds: float | None = None,
         names: GroupNames | None = None,
+        transforms: Callable[[], TransformsPort] = no_transforms,
     ) -> None:
         """Take the cluster's settings and the longest time of one request, in seconds; of `probe`, where it differs.
 
-        With ``names``, groups have their names on the flow's source; the cluster is its target.
+        With ``names``, groups have their names on the flow's source; the cluster is its target. ``transforms`` makes
+        those of the flow whose source the cluster is.
         """
         self._settings = settings
         self._names = names or GroupNames()
-        self.transforms: Callable[[], TransformsPort] = no_transforms
+        self._transforms = transforms
         self._seconds = timeout_seconds
         self._probe_seconds = timeout_seconds if probe_seconds is None else probe_seconds
         self._wire = blocking_wire(settings, "facts", "admin", 3 * timeout_seconds, timeout_seconds)
@@ -146,7 +144,7 @@ class KafkaCluster:
 
     def records_each(self, parts: Collection[LogPart], *, committed: bool) -> Answers[LogPart, list[Seen]]:
         return read_parts(
-            self._settings, parts, self._seconds, read_committed=committed, transforms=self.transforms
+            self._settings, parts, self._seconds, read_committed=committed, transforms=self._transforms
         )
 
     def offsets_retention_seconds(self) -> float:
