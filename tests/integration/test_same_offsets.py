@@ -118,6 +118,30 @@ def test_a_foreign_record_between_two_owners_halts_its_partition_alone(ends, set
     assert end_offsets(target, flow.remote_topic(topic))[1] == end_offsets(source, topic)[1]
 
 
+def test_an_owner_that_translates_offsets_and_mirrors_nothing_leaves_a_mirror_as_it_is(ends, settings):
+    """A file without the key, by mistake, after a crash: a fence in the mirror would take the next record's offset."""
+    flow, topic = settings
+    plain(ends[0], topic)
+    mirror(flow)
+    before = end_offsets(ends[1], flow.remote_topic(topic))
+
+    async def by_mistake():
+        for _ in range(2):
+            owner = await Owner.take(flow.model_copy(update={"offsets": "translated"}), in_doubt=True)
+            await owner.pump(1.0)
+            await owner.kill()
+
+    asyncio.run(by_mistake())
+    assert end_offsets(ends[1], flow.remote_topic(topic)) == before
+    plain(ends[0], topic, RECORDS)
+    asyncio.run(close(flow))
+    check_same(ends, flow, topic)
+
+
+async def close(flow):
+    await (await taken_over(flow)).close()
+
+
 def test_a_promotion_shuts_out_an_owner_of_before(ends, settings):
     """It was frozen, and thaws when applications produce to the target: nothing of it gets in."""
     flow, topic = settings

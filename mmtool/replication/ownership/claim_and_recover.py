@@ -181,14 +181,18 @@ async def _blocks(flow: FlowContext, shards: Collection[int], count: int) -> dic
 def _writable(
     flow: FlowContext, blocks: Mapping[Place, Block], in_doubt: Iterable[int], count: int
 ) -> dict[int, set[TopicPartition]]:
-    """Target partitions to which a vanished owner may still append, by shard: mirrors, and offset runs."""
+    """Target partitions to which a vanished owner may still append, by shard: mirrors, and offset runs.
+
+    Mirrors with the source's own offsets are left out, whatever the flow's file says now: their producer is another one
+    (`PartitionMirror`), and a fence is a marker, which would take the next record's offset.
+    """
     fenced = {
         shard: {TopicPartition(flow.identity.runs_topic, runs_partition_of(shard))} for shard in in_doubt
     }
     for place, block in blocks.items():
         shard = shard_of(*place, count)
-        # a fence is a marker, which would take the next record's offset
-        if shard in fenced and not flow.settings.keeps_offsets(block.about.source_topic):
+        keeps = flow.settings.keeps_offsets(block.about.source_topic) or block.tail.same_offsets
+        if shard in fenced and not keeps:
             fenced[shard].add(block.about.downstream)
     return fenced
 

@@ -98,8 +98,8 @@ class PartitionMirror:
         # a mirror that keeps offsets shows by this first write that its claim still holds
         is_new = same is not None or not assignment.stored
         self._recorder = MapRecorder(assignment.block, changed=is_new, max_runs=OPEN_RUNS)
-        was_translated = len(assignment.block.runs) > 0 and not assignment.block.tail.same_offsets
-        self._recorder.same_offsets = same is not None and not was_translated
+        if same is not None and not assignment.block.runs:
+            self._recorder.same_offsets = True
         transform = assignment.transform
         if not assignment.halted and (transform is None or not transform.problem):
             self._recorder.made_by("" if transform is None else transform.version)
@@ -120,6 +120,7 @@ class PartitionMirror:
         self._ends = deque[SeenOffset]()  # of the source, above the frontier, with the last time of each
         self._acknowledged_ms, self._now_ms, self._renumbered = NO_TIME, 0, set[InFlightBatch]()
         self.waits = False  # for something else than its batches: nothing is sent
+        self.is_held = False  # by stored offset runs, until it is woken
         self.begun = True  # before, nothing is read
         self.then_halt = ""  # once all that came before it is on the target
         self._heard, self._read_committed = False, read_committed
@@ -195,6 +196,10 @@ class PartitionMirror:
     def _queue(self, batches: Iterable[ReadyBatch]) -> None:
         # not before: of a partition at rest the last batch's number tells whether a log was cut that has grown again
         self._recorder.claimed(self.writer)
+        if self._recorder.same_offsets:  # a recovery has to fence the shard's producer from now on
+            self._recorder.same_offsets = False
+            self._unsent.letters_to, self._unsent.stored_to = self.frontier, self.frontier - 1
+            self.is_held = True
         for batch in batches:
             self._unsent.append(batch)
             self.held_bytes += batch.size
@@ -296,7 +301,7 @@ class PartitionMirror:
             self._unsent.popleft()
             self.held_bytes -= letter.size
             self._advance(letter.upstream_next)
-            self._unsent.letters_to = self.frontier
+            self._unsent.letters_to, self.is_held = self.frontier, True
             self.dead_letters += 1
             self._settle()
 
@@ -502,12 +507,18 @@ class PartitionMirror:
 
     @property
     def awaits_books(self) -> bool:
-        """Whether batches after the last dead letter wait for `stored`."""
+        """Whether batches wait for `stored`: those after the last dead letter, or with other offsets than before."""
         return self._unsent.awaits_books
 
     def stored(self) -> None:
         """Note that the blocks of the last `take_blocks` are stored on the target."""
-        self._unsent.stored_to = self.open_block.tail.upstream_frontier
+        if self.open_block.tail.same_offsets == self._recorder.same_offsets:
+            self._unsent.stored_to = self.open_block.tail.upstream_frontier
+
+    @property
+    def was_same(self) -> bool:
+        """Whether records had the source's own offsets in the mirror until now, and new ones have the target's."""
+        return self.assignment.same is None and self.assignment.block.tail.same_offsets
 
     @property
     def name(self) -> str:

@@ -50,13 +50,13 @@ class LetterPort(Protocol):
 
 @dataclass(slots=True)
 class DeadLetters:
-    """Writes the dead letters of one flow's mirrors, one after the other.
+    """Writes the dead letters of one flow's mirrors, one after the other, and wakes mirrors that waited for stored state.
 
     Attributes:
         flow: What is mirrored.
-        mirrors: Whose letters.
+        mirrors: Those that may have letters, or wait.
         freed: Called with the bytes that went.
-        wake: Called for a mirror that may continue, once its dead letters are in the stored offset runs.
+        wake: Called for a mirror that may continue: what it waited for is in the stored offset runs.
         books: Called where that is waited for.
         ports: To the target, by shard; opened at the first letter.
     """
@@ -68,7 +68,6 @@ class DeadLetters:
     books: Callable[[], None]
     ports: Callable[[int], LetterPort] | None = None
     _opened: dict[int, LetterPort] = field(default_factory=dict)
-    _posted: set[PartitionMirror] = field(default_factory=set)
 
     async def run(self) -> None:
         """Write dead letters until cancelled; a write in progress is completed first."""
@@ -76,10 +75,12 @@ class DeadLetters:
             for mirror in self.mirrors:
                 if mirror.letter is not None:
                     await to_its_end(self._post(mirror))
-            for mirror in [mirror for mirror in self._posted if not mirror.awaits_books]:
-                self._posted.discard(mirror)
-                self.wake(mirror)
-            if self._posted:
+            held = [mirror for mirror in self.mirrors if mirror.is_held]
+            for mirror in held:
+                mirror.is_held = mirror.awaits_books
+                if not mirror.is_held:
+                    self.wake(mirror)
+            if any(mirror.is_held for mirror in held):
                 self.books()
             await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -99,7 +100,6 @@ class DeadLetters:
             )
         else:
             mirror.posted(batch)
-            self._posted.add(mirror)
         self.freed(before - mirror.held_bytes)
 
     def _port(self, shard: int) -> LetterPort:
@@ -201,9 +201,10 @@ class FlowPump:
             self.pace.quotas,
             self.fills.begin,
         )
-        with_letters = self.mirrors if settings.on_oversize == "dead-letter" else ()
+        posts = settings.on_oversize == "dead-letter"
+        waiting = [mirror for mirror in self.mirrors if posts or mirror.was_same]
         self._store_now = asyncio.Event()
-        self.letters = DeadLetters(flow, with_letters, self._freed, self.writer.wake, self._store_now.set)
+        self.letters = DeadLetters(flow, waiting, self._freed, self.writer.wake, self._store_now.set)
         self.reader = SourceReader(
             self.source,
             self.mirrors,

@@ -188,6 +188,21 @@ def mirrored(upstream, downstream, count, *, frontier, same=False):
     return recorder.take()[-1]
 
 
+def test_the_first_record_that_gets_another_offset_waits_until_the_stored_runs_say_so():
+    block = mirrored(0, 0, 4, frontier=4, same=True)
+    mirror = mirror_of(assigned(stored=True, block=block))
+    assert not mirror.take_blocks()  # nothing was mirrored: it may keep offsets again
+    assert mirror.open_block.tail.same_offsets
+    mirror.stored()
+    mirror.offer(fetched(data(4, 2), end=6), now_ms=1)
+    mirror.stored()  # of what was taken before
+    assert (mirror.sendable, mirror.is_held) == (False, True)
+    (block,) = mirror.take_blocks()
+    assert (mirror.sendable, block.tail.same_offsets) == (False, False)
+    mirror.stored()
+    assert (mirror.sendable, mirror.awaits_books) == (True, False)
+
+
 @pytest.mark.parametrize(
     "block",
     [
