@@ -111,8 +111,8 @@ class LogPart(NamedTuple):
 class TransformsPort(Protocol):
     """The transforms of a flow's topics."""
 
-    async def made(self, place: TopicPartition, view: BatchView, start: int, version: str) -> BatchView:
-        """What is mirrored of a batch, from an offset on, by a version of the topic's transform.
+    async def made(self, place: TopicPartition, view: BatchView, offsets: range, version: str) -> BatchView:
+        """What is mirrored of a batch's records at these offsets, by a version of the topic's transform.
 
         Raises:
             MmtoolError: The flow has another version, or the function does not take a record.

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, BinaryIO, NamedTuple
 
 from mmtool.kafka.batches import BatchError, BatchView, iter_batches
-from mmtool.plan.flow.transforms import Step
+from mmtool.plan.flow.transforms import READY_MADE, Step
 from mmtool.transforms import ready_made
 from mmtool.transforms.columns import (
     Rows,
@@ -37,7 +37,6 @@ _LENGTHS = struct.Struct(">QQ")
 _LOOK_SECONDS = 1.0
 _COLLECTED = (50_000, 20, 20)
 """How often Python looks for cycles: the records of a batch are thousands of objects that have none."""
-_READY_MADE = "mmtool.transforms:"
 _ON_ERROR = "correct the producer; or leave such records out or copy them with mmtool.transform.on.error = drop or copy"
 _LIBRARIES = re.compile(r"importlib|zipimport|\.p[xy][xi]$|/pyarrow/")
 """Files whose frames say nothing about a user's function."""
@@ -164,7 +163,7 @@ def _function_of(start: Start) -> tuple[Callable[..., Any] | None, Failure | Non
         function = getattr(importlib.import_module(module), name, None)
         if function is None:
             return None, Failure(None, f"is missing: module {module} has no {name}", at_start=True)
-        shows_text = start.function.startswith(_READY_MADE)
+        shows_text = start.function.startswith(READY_MADE)
         if start.settings or shows_text:
             function = function(start.settings)
         at_start = False

@@ -10,9 +10,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+from typing import BinaryIO, NamedTuple, TypeAlias, cast
 
 from mmtool.kafka.batches import BatchView, iter_batches
 from mmtool.plan.flow.transforms import TransformSpec
@@ -36,8 +35,7 @@ _MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(256 << 20), "MALLOC_TRIM_THRESHOLD_": s
 _TO_THE_END = (1 << 63) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Transformed:
+class Transformed(NamedTuple):
     """Batches with other records.
 
     Attributes:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mmtool.errors import install_extra
-from mmtool.plan.flow.transforms import Step, TransformSpec
+from mmtool.plan.flow.transforms import READY_MADE, Step, TransformSpec
 
 if TYPE_CHECKING:
     from mmtool.config import FlowSettings
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 8 << 20
 """Of a packed module or package: it is sent to each task of each round."""
 
-_OWN = "mmtool."
 _OWN_REVISION = b"1"
 """Of the ready-made functions: it changes when one of them makes something else of a record."""
 _EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -60,20 +59,24 @@ class Shipment:
 
     def _spec(self, steps: tuple[Step, ...], function: str) -> TransformSpec:
         own = self._settings.transforms
-        parts = [json.dumps([steps, dict(own.public), own.on_error]).encode()]
+        settings = {**own.settings, "on.error": own.on_error} if own.settings and function else {}
+        is_own = function.startswith(READY_MADE)
+        parts = [json.dumps([steps]).encode()]
         if function:
-            code = _OWN_REVISION if function.startswith(_OWN) else self._archive
-            parts += (function.encode(), code)
-        digest = sha256(b"\0".join(parts)).hexdigest()[:12]
+            of = [dict(own.public), "" if is_own or not settings else own.on_error]
+            parts += (json.dumps(of).encode(), function.encode(), _OWN_REVISION if is_own else self._archive)
         name = "+".join(filter(None, ("transforms" if steps else "", function)))
-        settings = {**own.settings, "on.error": own.on_error} if own.settings else {}
+        digest = sha256(b"\0".join(parts)).hexdigest()[:12]
+        halting = f"{name}@{digest}"
+        is_milder = is_own and own.on_error != "halt"
         return TransformSpec(
-            f"{name}@{digest}",
+            f"{halting}+{own.on_error}" if is_milder else halting,
             steps,
             function,
-            settings if function else {},
+            settings,
             self._archive if function else b"",
             self._problem if function else "",
+            (halting,) if is_milder else (),
         )
 
 
@@ -81,7 +84,7 @@ def _packed(function: str, folder: str) -> tuple[bytes, str]:
     """The module or package of a function as a zip file, and why there is none; both empty where workers have it."""
     if find_spec("pyarrow") is None:
         return b"", f"needs pyarrow, which this host lacks: {install_extra('transform')}"
-    if function.startswith(_OWN):
+    if function.startswith(READY_MADE):
         return b"", ""
     top = function.partition(":")[0].partition(".")[0]
     spec = PathFinder.find_spec(top, [folder, *sys.path])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from mmtool.errors import RefusedError
 from mmtool.plan.topics.facts import HaltReason
-from mmtool.transforms.process import TransformProcess
+from mmtool.transforms.process import Transformed, TransformProcess
 from mmtool.transforms.shipment import Shipment
 
 if TYPE_CHECKING:
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from mmtool.kafka.batches import BatchView
     from mmtool.plan.flow.transforms import TransformSpec
     from mmtool.translation.types import TopicPartition
+
+
+NO_TRANSFORM = "no transform"
+"""The version of records that were copied as they are, in sentences."""
 
 
 class UnmadeError(RefusedError):
@@ -28,13 +32,18 @@ class UnmadeError(RefusedError):
         self.reason = reason
 
 
-def _other_version(version: str, now: str) -> HaltReason:
-    """Why records of one version of a transform are not compared by another."""
-    return HaltReason(
-        f"the records were mirrored by {version or 'no transform'}, and the flow has {now or 'no transform'} now",
-        f"set the transform, its code and its settings as they were for {version or 'no transform'}, start `mmtool"
-        " replicate`, stop it, and change them then",
-    )
+class OtherVersionError(UnmadeError):
+    """The records were mirrored by another ``version`` of the transform."""
+
+    def __init__(self, version: str, now: str) -> None:
+        super().__init__(
+            HaltReason(
+                f"the records were mirrored by {version or NO_TRANSFORM}, and the flow has {now or NO_TRANSFORM} now",
+                f"set the transform, its code and its settings as they were for {version or NO_TRANSFORM}, start"
+                " `mmtool replicate`, stop it, and change them then",
+            )
+        )
+        self.version = version
 
 
 class SourceTransforms:
@@ -66,26 +75,44 @@ class SourceTransforms:
         return "" if spec is None else spec.version
 
     def check(self, topic: str, version: str) -> None:
-        """Check that the flow has this version of a topic's transform now.
+        """Check that the flow has this version of a topic's transform now, or one that covers it.
 
         Raises:
-            UnmadeError: It has another one.
+            OtherVersionError: It has another one.
         """
-        if version != self.version(topic):
-            raise UnmadeError(_other_version(version, self.version(topic)))
+        spec = self.spec(topic)
+        if version not in (("",) if spec is None else (spec.version, *spec.covers)):
+            raise OtherVersionError(version, self.version(topic))
 
-    async def made(self, place: TopicPartition, view: BatchView, start: int, version: str) -> BatchView:
-        """What is mirrored of a batch of the source, from an offset on, by a version of the topic's transform.
+    async def tried(
+        self, place: TopicPartition, view: BatchView, offsets: range, version: str
+    ) -> Transformed:
+        """What is mirrored of a batch of the source, up to the first record that the function does not take.
+
+        Args:
+            place: The partition.
+            view: The batch.
+            offsets: Of the records that count: the function does not see others.
+            version: By which version of the topic's transform they were mirrored; empty without one.
 
         Raises:
-            UnmadeError: The flow has another version, or the function does not take a record.
+            OtherVersionError: The flow has another version.
         """
         if not version:
-            return view
+            return Transformed([view])
         self.check(place.topic, version)
         spec = self.spec(place.topic)
         assert spec is not None
-        found = await self._process.apply(spec, place, [view], start)
+        return await self._process.apply(spec, place, [view], offsets.start, offsets.stop)
+
+    async def made(self, place: TopicPartition, view: BatchView, offsets: range, version: str) -> BatchView:
+        """As `tried`, of the whole batch.
+
+        Raises:
+            OtherVersionError: The flow has another version.
+            UnmadeError: The function does not take a record.
+        """
+        found = await self.tried(place, view, offsets, version)
         if found.failed is not None:
             raise UnmadeError(found.failed)
         return found.views[0]

@@ -4,6 +4,7 @@ import hashlib
 import hmac
 import json
 import time
+from datetime import UTC, datetime
 
 import pytest
 from confluent_kafka import Producer
@@ -203,12 +204,20 @@ def test_a_changed_function_takes_effect_in_the_running_flow_and_verify_says_whi
         module(flow.folder, ODD_GO.replace("% 3 != 1", "% 2 == 0"))
         flow.configure(**THIRDS, **{"mmtool.round.seconds": "299"})
         wait_until(lambda: is_changed(flow), "the second function in every partition", 60, poll=1.0)
+        since = datetime.now(UTC).isoformat(timespec="milliseconds")
         send(flow.ends[0], flow.topic, map(document, range(100)), PARTITIONS)
         wait_until(lambda: count(flow) == 67 + 50, "the records of the second function", 60)
     verified = flow.run("verify")
     assert verified.code == 8
     assert {row["verdict"] for row in verified.rows} == {"incomplete"}
     assert "the records were mirrored by masks:change@" in verified.rows[0]["reason"]
+    assert "--since TIME" in verified.stderr
+    later = flow.run("verify", "--since", since)
+    assert later.code == 0, later.stdout
+    module(flow.folder, ODD_GO)
+    earlier = flow.run("verify")
+    assert {row["verdict"] for row in earlier.rows} == {"incomplete"}
+    assert sum(row["records_compared"] for row in earlier.rows) == 67
 
 
 PROBE = b"probe"
@@ -245,6 +254,61 @@ def test_try_shows_what_becomes_of_records_and_hides_their_values(scene):
     assert flow.run("transform", "try", "--topic", "no-such-topic").code == 2
     whole = Scene(flow.bench, flow.folder, flow.topic)
     assert whole.run("transform", "try", "--topic", flow.topic).code == 2
+
+
+AT_20 = """
+def change(batches):
+    for batch in batches:
+        if b"20" in batch["key"].to_pylist():
+            raise ValueError
+        yield batch
+"""
+
+
+def test_what_came_before_the_record_that_a_function_refuses_is_compared_recovered_and_continued(scene):
+    """In the middle of a batch, and the owner is killed as soon as the first half is there."""
+    flow = scene(0, **THIRDS)
+    module(flow.folder, AT_20)
+    topic_of(flow.ends[0], flow.topic + "-b", 40)
+    flow.remote += "-b"
+    with flow.running() as owner:
+        wait_until(lambda: count(flow) == 20, "the records before", 60, poll=0.02)
+        owner.kill_all()
+        owner.wait_until_gone()
+    for answer in (flow.catch_up(), flow.catch_up()):
+        (row,) = [row for row in answer.rows if row["topic"] == flow.topic + "-b"]
+        assert (answer.code, row["state"]) == (6, "halted")
+        assert row["reason"].startswith("masks:change raised ValueError")
+        assert "source offset 20" in row["reason"]
+    verified = flow.run("verify", "--topic", flow.topic + "-b")
+    (row,) = verified.rows
+    assert (verified.code, row["verdict"], row["records_compared"]) == (8, "incomplete", 20), verified.stdout
+    assert "masks:change raised ValueError" in row["reason"]
+    module(flow.folder, AT_20.replace("raise ValueError", "pass"))
+    assert flow.catch_up().code == 0
+    assert [one.key for one in read_topic(flow.ends[1], flow.remote)] == [b"%d" % n for n in range(40)]
+
+
+def test_verify_is_identical_after_a_halt_that_on_error_ended_and_names_a_function_that_is_not_the_same_twice(
+    scene,
+):
+    flow = scene(20, **MASK)
+    send(flow.ends[0], flow.topic, [b"no JSON"])
+    assert flow.catch_up().code == 6
+    flow.configure(**MASK, **{"mmtool.transform.on.error": "drop"})
+    assert flow.catch_up().code == 0
+    same = flow.run("verify")
+    assert same.code == 0, same.stdout
+    random = (
+        UPPER.replace(".upper()", " + os.urandom(4)")
+        + "import os\ndef change(batches):\n    yield from map(upper, batches)\n"
+    )
+    other = scene(20, **THIRDS)
+    module(other.folder, random)
+    assert other.catch_up().code == 0
+    differs = other.run("verify")
+    assert {row["verdict"] for row in differs.rows} == {"different"}
+    assert "check that masks:change always makes the same of a record" in differs.stderr
 
 
 def test_a_null_key_for_a_compacted_topic_halts_with_the_offset(scene):

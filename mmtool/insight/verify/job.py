@@ -31,7 +31,7 @@ from mmtool.kafka.logs.dead_letters import SOURCE_HEADERS
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
 from mmtool.kafka.wire.scan import AtMost, log_bounds, read_range
 from mmtool.runtime.threads import run_loop
-from mmtool.transforms.source import SourceTransforms
+from mmtool.transforms.source import NO_TRANSFORM, OtherVersionError, SourceTransforms
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
 
@@ -293,8 +293,8 @@ async def _source(reading: Reading, part: Range, start: int, stop: int) -> Async
         start, AtMost(stop), read_committed=reading.flow.settings.reads_committed,
     )  # fmt: skip
     async for view in views:
-        changes = part.version and reading.flow.ships(view, part)
-        yield await reading.transforms.made(part.source, view, start, part.version) if changes else view
+        changes, of = part.version and reading.flow.ships(view, part), range(start, stop)
+        yield await reading.transforms.made(part.source, view, of, part.version) if changes else view
 
 
 def _target(reading: Reading, part: Range, start: int, stop: int) -> AsyncIterator[BatchView]:
@@ -455,6 +455,7 @@ class Compared:
         remedy: What to do about that.
         moved: A log now starts after the range's start: retention deleted it.
         lost: No broker answered.
+        version: Of the transform by which its records were mirrored, where the flow has another one now.
     """
 
     part: Range
@@ -463,6 +464,7 @@ class Compared:
     moved: bool = False
     lost: bool = False
     remedy: str = ""
+    version: str = ""
 
 
 def jobs_of(flow: ComparedFlow, ranges: Iterable[Range], weight: int) -> list[Job]:
@@ -532,6 +534,8 @@ def _unread(part: Range, error: Exception) -> Compared:
         error, UnreadableLogError
     )
     moved = isinstance(error, OutOfRangeError)
+    if isinstance(error, OtherVersionError):
+        return Compared(part, problem=error.message, version=error.version or NO_TRANSFORM)
     if isinstance(error, MmtoolError):
         return Compared(part, problem=error.message, moved=moved, lost=lost, remedy=error.remedy)
     if isinstance(error.__cause__, BatchError):

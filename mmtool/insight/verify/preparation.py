@@ -181,10 +181,11 @@ Since = Literal["last"] | datetime
 
 
 class Uncompared(NamedTuple):
-    """Why a partition was not compared, and what to do about it."""
+    """Why a partition was not compared, what to do about it, and the version of the transform that compares it."""
 
     why: str
     remedy: str = ""
+    version: str = ""
 
 
 NEVER_RAN = "never_ran: this partition was never mirrored"

@@ -226,6 +226,9 @@ class ComparedRow:
         is_shared: The target's topic also holds records that were produced on the target: the reverse flow mirrors it
             under the same name.
         offsets: Whether mirrored records have their source's offsets on the target.
+        version: By which version of a transform the records were mirrored that could not be compared; empty where that
+            is not the reason.
+        function: The operator's own one that changes records; empty where none does.
     """
 
     source_alias: str
@@ -241,6 +244,8 @@ class ComparedRow:
     stop: str = ""
     offsets: OffsetKind = OffsetKind.TRANSLATED
     is_external: bool = False
+    version: str = ""
+    function: str = ""
 
     @property
     def verdict(self) -> Verdict:
@@ -285,6 +290,8 @@ class ComparedRow:
         first = self.findings.first
         flow = f"-c FILE -s {self.source_alias} -t {self.target_alias} --topic {self.place.topic}"
         incomplete = self.verdict is Verdict.INCOMPLETE
+        if self.version:
+            return _OTHER_VERSION.format(flow=flow, version=self.version)
         if self.problem or first is None or (incomplete and self.cure):
             again = f"run `mmtool verify {flow}` again"
             return then(self.cure, again) if self.cure else again
@@ -304,7 +311,12 @@ class ComparedRow:
         steps = (_BY_MM2 if self.is_by_mm2 else _BY_MMTOOL).format(**named)
         if self.is_external:
             steps = by_other_system(self.place.topic, self.target_alias)
-        return template.format(place=self.place, steps=steps, **named)
+        found = template.format(place=self.place, steps=steps, **named)
+        return (
+            _CHANGING.format(function=self.function, then=found)
+            if self.function and not incomplete
+            else found
+        )
 
     def document(self) -> ComparisonRow:
         """The contract's row."""
@@ -350,6 +362,14 @@ _INCOMPLETE = (
 _INCOMPLETE_EXTERNAL = (
     "let the system that keeps the mirrors (mmtool.mirror = external) catch up; then run `mmtool verify {flow}`"
     " again"
+)
+_OTHER_VERSION = (
+    "`mmtool verify {flow} --since TIME`, with a time after the change, compares the records of now; for the earlier"
+    " ones run it with a copy of FILE and of the code as they were for {version}"
+)
+_CHANGING = (
+    "check that {function} always makes the same of a record (no clock, no random number, nothing from outside): else"
+    " these are no differences; if it does, {then}"
 )
 _AGAIN = "replace the mirror: {steps}"
 _SHARED = (

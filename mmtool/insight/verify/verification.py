@@ -302,7 +302,8 @@ def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) ->
     rows = []
     for place in sorted(flow.targets):
         results = compared.get(place, [])
-        unread = (Uncompared(one.problem, one.remedy) for one in results if one.problem)
+        unread = (Uncompared(one.problem, one.remedy, one.version) for one in results if one.problem)
+        changes = flow.compared.transforms.get(place.topic)
         left = flow.problems.get(place) or next(unread, Uncompared(""))
         stopped = flow.stopped.get(place, Uncompared(""))
         rows.append(
@@ -320,6 +321,8 @@ def _rows(flow: PreparedFlow, compared: dict[TopicPartition, list[Compared]]) ->
                 is_shared=flow.compared.shared,
                 offsets=OffsetKind.of(place in flow.partitions and flow.partitions[place].facts.same_offsets),
                 is_external=settings.is_external,
+                version=left.version,
+                function=changes.function if changes is not None and not changes.is_own else "",
             )
         )
     return rows

@@ -164,7 +164,7 @@ async def _read_from(
     )
     async for view in views:
         if changes is not None and part.version and not view.header.is_control:
-            view = await changes.made(part.place, view, start, part.version)  # noqa: PLW2901  what is mirrored of it
+            view = await changes.made(part.place, view, range(start, stop), part.version)  # noqa: PLW2901  as mirrored
         found += (seen for seen in _seen(view) if start <= seen.offset < stop)
         if len(found) >= part.most:
             break

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum, auto
 from typing import NamedTuple
 
+READY_MADE = "mmtool.transforms:"
+"""How the names of mmtool's own functions begin."""
+
 
 class On(StrEnum):
     """What a condition looks at; the words are those of versions in stored state."""
@@ -65,6 +68,7 @@ class TransformSpec:
 
     Attributes:
         version: Names the steps, the function, its code and its settings; never empty, and without secrets.
+        covers: Other versions that make the same of each record that they do not refuse.
         steps: As `steps_for` returns them.
         function: ``package.module:name``; empty without a function.
         settings: Of the function, with secrets.
@@ -78,6 +82,12 @@ class TransformSpec:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     archive: bytes = field(default=b"", repr=False)
     problem: str = ""
+    covers: tuple[str, ...] = ()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the function, if there is one, is ready-made."""
+        return not self.function or self.function.startswith(READY_MADE)
 
     @property
     def name(self) -> str:

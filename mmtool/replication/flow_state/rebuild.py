@@ -389,7 +389,7 @@ async def _read_source(
             bounds,
             origins=origins,
             read_committed=committed,
-            made=(lambda view: transforms.made(place, view, 0, version)) if version else None,
+            made=(lambda view: transforms.made(place, view, range(*bounds), version)) if version else None,
         )
     finally:
         await transforms.close()

@@ -50,7 +50,7 @@ class LetterPort(Protocol):
 
 @dataclass(slots=True)
 class DeadLetters:
-    """Writes the dead letters of one flow's mirrors, one after the other, and wakes mirrors that waited for stored state.
+    """Writes the dead letters of one flow's mirrors, and wakes mirrors that waited for stored state.
 
     Attributes:
         flow: What is mirrored.

@@ -60,8 +60,6 @@ if TYPE_CHECKING:
 
 _GROWN = 1000
 """How many offsets before its end a truncated log is read to find where it was truncated."""
-
-
 _SPREAD = np.int64(0x9E3779B97F4A7C15 - (1 << 64))
 
 
@@ -554,12 +552,11 @@ async def surviving(
 
     Raises:
         ConnectionLostError: the range cannot be read.
-        UnmadeError: as `SourceTransforms.made`, with the ``version`` by which they are mirrored.
+        UnmadeError: as `SourceTransforms.made`; not for a record behind those, at which the mirror had halted.
     """
     views: list[BatchView] = []
     held = 0
-    transforms = source.transforms
-    place = about.source_topic, about.topic_id, about.partition
+    place, transforms = (about.source_topic, about.topic_id, about.partition), source.transforms
     reading = read_range(source.cluster, *place, start, stop, read_committed=source.read_committed)
     async for view in reading:
         if not source.read_committed and view.header.is_control:
@@ -567,10 +564,15 @@ async def surviving(
         origins, producer_id = source.origins, view.header.producer_id
         if origins is not None and await origins.leaves_out(about.source_topic, producer_id):
             continue
-        made = view if transforms is None else await transforms.made(about.upstream, view, start, version)
-        views.append(made)
-        held += made.header.record_count - max(start - view.header.base_offset, 0)
-        if held >= count + made.header.record_count:
+        made, failed = [view], None
+        if transforms is not None:
+            made, failed, *_ = await transforms.tried(about.upstream, view, range(start, stop), version)
+        views += made
+        held += sum(one.header.record_count for one in made)
+        held -= 0 if version else max(start - view.header.base_offset, 0)
+        if failed is not None and held < count:
+            raise UnmadeError(failed)
+        if failed is not None or held >= count + view.header.record_count:
             break
     return views
 
