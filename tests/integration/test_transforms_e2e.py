@@ -289,6 +289,27 @@ def test_what_came_before_the_record_that_a_function_refuses_is_compared_recover
     assert [one.key for one in read_topic(flow.ends[1], flow.remote)] == [b"%d" % n for n in range(40)]
 
 
+def test_a_function_that_hangs_is_named_long_before_it_is_ended(scene):
+    flow = scene(20, **THIRDS)
+    module(
+        flow.folder,
+        "import time\ndef change(batches):\n    for one in batches:\n"
+        "        time.sleep(600 if b'0' in one['key'].to_pylist() else 0)\n        yield one\n",
+    )
+
+    def row_of(partition):
+        return next((r for r in flow.run("status").rows if r["partition"] == partition), {"reason": ""})
+
+    with flow.running():
+        wait_until(
+            lambda: "waiting for masks:change" in row_of(0)["reason"], "the function's name", 45, poll=1.0
+        )
+        hangs, goes_on = row_of(0), row_of(1)
+    assert (hangs["state"], hangs["lag_records"]) == ("running", 10)
+    assert "from source offset 0 on; mmtool ends a call after 60 s" in hangs["reason"]
+    assert (goes_on["state"], goes_on["lag_records"]) == ("caught_up", 0)
+
+
 def test_verify_is_identical_after_a_halt_that_on_error_ended_and_names_a_function_that_is_not_the_same_twice(
     scene,
 ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Self
 
 from mmtool.kafka.batches import iter_batches
@@ -70,7 +71,8 @@ class ChangedReads:
         wanted = mirror.to_change(part)
         if not wanted:
             return False
-        mirror.is_changed = True
+        mirror.changed_since = time.monotonic()
+        mirror.hear(part, int(time.time() * 1000))
         task = asyncio.create_task(self._change(mirror, part, wanted, offer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -102,7 +104,7 @@ class ChangedReads:
         except Exception as error:  # noqa: BLE001  of a task that is not awaited
             self._failed(error)
         finally:
-            mirror.is_changed = False
+            mirror.changed_since = None
             self._budget.add(-size)
 
     def stop(self) -> None:

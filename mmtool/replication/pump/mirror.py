@@ -124,7 +124,10 @@ class PartitionMirror:
         self.begun = True  # before, nothing is read
         self.then_halt = ""  # once all that came before it is on the target
         self._heard, self._read_committed = False, read_committed
-        self.unreadable, self.is_changed = assignment.tally.unreadable, False  # by its transform, right now
+        self.unreadable = assignment.tally.unreadable
+        self.changed_since: float | None = (
+            None  # by its transform, on the monotonic clock, where it is right now
+        )
 
     # --- fetched ------------------------------------------------------------------------------------------
 
@@ -151,6 +154,16 @@ class PartitionMirror:
                 source_cut(fetched.diverging, self.frontier, self.fetch_position, a.place, a.flow_options)
             )
             return self.held_bytes - before
+        self.hear(fetched, now_ms)
+        try:
+            self._take(fetched)
+        except BatchError as error:
+            self.halt_behind(why(error, self.assignment))
+        self.note_lag(now_ms)
+        return self.held_bytes - before
+
+    def hear(self, fetched: FetchedPartition, now_ms: int) -> None:
+        """Note the bounds of the source's log from a fetch answer."""
         self._heard, self._seen_ms = True, now_ms
         self.log_start = fetched.log_start_offset
         self.high_watermark = fetched.high_watermark
@@ -158,12 +171,6 @@ class PartitionMirror:
         end, start = UpstreamOffset(self.source_end), UpstreamOffset(self.log_start)
         self._recorder.saw_source(SeenOffset(end, now_ms), SeenOffset(start, now_ms))
         self._now_ms = now_ms
-        try:
-            self._take(fetched)
-        except BatchError as error:
-            self.halt_behind(why(error, self.assignment))
-        self.note_lag(now_ms)
-        return self.held_bytes - before
 
     def _take(self, fetched: FetchedPartition) -> None:
         judged, unreadable = judge(fetched.records, fetched.aborted if self._read_committed else ())

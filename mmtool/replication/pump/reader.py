@@ -97,7 +97,7 @@ class FetchSet:
 
     def _is_full(self, mirror: PartitionMirror) -> bool:
         waits = self._scarce and mirror.held_bytes > 0 and self._read_at.get(mirror) == mirror.frontier
-        busy = not mirror.begun or mirror.is_changed
+        busy = not mirror.begun or mirror.changed_since is not None
         return waits or busy or mirror.held_bytes >= self._hold_limit
 
     def touch(self, mirror: PartitionMirror) -> None:

@@ -22,6 +22,7 @@ from mmtool.plan.words import retried
 from mmtool.replication.pump.batch_prep import FencedError, InDoubtError
 from mmtool.replication.spark.assignment import FlowAssignment, ShardAssignment, Tally
 from mmtool.replication.spark.log import executor_name
+from mmtool.transforms.process import MOST_SECONDS
 from mmtool.translation.block_codec import encode_block, encode_key
 from mmtool.translation.mm2_records import OffsetSync
 
@@ -120,6 +121,8 @@ class SyncBook:
 
 
 _PATIENCE_SECONDS = 45.0
+_LONG_SECONDS = 5.0
+"""For a transform, after which the partition's reason names it."""
 """How long a write is retried, which is longer than one request waits.
 
 A leader that hangs has a successor by then, and where a quota has silenced a connection for minutes, a new connection
@@ -302,7 +305,7 @@ class PositionWriter:
             source_seen_ms=mirror.end_seen_ms(observed_ms),
             source_log_start=mirror.log_start,
             state=mirror.state,
-            reason=mirror.reason,
+            reason=mirror.reason or _of_transform(mirror),
             observed_ms=observed_ms,
             behind_since_ms=mirror.behind_since_ms,
             at_end_ms=mirror.at_end_ms,
@@ -312,6 +315,17 @@ class PositionWriter:
             executor=executor_name(),
             round=self._flow.round,
         )
+
+
+def _of_transform(mirror: PartitionMirror) -> str:
+    """Why a partition's transform keeps it waiting; empty where it does not."""
+    since, spec = mirror.changed_since, mirror.assignment.transform
+    if since is None or spec is None or time.monotonic() - since < _LONG_SECONDS:
+        return ""
+    return (
+        f"waiting for {spec.name}: for more than {_LONG_SECONDS:.0f} s it has not returned the records from source"
+        f" offset {mirror.fetch_position} on; mmtool ends a call after {MOST_SECONDS:.0f} s"
+    )
 
 
 def tally_of(mirror: PartitionMirror) -> Tally:
