@@ -59,5 +59,7 @@ def try_(
 
     found = try_transform(one_flow(where), topic, records, timeout, show_values=show_values)
     errors = () if found.failed is None else (found.failed,)
-    result = Result("transform try", found.rows, _COLUMNS, errors=errors, summary=found.summary)
+    result = Result(
+        "transform try", found.rows, _COLUMNS, errors=errors, summary=found.summary, warnings=found.warnings
+    )
     finish(result, output, found.failed)

@@ -323,6 +323,12 @@ class FlowSettings(Frozen):
         is_meant = self.transforms.topics.accepts(topic) and not self.policy.is_heartbeats_topic(topic)
         return self.transforms.function if is_meant and topic != CANARY_TOPIC else ""
 
+    def unused_transforms(self, topics: Iterable[str]) -> tuple[str, ...]:
+        """The names in ``mmtool.transform.topics`` that select none of these source topics."""
+        names = list(filter(self.function_of, topics))
+        include = self.transforms.topics.include if self.transforms.function else ()
+        return tuple(one for one in include if not NameFilter((one,)).select(names))
+
     def kept_in(self, topic: str) -> str:
         """The target topic whose records have a source topic's own offsets; empty where they are translated."""
         return self.remote_topic(topic) if self.keeps_offsets(topic) else ""

@@ -43,10 +43,17 @@ class TrialRow(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """The records that were tried, and why the trial ended before all of them; None where it did not."""
+    """The records that were tried.
+
+    Attributes:
+        rows: One for each.
+        failed: Why the trial ended before all of them; None where it did not.
+        warnings: What an operator may have overlooked.
+    """
 
     rows: list[TrialRow]
     failed: UsageError | None
+    warnings: list[str]
 
     @property
     def summary(self) -> str:
@@ -66,18 +73,19 @@ def try_transform(
         UnreachableError, NotAuthorisedError: The source does not answer, or denies the topic.
     """
     spec = Shipment(flow).of(topic)
+    seconds = timeout.total_seconds()
+    wire = blocking_wire(flow.source, "try", "consumer", seconds)
+
+    async def read(cluster: WireCluster) -> dict[TopicPartition, list[BatchView]]:
+        most = 0 if spec is None else records  # of a topic that is not there, this is said first
+        return await _newest(cluster, topic, most, read_committed=flow.reads_committed)
+
+    found = wire.ask(read, f"reading topic {topic}")
     if spec is None:
         raise UsageError(
             f"{flow.name} copies the records of topic {topic} as they are: no transform applies to it",
             remedy="check mmtool.transform and mmtool.transform.topics, or transforms and their predicates",
         )
-    seconds = timeout.total_seconds()
-    wire = blocking_wire(flow.source, "try", "consumer", seconds)
-
-    async def read(cluster: WireCluster) -> dict[TopicPartition, list[BatchView]]:
-        return await _newest(cluster, topic, records, read_committed=flow.reads_committed)
-
-    found = wire.ask(read, f"reading topic {topic}")
     newest = sorted(
         (
             (record.timestamp, place, record.offset)
@@ -90,10 +98,17 @@ def try_transform(
     results = run_loop(_applied(spec, found))
     rows = [row for place, views in found.items() for row in _rows(place, views, results[place], show_values)]
     failed = next((one.failed for one in results.values() if one.failed is not None), None)
-    return Trial(
-        [row for row in rows if (TopicPartition(row["topic"], row["partition"]), row["offset"]) in wanted],
-        None if failed is None else UsageError(failed.cause, remedy="correct the function or its settings"),
+    rows = [row for row in rows if (TopicPartition(row["topic"], row["partition"]), row["offset"]) in wanted]
+    warnings = (
+        [f"{flow.name} does not mirror topic {topic}: {why}"] if (why := flow.unmirrored(topic)) else []
     )
+    if failed is None and rows and all(row["action"] == "kept" for row in rows):
+        warnings.append(
+            f"{spec.name} changed none of these records: check its settings, as the paths of mask_json, or take more"
+            " records with --records"
+        )
+    error = UsageError(failed.cause, remedy="correct the function or its settings") if failed else None
+    return Trial(rows, error, warnings)
 
 
 async def _newest(

@@ -243,6 +243,11 @@ def _cast(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         return batch
     import pyarrow as pa
 
+    if len(batch.schema.names) > len(schema.names):
+        more = next((name for name in batch.schema.names if name not in schema.names), "")
+        raise WrongRowsError(
+            f"returned the column {more}, which records do not have" if more else "returned a column twice"
+        )
     try:
         return batch.select(schema.names).cast(schema)
     except (KeyError, pa.ArrowInvalid, pa.ArrowNotImplementedError, AttributeError) as error:

@@ -252,8 +252,24 @@ def test_try_shows_what_becomes_of_records_and_hides_their_values(scene):
     shown = flow.run("transform", "try", "--topic", flow.topic, "--records", "6", "--show-values")
     assert shown.stdout.count(EMAIL) == 6 + 4
     assert flow.run("transform", "try", "--topic", "no-such-topic").code == 2
+    assert "changed none" not in answer.stderr
     whole = Scene(flow.bench, flow.folder, flow.topic)
     assert whole.run("transform", "try", "--topic", flow.topic).code == 2
+    assert "has no topic no-such-topic" in whole.run("transform", "try", "--topic", "no-such-topic").stderr
+
+
+def test_a_path_and_a_topic_that_are_not_there_are_said(scene, topic_name):
+    flow = scene(10, **MASK | {"mmtool.transform.paths": "mail"})
+    tried = flow.run("transform", "try", "--topic", flow.topic)
+    assert (tried.code, "mask_json changed none of these records" in tried.stderr) == (0, True), tried.stderr
+    other = topic_of(flow.ends[0], topic_name("elsewhere"), 10)
+    elsewhere = flow.run("transform", "try", "--topic", other)
+    assert f"does not mirror topic {other}: topics: not matched by {flow.topic}.*" in elsewhere.stderr
+    flow.configure(**MASK, **{"mmtool.transform.topics": f"{flow.topic}, source.{flow.topic}"})
+    answer = flow.catch_up()
+    assert answer.code == 0
+    said = f"mmtool.transform.topics: source.{flow.topic} selects none of 1 mirrored topic"
+    assert answer.stderr.count(said) == 1
 
 
 AT_20 = """

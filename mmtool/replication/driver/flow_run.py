@@ -126,6 +126,7 @@ class FlowRun:
         self._fresh: dict[Place, PartitionAssignment] = {}
         self._sizes = FirstSizes()
         self._led = LeaderCheck(self.watch.news)
+        self._unused: tuple[str, ...] = ()  # of mmtool.transform.topics
         self._weights: dict[int, float] = {}
         self._planned = Holds()
         self._spared: Mapping[str, FailedOverRecord] = {}
@@ -323,6 +324,18 @@ class FlowRun:
             for t, why in self.view.deleted.items()
             if t in before.topics
         ]
+        unused = self.flow.settings.unused_transforms(self.view.topics) if self.view.topics else ()
+        if unused != self._unused:
+            self.warnings += [
+                flow_notice(
+                    self.name,
+                    f"mmtool.transform.topics: {name} selects none of"
+                    f" {counted(len(self.view.topics), 'mirrored topic')}: no record is changed for it; names are those"
+                    " on the source",
+                )
+                for name in unused
+            ]
+            self._unused = unused
         is_external = self.flow.settings.is_external
         unknown = [(t, n) for t, n in self.view.places if (t.topic_id, n) not in blocks]
         begun = not is_external and await self._begin(unknown)

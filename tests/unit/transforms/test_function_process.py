@@ -107,6 +107,8 @@ def test_it_gets_only_the_records_of_the_range(spec, apply):
     ("made", "why"),
     [
         ("one.select(['key'])", "with other names or types"),
+        ("one.append_column('size', one['partition'])", "the column size, which records do not have"),
+        ("one.append_column('key', one['key'])", "a column twice"),
         ("pa.RecordBatch.from_pylist(one.to_pylist() * 2, one.schema)", "rows may only be left out"),
         ("one.take(pa.array(range(one.num_rows - 1, -1, -1)))", "another order"),
         (
