@@ -52,6 +52,7 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         remote_topic="source.{}".format,
         reads_committed=True,
         transforms=Transforms(),
+        unused_transforms=lambda _: (),
     )
     identity = FlowIdentity(ClusterId("source"), ClusterId("target"), "a", "b")
     run = FlowRun.__new__(FlowRun)
@@ -79,5 +80,6 @@ def run_of(refresh: Callable[..., Awaitable[TopicsView]]) -> FlowRun:
         _positions={},
         _sequences={},
         goal={},
+        _unused=(),
     )
     return run
