@@ -194,7 +194,7 @@ def from_arrow(rows: Rows, given: pa.RecordBatch, made: Sequence[pa.RecordBatch]
     import numpy as np
     import pyarrow as pa
 
-    if len(made) == 1 and made[0].equals(given):
+    if len(made) == 1 and (made[0] is given or made[0].equals(given)):
         return rows
     table = pa.Table.from_batches([_cast(batch, given.schema) for batch in made], given.schema)
     result = table.combine_chunks()
