@@ -178,8 +178,9 @@ def _child(path: Sequence[str]) -> subprocess.Popen[bytes]:
 
 
 def _reason(spec: TransformSpec, place: TopicPartition, start: int, failure: Failure) -> HaltReason:
-    offset = start if failure.offset is None else failure.offset
-    where = "" if failure.at_start else f" for the record of {place} at source offset {offset}"
+    where = f" for the record of {place} at source offset {failure.offset}"
+    if failure.offset is None:
+        where = "" if failure.at_start else f" for the records of {place} from source offset {start} on"
     frames = f" ({'; '.join(failure.frames)})" if len(failure.frames) > 1 else ""
     correct = "correct the function or its settings: the running `mmtool replicate` tries again"
     return HaltReason(f"{spec.name} {failure.why}{frames}{where}", failure.cure or correct)

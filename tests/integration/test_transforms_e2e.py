@@ -218,6 +218,9 @@ def test_a_changed_function_takes_effect_in_the_running_flow_and_verify_says_whi
     earlier = flow.run("verify")
     assert {row["verdict"] for row in earlier.rows} == {"incomplete"}
     assert sum(row["records_compared"] for row in earlier.rows) == 67
+    module(flow.folder, ODD_GO.replace("% 3", "% 7"))
+    neither = flow.run("verify", "--topic", flow.topic)
+    assert (neither.code, {row["verdict"] for row in neither.rows}) == (8, {"incomplete"}), neither.stderr
 
 
 PROBE = b"probe"

@@ -31,7 +31,7 @@ from mmtool.kafka.logs.dead_letters import SOURCE_HEADERS
 from mmtool.kafka.wire.cluster import ConnectionLostError, OutOfRangeError, UnreadableLogError
 from mmtool.kafka.wire.scan import AtMost, log_bounds, read_range
 from mmtool.runtime.threads import run_loop
-from mmtool.transforms.source import NO_TRANSFORM, OtherVersionError, SourceTransforms
+from mmtool.transforms.source import NO_TRANSFORM, OtherVersionError, SourceTransforms, UnmadeError
 from mmtool.translation.names import DEAD_LETTER_SUFFIX
 from mmtool.translation.types import TopicPartition
 
@@ -455,6 +455,7 @@ class Compared:
         remedy: What to do about that.
         moved: A log now starts after the range's start: retention deleted it.
         lost: No broker answered.
+        unmade: What was mirrored of the source's records is not known: their transform has changed, or fails.
         version: Of the transform by which its records were mirrored, where the flow has another one now.
     """
 
@@ -464,6 +465,7 @@ class Compared:
     moved: bool = False
     lost: bool = False
     remedy: str = ""
+    unmade: bool = False
     version: str = ""
 
 
@@ -535,9 +537,12 @@ def _unread(part: Range, error: Exception) -> Compared:
     )
     moved = isinstance(error, OutOfRangeError)
     if isinstance(error, OtherVersionError):
-        return Compared(part, problem=error.message, version=error.version or NO_TRANSFORM)
+        return Compared(part, problem=error.message, unmade=True, version=error.version or NO_TRANSFORM)
     if isinstance(error, MmtoolError):
-        return Compared(part, problem=error.message, moved=moved, lost=lost, remedy=error.remedy)
+        unmade = isinstance(error, UnmadeError)
+        return Compared(
+            part, problem=error.message, moved=moved, lost=lost, remedy=error.remedy, unmade=unmade
+        )
     if isinstance(error.__cause__, BatchError):
         remedy = error.__cause__.remedy or _OTHER_LEADER
     else:

@@ -230,7 +230,7 @@ def _compared(
         for place in moved:
             done.pop(place)
     of_all = [result for results in done.values() for result in results]
-    if of_all and all(result.problem for result in of_all):
+    if of_all and all(result.problem and not result.unmade for result in of_all):
         raise UnreachableError(
             f"no log could be read: {of_all[0].problem}",
             remedy=then(of_all[0].remedy) if of_all[0].remedy else "run the same command again",
