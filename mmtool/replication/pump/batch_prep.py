@@ -82,8 +82,9 @@ class Unsent(deque[ReadyBatch | Fill]):
     """The batches to send, in order; in a mirror with the source's own offsets also the fills between them.
 
     A. Behind a dead letter nothing is sent before the stored offset runs have passed it: a recovery that compares
-       unrecorded records would find a record on the source that the target does not have. Nor is the first record that
-       gets another offset than on the source before they say so.
+       unrecorded records would find a record on the source that the target does not have. Nor is a record with
+       another offset than on the source before they say that there are such ones, by which a recovery knows whom to
+       fence.
 
     Attributes:
         letters_to: The source offset up to which dead letters were written, or records got the source's own offsets.

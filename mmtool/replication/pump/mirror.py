@@ -100,6 +100,9 @@ class PartitionMirror:
         self._recorder = MapRecorder(assignment.block, changed=is_new, max_runs=OPEN_RUNS)
         if same is not None and not assignment.block.runs:
             self._recorder.same_offsets = True
+        if self.was_same:
+            self._unsent.letters_to = assignment.block.tail.upstream_frontier
+            self._unsent.stored_to = self._unsent.letters_to - 1
         transform = assignment.transform
         if not assignment.halted and (transform is None or not transform.problem):
             self._recorder.made_by("" if transform is None else transform.version)
@@ -203,10 +206,9 @@ class PartitionMirror:
     def _queue(self, batches: Iterable[ReadyBatch]) -> None:
         # not before: of a partition at rest the last batch's number tells whether a log was cut that has grown again
         self._recorder.claimed(self.writer)
-        if self._recorder.same_offsets:  # a recovery has to fence the shard's producer from now on
+        if self.was_same:
             self._recorder.same_offsets = False
-            self._unsent.letters_to, self._unsent.stored_to = self.frontier, self.frontier - 1
-            self.is_held = True
+            self.is_held |= self.awaits_books
         for batch in batches:
             self._unsent.append(batch)
             self.held_bytes += batch.size
@@ -228,6 +230,8 @@ class PartitionMirror:
 
     def _advance(self, frontier: UpstreamOffset) -> None:
         if frontier > self.frontier:
+            if self.was_same:  # what is passed over gets no marker
+                self._recorder.same_offsets = False
             self.frontier = frontier
             self._recorder.passed(frontier, self._epochs.at(frontier))
             self.dirty = True
@@ -519,7 +523,7 @@ class PartitionMirror:
 
     def stored(self) -> None:
         """Note that the blocks of the last `take_blocks` are stored on the target."""
-        if self.open_block.tail.same_offsets == self._recorder.same_offsets:
+        if not (self.was_same and self.open_block.tail.same_offsets):
             self._unsent.stored_to = self.open_block.tail.upstream_frontier
 
     @property

@@ -203,6 +203,16 @@ def test_the_first_record_that_gets_another_offset_waits_until_the_stored_runs_s
     assert (mirror.sendable, mirror.awaits_books) == (True, False)
 
 
+def test_a_mirror_that_passes_over_what_it_would_have_marked_keeps_no_offsets_any_more():
+    mirror = mirror_of(assigned(stored=True, block=mirrored(0, 0, 4, frontier=4, same=True)))
+    mirror.offer(fetched(marker(4, 5, COMMIT), end=5), now_ms=1)
+    (block,) = mirror.take_blocks()
+    assert (block.tail.upstream_frontier, block.tail.same_offsets) == (5, False)
+    mirror.stored()
+    mirror.offer(fetched(data(5, 2), end=7), now_ms=1)
+    assert (mirror.sendable, mirror.is_held) == (True, False)
+
+
 @pytest.mark.parametrize(
     "block",
     [
