@@ -128,9 +128,7 @@ class PartitionMirror:
         self.then_halt = ""  # once all that came before it is on the target
         self._heard, self._read_committed = False, read_committed
         self.unreadable = assignment.tally.unreadable
-        self.changed_since: float | None = (
-            None  # by its transform, on the monotonic clock, where it is right now
-        )
+        self.changed_since: float | None = None  # monotonic, while its transform has its records
 
     # --- fetched ------------------------------------------------------------------------------------------
 
