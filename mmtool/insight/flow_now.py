@@ -107,7 +107,7 @@ class FlowClusters:
         version, stop = known.version_at(offsets.start)
         if version:
             spec = self._shipment.of(about.source_topic)
-            if spec is None or spec.version != version:
+            if spec is None or not spec.makes(version):
                 return None
         offsets = range(offsets.start, min(offsets.stop, stop))
         return LogPart(about.upstream, about.topic_id, offsets, most, version)

@@ -81,7 +81,7 @@ class SourceTransforms:
             OtherVersionError: It has another one.
         """
         spec = self.spec(topic)
-        if version not in (("",) if spec is None else (spec.version, *spec.covers)):
+        if version if spec is None else not spec.makes(version):
             raise OtherVersionError(version, self.version(topic))
 
     async def tried(

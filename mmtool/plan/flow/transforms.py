@@ -84,6 +84,10 @@ class TransformSpec:
     problem: str = ""
     covers: tuple[str, ...] = ()
 
+    def makes(self, version: str) -> bool:
+        """Whether records of a version are made again by this one."""
+        return version in (self.version, *self.covers)
+
     @property
     def is_own(self) -> bool:
         """Whether the function, if there is one, is ready-made."""
