@@ -325,9 +325,10 @@ class FlowSettings(Frozen):
 
     def unused_transforms(self, topics: Iterable[str]) -> tuple[str, ...]:
         """The names in ``mmtool.transform.topics`` that select none of these source topics."""
+        if not self.transforms.function:
+            return ()
         names = list(filter(self.function_of, topics))
-        include = self.transforms.topics.include if self.transforms.function else ()
-        return tuple(one for one in include if not NameFilter((one,)).select(names))
+        return tuple(one for one in self.transforms.topics.include if not NameFilter((one,)).select(names))
 
     def kept_in(self, topic: str) -> str:
         """The target topic whose records have a source topic's own offsets; empty where they are translated."""

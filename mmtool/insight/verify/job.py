@@ -536,13 +536,11 @@ def _unread(part: Range, error: Exception) -> Compared:
         error, UnreadableLogError
     )
     moved = isinstance(error, OutOfRangeError)
-    if isinstance(error, OtherVersionError):
-        return Compared(part, problem=error.message, unmade=True, version=error.version or NO_TRANSFORM)
+    if isinstance(error, UnmadeError):
+        version = (error.version or NO_TRANSFORM) if isinstance(error, OtherVersionError) else ""
+        return Compared(part, problem=error.message, remedy=error.remedy, unmade=True, version=version)
     if isinstance(error, MmtoolError):
-        unmade = isinstance(error, UnmadeError)
-        return Compared(
-            part, problem=error.message, moved=moved, lost=lost, remedy=error.remedy, unmade=unmade
-        )
+        return Compared(part, problem=error.message, moved=moved, lost=lost, remedy=error.remedy)
     if isinstance(error.__cause__, BatchError):
         remedy = error.__cause__.remedy or _OTHER_LEADER
     else:

@@ -121,8 +121,6 @@ class SyncBook:
 
 
 _PATIENCE_SECONDS = 45.0
-_LONG_SECONDS = 5.0
-"""For a transform, after which the partition's reason names it."""
 """How long a write is retried, which is longer than one request waits.
 
 A leader that hangs has a successor by then, and where a quota has silenced a connection for minutes, a new connection
@@ -315,6 +313,10 @@ class PositionWriter:
             executor=executor_name(),
             round=self._flow.round,
         )
+
+
+_LONG_SECONDS = 5.0
+"""For a transform, after which the partition's reason names it."""
 
 
 def _of_transform(mirror: PartitionMirror) -> str:
